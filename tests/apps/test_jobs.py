@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 import tiny
@@ -58,11 +57,6 @@ class TestResults:
         assert found.schema.equals(WORD_SCHEMA)
         assert found.drop(["id"]).equals(expected.drop(["id"]))
         assert found["id"].to_pylist() == [f"k{number}" for number in found["text"].to_pylist()]
-
-    def test_readers_of_folders_find_the_parts_alone(self, whole: Path) -> None:
-        names = sorted(path.name for path in whole.iterdir())
-        assert names == ["_SUCCESS", "_manifest.json", "part-00000.parquet"]
-        assert ds.dataset(whole).count_rows() == pq.read_metadata(whole / "part-00000.parquet").num_rows
 
     @pytest.mark.parametrize("size", [37, 700])
     def test_the_size_of_the_parts_changes_no_bit(
@@ -248,12 +242,6 @@ class TestBadInput:
             *arguments(tiny_folder, tmp_path / name, output, "--id-column", "id"), words=(str(tmp_path / name), *said)
         )
         assert not output.exists()
-
-    def test_lines_that_are_not_utf8_are_counted_from_the_start_of_the_file(
-        self, tiny_folder: Path, tmp_path: Path
-    ) -> None:
-        (tmp_path / "a.txt").write_bytes(b"quick fox\n" * 3000 + b"caf\xe9\n")
-        command_complaint(*arguments(tiny_folder, tmp_path / "a.txt", tmp_path / "out"), words=("line 3001", "byte 3"))
 
     def test_a_text_that_the_classifier_cannot_read_is_named_by_its_row(
         self, tiny_folder: Path, tmp_path: Path

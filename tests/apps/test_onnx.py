@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import explearn
 from explearn.cli.app import app
-from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
+from explearn.core.errors import ModelError, ParamsError, UnsupportedError
 from explearn.core.extras import MissingExtraError
 from explearn.core.records import Attribution
 from explearn.methods.base.learned import LearnedExplainer
@@ -96,16 +96,6 @@ def test_the_graph_explains_as_pytorch_does(made: Callable[[str], Made], name: s
     same(list(reader.explain(tiny.TEXTS, several)), list(explainer.explain(of, tiny.TEXTS, several)))
     small = OnnxExplainer(path, threads=1, max_tokens=30)
     same(list(small.explain(BATCHES[2])), list(explainer.explain(of, BATCHES[2])))
-
-
-def test_scores_of_the_two_kinds_of_case_are_no_constants(made: Callable[[str], Made]) -> None:
-    """So that the comparison above says something."""
-    for name in ("bert expnet", "distilbert l2e"):
-        path, of, _ = made(name)
-        found = list(OnnxExplainer(path, threads=1).explain(tiny.TEXTS))
-        assert np.concatenate([one.token_scores for one in found]).std() > 1e-3
-    other = list(OnnxExplainer(path, threads=1).explain(tiny.TEXTS, [1 - of.label_index(f.target) for f in found]))
-    assert any(np.abs(a.scores - b.scores).max() > 1e-3 for a, b in zip(found, other, strict=True))
 
 
 def test_what_the_file_says_of_itself(made: Callable[[str], Made]) -> None:
@@ -232,28 +222,6 @@ def test_a_graph_that_fails_is_named(made: Callable[[str], Made], monkeypatch: p
     monkeypatch.setattr(reader, "_inputs", lambda *_: dict.fromkeys(reader.facts.inputs, beyond))
     with pytest.raises(ModelError, match=r"model\.onnx: its graph failed \(.+\)"):
         list(reader.explain(["a fox"]))
-
-
-def test_a_graph_of_other_classes_is_not_written(made: Callable[[str], Made]) -> None:
-    path, of, explainer = made("bert expnet")
-    expected = list(explainer.explain(of, ["a fox", "a dog"]))
-    other = [1 - of.label_index(one.target) for one in expected]
-    for wrong in (expected[:1], list(explainer.explain(of, ["a fox", "a dog"], other))):
-        with pytest.raises(UnsupportedError, match="not exported to ONNX: its graph gives other words or classes"):
-            writing._compare(path, ["a fox", "a dog"], wrong, "expnet of bert")
-
-
-def test_bad_texts_and_classes_are_named(made: Callable[[str], Made]) -> None:
-    reader = OnnxExplainer(made("bert expnet")[0], threads=1)
-    for texts, targets, error, said in (
-        (["a fox", "  "], None, DataError, "text 2: field 'text' is empty"),
-        (["a fox", 3], None, DataError, "text 2: got"),
-        ("a fox", None, ParamsError, "got one string"),
-        (["a fox"], ["maybe"], UnknownNameError, "maybe"),
-        (["a fox"], [], ParamsError, "fewer than texts"),
-    ):
-        with pytest.raises(error, match=said):
-            list(reader.explain(texts, targets))  # type: ignore[arg-type]
 
 
 def test_without_the_extra_one_sentence_names_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

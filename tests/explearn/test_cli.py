@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shutil
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,6 @@ import torch
 from cli_cases import complaint, explain, records, run
 
 import explearn
-from explearn.core.records import Example
-from explearn.methods.aml.faml import FAML
-from explearn.methods.aml.paml import PAML
 from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
@@ -105,21 +101,6 @@ class TestExplain:
             for seed in ("5", "5", "6")
         )
         assert one == again != other
-
-    def test_the_seed_reaches_a_method_that_goes_on_from_a_trained_one(
-        self, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        seen: list[dict[str, Any]] = []
-        load = FAML.from_pretrained
-        monkeypatch.setattr(
-            FAML, "from_pretrained", lambda path, **options: seen.append(options) or load(path, **options)
-        )
-        of = Classifier.from_pretrained(str(tiny_folder))
-        rows = [Example(str(i), ("lazy", "dog"), of.labels[i % 2], "train", "made up") for i in range(4)]
-        PAML(epochs=1).fit(ListedTask(of, rows, rows)).save_pretrained(tmp_path / "paml")
-        arguments = ("--method", "faml", "--explainer", tmp_path / "paml", "-o", "steps=1", "lazy dog")
-        assert records(explain(tiny_folder, "--json", "--seed", "5", *arguments))
-        assert seen == [{"steps": 1, "seed": 5}]
 
     def test_a_trained_explainer(self, tiny_folder: Path, tmp_path: Path) -> None:
         of = Classifier.from_pretrained(str(tiny_folder))
@@ -218,12 +199,6 @@ class TestBadInput:
     def test_ends_with_one_sentence(self, tiny_folder: Path, arguments: list[str], words: str) -> None:
         assert words in complaint(explain(tiny_folder, *arguments))
 
-    def test_one_file_for_two_results(self, tiny_folder: Path, tmp_path: Path) -> None:
-        page, table = tmp_path / "x.csv", tmp_path / "more" / ".." / "x.csv"
-        said = complaint(explain(tiny_folder, "--html", page, "--output", table, "a"))
-        assert "x.csv', which is that of --html, too; expected two files" in said
-        assert not page.exists()
-
     @NO_GPU
     def test_a_gpu_that_is_not_there(self, tiny_folder: Path) -> None:
         message = complaint(explain(tiny_folder, "--device", "cuda", "lazy dog"))
@@ -231,20 +206,6 @@ class TestBadInput:
 
     def test_no_classifier(self) -> None:
         assert "--classifier: got none" in complaint(run("explain", "a", EXPLEARN_CLASSIFIER=""))
-
-    def test_no_such_classifier(self, tmp_path: Path) -> None:
-        assert "no such folder" in complaint(explain(tmp_path / "nothing", "a"))
-
-    def test_a_damaged_classifier(self, tiny_folder: Path, tmp_path: Path) -> None:
-        shutil.copytree(tiny_folder, tmp_path / "copy")
-        weights = tmp_path / "copy" / "model.safetensors"
-        weights.write_bytes(weights.read_bytes()[:5000])
-        assert f"{tmp_path / 'copy'}: cannot be loaded as a classifier" in complaint(explain(tmp_path / "copy", "a"))
-
-    def test_an_encoder_that_was_never_fine_tuned(self, tmp_path: Path) -> None:
-        tiny.model("bert").bert.save_pretrained(tmp_path)
-        tiny.tokenizer("bert").save_pretrained(tmp_path)
-        assert "expected a fine-tuned sequence classifier" in complaint(explain(tmp_path, "a"))
 
     def test_standard_input_that_is_no_utf_8(self, tiny_folder: Path) -> None:
         assert "standard input, line 1: byte 5 is not valid UTF-8" in complaint(
@@ -258,10 +219,3 @@ class TestBadInput:
         said = complaint(explain(tiny_folder, "--html", page, "--output", table, stdin=b"a dog\n" + text))
         assert "text 2: field 'text' has 5,000,029 characters; expected at most 1,000,000" in said
         assert not page.exists() and not table.exists()
-
-    @pytest.mark.parametrize(("option", "value"), [("--max-tokens", "none"), ("--max-tokens", "0"), ("--seed", "-1")])
-    def test_an_option_s_bad_value(self, tiny_folder: Path, option: str, value: str) -> None:
-        result = explain(tiny_folder, option, value, "a")
-        assert result.exit_code == 2
-        assert option in result.stderr
-        assert "Traceback" not in result.output

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,6 @@ class TestDevice:
             monkeypatch.setattr(torch.cuda, "is_available", lambda cuda=cuda: cuda)
             monkeypatch.setattr(torch.backends.mps, "is_available", lambda mps=mps: mps)
             assert ComputeOptions().resolve_device().type == expected
-
-    @pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:-1", "cpu:0", "", "cpu\n", None])
-    def test_a_name_that_is_not_known(self, name: Any) -> None:
-        with pytest.raises(DeviceError, match="is not known; expected auto"):
-            ComputeOptions(device=name)
 
     @pytest.mark.parametrize(("name", "count"), [("cuda", 0), ("cuda:0", 0), ("cuda:2", 2)])
     def test_a_gpu_that_is_not_there(self, monkeypatch: pytest.MonkeyPatch, name: str, count: int) -> None:
@@ -71,11 +65,6 @@ class TestPrecision:
         with pytest.raises(DeviceError, match="'fp16' needs a GPU"):
             ComputeOptions(precision="fp16").resolve_dtype(CPU)
 
-    def test_a_name_that_is_not_known(self) -> None:
-        bad: Any = "fp8"
-        with pytest.raises(ParamsError, match="precision: got 'fp8'; expected one of auto, fp32, bf16, fp16"):
-            ComputeOptions(precision=bad)
-
     @pytest.mark.parametrize(("dtype", "on"), [(torch.bfloat16, True), (torch.float32, False), (torch.float64, False)])
     def test_autocast_is_for_low_precision_alone(self, dtype: torch.dtype, on: bool) -> None:
         with autocast(CPU, dtype):
@@ -83,11 +72,6 @@ class TestPrecision:
 
 
 class TestBudget:
-    @pytest.mark.parametrize("value", [0, "many", 1.5, True])
-    def test_a_bad_number_of_tokens(self, value: Any) -> None:
-        with pytest.raises(ParamsError, match=r"max-tokens: got .*; expected a positive number of sub-tokens, or auto"):
-            ComputeOptions(max_tokens=value)
-
     def test_a_number_is_taken_as_it_is(self) -> None:
         assert ComputeOptions(max_tokens=77).resolve_max_tokens(CPU) == 77
         assert ComputeOptions().resolve_max_tokens(CPU) == CPU_BATCH_TOKENS
@@ -144,12 +128,6 @@ class TestPeakMemory:
         np.ones(100 * 2**20, dtype=np.uint8)
         after = peak()
         assert rest is not None and after is not None and 80 < after - rest < 200
-
-    def test_is_not_known_where_the_system_cannot_start_it_anew(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
-        monkeypatch.setattr(compute, "_RESET", tmp_path / "absent" / "clear_refs")
-        assert peak_from_here(CPU)() is None
 
     def test_on_a_gpu_is_what_torch_allocated_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
         allocated = {"peak": 900 * 2**20}

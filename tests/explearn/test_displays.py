@@ -17,7 +17,6 @@ from rich.console import Console
 
 import explearn
 from explearn.core import display
-from explearn.core.errors import DataError
 from explearn.core.records import Attribution
 from explearn.core.word_tables import WORD_SCHEMA
 
@@ -136,11 +135,6 @@ class TestHtml:
         assert "default-src 'none'" in page and "http://" not in page and "https://" not in page
         assert [p.name for p in (tmp_path / "new").iterdir()] == ["page.html"]
 
-    def test_a_page_that_cannot_be_written_is_one_sentence(self, tmp_path: Path) -> None:
-        (tmp_path / "file").write_text("")
-        with pytest.raises(DataError, match=r"page\.html: cannot be written"):
-            attribution().to_html(tmp_path / "file" / "page.html")
-
     def test_the_second_segment_is_set_apart(self) -> None:
         assert "‖" in attribution(pair_start=1)._repr_html_()
         assert "‖" not in attribution()._repr_html_()
@@ -168,11 +162,6 @@ class TestTerminal:
         assert "\x1b]0;" not in out and "\x1b[2J" not in out and "\x07" not in out
         assert "[red]good[/red]" in out
 
-    def test_print_and_str(self, capsys: pytest.CaptureFixture[str]) -> None:
-        attribution(scores=(np.nan, 1.0)).print()
-        assert "good +1.0000" in capsys.readouterr().out
-        assert str(attribution(scores=(np.nan, 1.0))) == "m for 'yes' (p = 0.750): good +1.000"
-
 
 class TestTopWords:
     def test_highest_first_lowest_first_and_never_unread(self) -> None:
@@ -192,14 +181,6 @@ class TestSideBySide:
             [(two, "x"), (two, "y")],
         ]
         assert json.loads(json.dumps(together.to_dict()))["texts"][1][0]["words"] == ["b"]
-
-    def test_a_text_that_comes_twice_is_two_texts(self) -> None:
-        found = [attribution(method=m) for m in ("x", "x", "y", "y")]
-        assert [len(text) for text in explearn.side_by_side(found).texts] == [2, 2]
-
-    def test_nothing_to_show(self) -> None:
-        with pytest.raises(DataError, match="got no attribution"):
-            explearn.side_by_side([])
 
 
 class TestTables:
@@ -224,11 +205,6 @@ class TestTables:
         ]  # fmt: skip
         rows = explearn.to_arrow(found).to_pylist()
         assert [row["text"] for row in rows[::2]] == [0, 0, 1, 1, 2]
-
-    def test_a_frame(self) -> None:
-        frame = explearn.to_frame([attribution(scores=(np.nan, 1.0), spans=((0, 3), (4, 8)))])
-        assert list(frame.columns) == WORD_SCHEMA.names
-        assert frame.score.isna().tolist() == [True, False] and frame.end.tolist() == [3, 8]
 
     def test_a_dictionary_is_json_for_every_reader(self) -> None:
         found = attribution(scores=(np.nan, 1.0), spans=((0, 3), (4, 8))).to_dict()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -109,28 +108,6 @@ class TestFromRecord:
         found = Attribution.from_record({"words": ["a", "b"], "scores": [1, -2.5], "target": "yes", "method": "theirs"})
         assert found.scores.tolist() == [1, -2.5]
         assert found.signed and found.tokens == () and found.predicted == "yes" and np.isnan(found.probability)
-
-    @pytest.mark.parametrize(
-        ("change", "words"),
-        [
-            ({"words": None}, "field 'words': got none; expected a value"),
-            ({"words": ["a", "b c", "d"]}, "word 1: got 'b c'; expected a word without white space"),
-            ({"scores": [1.0]}, "field 'scores' has 1 entries; expected 3, one per word"),
-            ({"scores": [1.0, "x", 2.0]}, "field 'scores.1': got 'x'; expected: input should be a valid number"),
-            ({"scores": [1.0, 1e39, 2.0]}, "field 'scores', word 1: got 1e+39; expected a finite number (float32)"),
-            ({"token_scores": [1.0, None]}, "field 'token_scores': got an entry without a number"),
-            ({"target": 3}, "field 'target': got 3; expected: a text"),
-            ({"aggregation": "mean"}, "field 'aggregation': got 'mean'; expected: input should be 'max' or 'sum'"),
-            ({"signed": 1}, "field 'signed': got 1; expected: input should be a valid boolean"),
-            ({"probability": 1.5}, "field 'probability': got 1.5"),
-            ({"spans": [[0, 1]]}, "field 'spans', word 0"),
-            ({"pair_start": 3}, "field 'pair_start': got 3"),
-        ],
-        ids=str,
-    )
-    def test_bad_fields_are_named(self, change: dict[str, Any], words: str) -> None:
-        with pytest.raises(DataError, match=re.escape(words)):
-            Attribution.from_record(unread().to_record() | change)
 
 
 class TestNearNames:

@@ -93,11 +93,6 @@ class TestTwoWriters:
             fill(tmp_path / "d", c="second")
         assert held(tmp_path / "d") == {"a": "first", "b": "first"}
 
-    def test_a_limit_that_is_no_number_of_seconds(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("EXPLEARN_LOCK_TIMEOUT", "-1")
-        with pytest.raises(ParamsError, match="EXPLEARN_LOCK_TIMEOUT: got '-1'; expected seconds"):
-            write_text(tmp_path / "f", "x")
-
     def test_who_holds_a_lock_may_take_it_again(self, tmp_path: Path) -> None:
         with locked(tmp_path / "f"), locked(tmp_path / "f"):
             write_text(tmp_path / "f", "x")

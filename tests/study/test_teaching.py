@@ -11,7 +11,7 @@ import tiny
 
 import explearn
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.parquet import read_metadata
 from explearn.core.records import Attribution, Example
 from explearn.core.storage import write_examples
@@ -103,10 +103,6 @@ def test_over_one_percent_failed_ends_it_and_nothing_looks_whole(tmp_path: Path,
         lessons(tmp_path)
 
 
-def test_exactly_one_percent_may_fail(folder: Path) -> None:
-    assert len(run(folder, Teacher(), {"train": examples(100, odd=[99])})) == 1
-
-
 def test_a_run_that_was_ended_is_taken_up_where_it_stopped(tmp_path: Path, folder: Path) -> None:
     class Interrupted(Teacher):
         def explain(self, *arguments: Any, **options: Any) -> Iterator[Attribution]:
@@ -138,21 +134,6 @@ def test_shards_of_other_texts_options_or_classifiers_are_made_anew(folder: Path
     third = Teacher()
     teach(folder, third, {"samples": 3}, tiny.make_classifier("bert", seed=4), splits, shard_texts=4)
     assert len(third.explained) == 6
-
-
-def test_a_damaged_shard_and_one_with_a_failure_are_made_anew(folder: Path) -> None:
-    splits = {"train": examples(120, odd=[5])}
-    run(folder, Teacher(), splits)
-    (folder / "train-00003.parquet").write_bytes(b"PAR1 cut short")
-    mended = Teacher(fails=False)
-    assert run(folder, mended, splits) == []
-    assert mended.explained == [f"train-{i}" for i in (4, 5, 6, 7, 12, 13, 14, 15)]
-
-
-def test_shards_of_more_texts_than_there_are_now_go(folder: Path) -> None:
-    run(folder, Teacher(), {"train": examples(10)})
-    run(folder, Teacher(), {"train": examples(4)})
-    assert sorted(path.name for path in folder.iterdir()) == ["teacher.json", "train-00000.parquet"]
 
 
 def test_a_teacher_of_another_classifier_is_refused(tmp_path: Path, folder: Path) -> None:
@@ -207,18 +188,6 @@ class TestEnsemble:
         for lesson, one, other in zip(found.by_split["train"], a, b, strict=True):
             expected = (scaled_ranks(one.weights, signed) + scaled_ranks(other.weights, signed)) / 2
             np.testing.assert_allclose(lesson.weights, expected)
-
-    def test_keeps_the_texts_that_all_members_explained(self, tmp_path: Path) -> None:
-        rows = {"train": examples(120, odd=[5])}
-        run(Workspace(tmp_path).teacher(TASK, "teacher"), Teacher(), rows)
-        run(Workspace(tmp_path).teacher(TASK, "random"), explearn.get_explainer("random"), rows)
-        for name in ("ensemble:teacher,random", "ensemble:random,teacher"):
-            assert "train-5" not in {lesson.example_id for lesson in lessons(tmp_path, name).by_split["train"]}
-
-    @pytest.mark.parametrize("name", ["ensemble:", "ensemble:lime", "ensemble:lime,", "ensemble:lime,lime"])
-    def test_needs_two_different_members(self, name: str) -> None:
-        with pytest.raises(ParamsError, match="expected ensemble:NAME,NAME"):
-            members(name)
 
 
 def test_a_student_learns_from_the_files_of_its_teachers(tmp_path: Path) -> None:

@@ -85,23 +85,6 @@ def test_a_batch_is_no_larger_than_allowed_but_for_one_request_that_is() -> None
     assert [items for _, items in work.batches] == [[1, 2, 3, 6], [4, 5], [1, 2, 3, 4, 5]]
 
 
-def test_while_a_batch_is_worked_on_the_next_one_collects() -> None:
-    work = Work(held=True)
-
-    async def case(batcher: Batcher[str, int, int]) -> None:
-        first = asyncio.ensure_future(batcher.submit("a", [1]))
-        while not work.batches:
-            await asyncio.sleep(0.01)
-        others = [asyncio.ensure_future(batcher.submit("a", [n])) for n in (2, 3)]
-        await asyncio.sleep(0.05)
-        assert batcher.waiting == 2
-        work.go.set()
-        assert await asyncio.gather(first, *others) == [[2], [4], [6]]
-
-    with_batcher(work, case)
-    assert [items for _, items in work.batches] == [[1], [2, 3]]
-
-
 def test_what_was_cancelled_is_not_worked_on() -> None:
     work = Work(held=True)
 
@@ -133,15 +116,6 @@ def test_a_text_that_cannot_be_used_harms_its_own_request_alone() -> None:
 
     with_batcher(work, case)
     assert [items for _, items in work.batches] == [[1, 13, 2], [1], [13], [2]]
-
-
-def test_after_a_fault_the_next_batch_is_worked_on() -> None:
-    async def case(batcher: Batcher[str, int, int]) -> None:
-        with pytest.raises(ZeroDivisionError):
-            await batcher.submit("a", [0])
-        assert batcher.working and await batcher.submit("a", [1]) == [2]
-
-    with_batcher(Work(), case)
 
 
 def test_more_than_may_wait_is_refused_with_a_time_to_come_back() -> None:

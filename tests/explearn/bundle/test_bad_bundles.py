@@ -55,13 +55,6 @@ def test_a_file_that_nobody_exported_is_named(bundle: Path) -> None:
     refused(bundle, str(bundle / "classifier/adapter_config.json"), "is not in manifest.json")
 
 
-def test_files_that_nothing_reads_may_be_added(bundle: Path) -> None:
-    (bundle / "LICENSE").write_text("as you like")
-    (bundle / ".gitattributes").write_text("*.safetensors filter=lfs")
-    (bundle / "explainer/.DS_Store").write_text("")
-    assert explearn.load(bundle, device="cpu").classifier is not None
-
-
 def test_a_newer_format(bundle: Path) -> None:
     rewrite(bundle, format=2, explearn="9.0", new={"what": "ever"})
     refused(bundle, "a bundle of format 2, made with Explearn 9.0", "reads format 1, expected a newer Explearn")
@@ -148,12 +141,6 @@ def test_an_out_that_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "mine" and not list((tmp_path / "folder").iterdir())
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    out = str(tmp_path / "file/b")
-    command_complaint("export", "--method", "rollout", "--out", out, words=(out, "cannot be written ("))
-
-
 def test_a_file_of_another_kind_in_a_trained_explainer_does_not_come_along(
     trained: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -175,10 +162,6 @@ def test_a_link_in_a_trained_explainer_is_not_followed(trained: dict[str, Path],
     words = (f"{link}: is a link",)
     command_complaint("export", "--explainer", str(folder), "--out", str(tmp_path / "b"), words=words)
     assert not (tmp_path / "b").exists()
-
-
-def test_a_bundle_of_a_bundle(bundle: Path, tmp_path: Path) -> None:
-    command_complaint("export", "--explainer", str(bundle), "--out", str(tmp_path / "c"), words=("a bundle already",))
 
 
 def test_a_bundle_takes_no_other_method_and_no_options(bundle: Path, trained: dict[str, Path], tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from explearn.core.errors import DataError
 from explearn.core.records import Example
 from explearn.judge import evaluate as module
 from explearn.judge.catalogue import METRICS
-from explearn.judge.params import EvaluateParams, SimulatabilityParams
+from explearn.judge.params import EvaluateParams
 from explearn.judge.runs import MethodRun
 
 PARAMS = EvaluateParams(bootstrap_samples=100)
@@ -120,11 +120,6 @@ def test_what_is_undefined_is_null_in_strict_json():
     assert math.isfinite(found["top"]["aopc_comprehensiveness"])
 
 
-def test_order_of_the_attributions_does_not_matter():
-    methods = {"threshold": attributions(), "top": attributions()}
-    assert evaluate(methods) == evaluate(methods | {"top": attributions()[::-1]})
-
-
 def test_bad_input_is_named():
     good = attributions()
     for texts, message in (
@@ -171,15 +166,6 @@ def test_students_predict_the_classes_of_the_model_that_a_method_explains(open_m
     other = [replace(a, predicted={"yes": "no", "no": "yes"}[a.predicted]) for a in attributions()]
     found = evaluate({"top": attributions(), "turned": other}, classifier=open_model)
     assert all(figures["student_accuracy"] is not None for figures in found.values())
-
-
-def test_costly_metrics_can_be_left_out(open_model):
-    off = {"infidelity_samples": 0, "simulatability": SimulatabilityParams(enabled=False)}
-    found = evaluation(METHODS, params=PARAMS.model_copy(update=off), classifier=open_model)
-    assert found.metrics["top"]["infidelity"] is None and found.metrics["top"]["simulatability"] is None
-    # What nobody has is no column of values either, which could not be written.
-    assert not {"infidelity", "simulatability"} & set(found.by_text)
-    assert found.metrics["top"]["stability_semantic"] is not None
 
 
 def test_protocol_eraser_takes_the_words_that_a_method_chose():

@@ -17,7 +17,6 @@ from places import ROOT
 from explearn.core.errors import DataError, ModelError
 from explearn.judge.faithfulness import faithfulness, logit
 from explearn.judge.params import EvaluateParams
-from explearn.judge.predictions import Predictions
 from explearn.judge.protocols import EPSILON, top_count
 
 REFERENCE = ROOT / "tests" / "reference" / "metrics.json"
@@ -132,13 +131,6 @@ def test_merging_changes_no_value(texts, removal):
             assert result.sufficiency_by_percent[i, -1] == 0
 
 
-def test_no_text_has_no_means_and_asks_nothing():
-    classifier = FakeClassifier(random_probability)
-    result = faithfulness(classifier, {}, {"m": []}, EvaluateParams())["m"]
-    assert set(result.means().values()) == {None} and not classifier.calls
-    assert result.values["aopc_comprehensiveness"].shape == (0,)
-
-
 def test_a_probability_that_is_not_finite_is_refused():
     classifier = FakeClassifier(lambda e: np.array([math.nan, 1.0]))
     with pytest.raises(ModelError, match="not finite"):
@@ -165,19 +157,6 @@ def test_logit_keeps_its_digits_near_one_and_stays_finite():
     near = np.array([[1.0, 1e-12], [1.0, 0.0], [0.25, 0.75]])
     found = logit(near, np.array([0, 0, 1]))
     assert found == pytest.approx([12 * math.log(10), -math.log(EPSILON), math.log(3)])
-
-
-def test_predictions_are_shared_between_metrics():
-    classifier = FakeClassifier(random_probability)
-    encodings, scored = {"a": encode(WORDS)}, {"m": [attribution(WORDS, range(5))]}
-    shared = Predictions(classifier)
-    first = faithfulness(classifier, encodings, scored, EvaluateParams(), predictions=shared)
-    again = faithfulness(classifier, encodings, scored, EvaluateParams(), predictions=shared)
-    assert first["m"].means() == again["m"].means() and len(classifier.calls) == 1
-    row = shared.request(encode(["another"]))
-    shared.evaluate("more")
-    assert shared.probabilities[row] == pytest.approx(random_probability(encode(["another"])))
-    assert [len(call) for call in classifier.calls] == [row, 1]
 
 
 @pytest.mark.parametrize("scores", ["random", "attcat"])

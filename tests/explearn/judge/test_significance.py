@@ -13,13 +13,6 @@ from explearn.core.errors import DataError
 from explearn.judge import significance as s
 
 
-def test_resamples_draw_as_many_texts_as_there_are():
-    counts = s.bootstrap_counts(7, 50, 0)
-    assert counts.shape == (50, 7) and (counts.sum(axis=1) == 7).all()
-    assert (s.bootstrap_counts(7, 50, 0) == counts).all() and (s.bootstrap_counts(7, 50, 1) != counts).any()
-    assert s.bootstrap_counts(0, 5, 0).shape == (5, 0)
-
-
 def test_interval_of_a_mean_is_scipys():
     values = np.random.default_rng(0).exponential(size=90)
     low, high = s.mean_interval(values, s.bootstrap_counts(90, 6000, 1), 0.9)
@@ -43,16 +36,6 @@ def test_areas_of_resamples_are_scikit_learns():
             assert precision == pytest.approx(average_precision_score(truth, values))
         else:
             assert np.isnan(area) and np.isnan(precision)
-
-
-def test_areas_in_chunks_are_the_same(monkeypatch):
-    rng = np.random.default_rng(5)
-    scores, marked = [rng.random(6) for _ in range(9)], [rng.random(6) < 0.5 for _ in range(9)]
-    counts = s.bootstrap_counts(9, 200, 0)
-    whole = s.resampled_areas(scores, marked, counts)
-    monkeypatch.setattr(s, "ENTRIES_PER_CHUNK", 500)
-    np.testing.assert_array_equal(s.resampled_areas(scores, marked, counts), whole)
-    assert np.isnan(s.resampled_areas([], [], s.bootstrap_counts(0, 9, 0))).all()
 
 
 def table(texts=40, seed=1):
@@ -150,12 +133,6 @@ def test_holm_of_a_table_by_hand():
     assert s.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert s.holm([0.4, 0.02, 0.9]) == pytest.approx([0.8, 0.06, 0.9])
     assert s.holm([0.7, 0.6]) == pytest.approx([1, 1])
-
-
-def test_a_table_of_one_method_or_none():
-    one = s.paired_tests("m", {"a": 1.0}, {"a": [1.0, np.nan]})
-    assert (one.best, one.tied, one.texts.tolist()) == (("a",), (), [[1]])
-    assert s.paired_tests("m", {"a": None}, {}).best == ()
 
 
 def test_bad_input_is_named():

@@ -23,7 +23,7 @@ from explearn.lens.attention import (
     resolve_layer,
 )
 from explearn.lens.features import batch_features
-from explearn.model.architectures import ARCHITECTURES, blocks_in_order, head_size, is_captured, reads
+from explearn.model.architectures import ARCHITECTURES, blocks_in_order, is_captured
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
 
@@ -31,7 +31,6 @@ TOLERANCE = 1e-5
 """Of attention in float32: rounding of logits of a size of about 10, 10 x 2^-24, grows with the products' length."""
 
 KINDS = (*tiny.ARCHITECTURES, "deberta-v2", "mpnet", "modernbert", "modernbert mean", *tiny.DECODERS)
-FUSED = tuple(kind for kind in KINDS if kind not in ("deberta-v2", "mpnet"))
 
 
 def batch_of(of: Classifier) -> Batch:
@@ -87,14 +86,6 @@ class TestAgainstEagerAttention:
             wanted = torch.einsum("bq,bhqk->bkh", weights, attention)
             torch.testing.assert_close(row, wanted, atol=TOLERANCE, rtol=0)
 
-    def test_small_blocks_change_nothing(self, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        of = tiny.any_classifier(kind)
-        batch = batch_of(of)
-        whole = run(of, batch, Attention.row_and_column)
-        monkeypatch.setattr(module, "BLOCK_ELEMENTS", 1)
-        for found, expected in zip(run(of, batch, Attention.row_and_column), whole, strict=True):
-            torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
-
     def test_a_model_loaded_with_eager_attention_gives_the_same(self, kind: str) -> None:
         of = tiny.any_classifier(kind)
         batch = batch_of(of)
@@ -118,18 +109,6 @@ class TestAgainstEagerAttention:
         with pytest.raises(RuntimeError, match="no memory"):
             run(of, batch, fail)
         assert tiny.hooks(of.model) == hooks and of.model.config._attn_implementation == implementation
-
-
-@pytest.mark.parametrize("kind", FUSED)
-def test_a_column_makes_no_matrix_where_the_kernel_gives_the_normalisers(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Were it made, a pass would take the longer the more layers are read."""
-    if kind == "modernbert mean":
-        pytest.skip("where all tokens are read, all rows are")
-    monkeypatch.setattr(Attention, "_logits", lambda *_: pytest.fail("a whole attention matrix was computed"))
-    of = tiny.any_classifier(kind)
-    run(of, batch_of(of), Attention.row_and_column)
 
 
 @pytest.mark.parametrize("kind", ["bert", "modernbert", "modernbert mean", "llama"])
@@ -190,35 +169,6 @@ def test_groups_of_several_layers_in_albert() -> None:
     torch.testing.assert_close(found, expected[3][:, :, 0].transpose(1, 2), atol=TOLERANCE, rtol=0)
 
 
-def test_what_a_layer_keeps_has_a_graph_where_the_model_has_one() -> None:
-    of = tiny.any_classifier("modernbert")
-    batch = batch_of(of)
-    table = of.model.get_input_embeddings()
-    inputs = table(batch.input_ids).detach().requires_grad_()
-    handle = table.register_forward_hook(lambda *_: inputs)
-    try:
-        with capture_attention(of.model, Attention.head_mean) as kept:
-            of.model(**batch.model_inputs())
-    finally:
-        handle.remove()
-    real = batch.attention_mask.bool()
-    (gradient,) = torch.autograd.grad((kept[1][real] ** 2).sum(), inputs)
-    assert gradient.isfinite().all() and gradient.abs().max() > 0
-
-
-@pytest.mark.parametrize("kind", tiny.DECODERS)
-def test_of_a_causal_model_the_column_is_empty_but_at_the_token_that_is_read(kind: str) -> None:
-    of = tiny.classifier(kind)
-    batch = batch_of(of)
-    last = read_position(of.model.config, batch.input_ids)
-    assert last is not None and torch.equal(last, batch.attention_mask.sum(1) - 1)
-    for found in run(of, batch, Attention.row_and_column):
-        row, column = found[..., : tiny.HEADS], found[..., tiny.HEADS :]
-        for text, place in enumerate(last.tolist()):
-            assert (column[text, :place] == 0).all()
-            torch.testing.assert_close(column[text, place], row[text, place])
-
-
 def test_the_last_token_is_the_last_that_is_not_the_padding_id() -> None:
     """As transformers finds it, by the id: also padding inside a text, and a text of padding alone."""
     config = tiny.classifier("gpt2").model.config
@@ -235,13 +185,6 @@ def test_local_layers_see_no_further_than_their_window() -> None:
     distance = (torch.arange(n)[:, None] - torch.arange(n)).abs()
     assert n > 6 and (first > 0).all()
     assert (second[0][distance > 2] == 0).all() and (second[0][distance <= 2] > 0).all()
-
-
-def test_what_the_table_says_of_heads_and_reading() -> None:
-    sizes = {kind: head_size(tiny.classifier(kind).model.config) for kind in ("gemma", "bert", "deberta-v2")}
-    assert sizes == {"gemma": 12, "bert": tiny.HIDDEN // tiny.HEADS, "deberta-v2": tiny.HIDDEN // tiny.HEADS}
-    kinds = ("modernbert mean", "modernbert", "llama")
-    assert [reads(tiny.any_classifier(kind).model.config) for kind in kinds] == ["mean", "first", "last"]
 
 
 class TestByHand:

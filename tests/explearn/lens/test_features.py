@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tiny
@@ -98,11 +97,6 @@ def test_reading_holds_one_row_group_at_a_time(tmp_path: Path, monkeypatch: pyte
     assert read == [0, 1]
 
 
-def test_no_examples(tmp_path: Path) -> None:
-    write_features(tmp_path / "f.parquet", tiny.classifier("bert"), [])
-    assert list(read_features(tmp_path / "f.parquet")) == []
-
-
 def test_a_text_without_pieces_has_no_features(tmp_path: Path) -> None:
     examples = [Example("x", ("\u200b",), "no", "test", "task"), EXAMPLES[0]]
     write_features(tmp_path / "f.parquet", tiny.classifier("bert"), examples)
@@ -116,29 +110,6 @@ def test_pieces_of_no_word_are_stored_as_such(tmp_path: Path) -> None:
 
 
 class TestDamage:
-    @pytest.mark.parametrize("keep", [0.0, 0.5, 0.95])
-    def test_half_a_file(self, tmp_path: Path, keep: float) -> None:
-        path = tmp_path / "f.parquet"
-        write_features(path, tiny.classifier("bert"), EXAMPLES)
-        content = path.read_bytes()
-        path.write_bytes(content[: int(keep * len(content))])
-        with pytest.raises(DataError, match=r"f\.parquet: not a whole Parquet file"):
-            list(read_features(path))
-
-    def test_a_page_of_zeros(self, tmp_path: Path) -> None:
-        path = tmp_path / "f.parquet"
-        write_features(path, tiny.classifier("bert"), EXAMPLES)
-        content = bytearray(path.read_bytes())
-        content[4 : len(content) // 2] = bytes(len(content) // 2 - 4)
-        path.write_bytes(content)
-        with pytest.raises(DataError, match=r"f\.parquet: .*create it again"):
-            list(read_features(path))
-
-    def test_a_file_of_another_stage(self, tmp_path: Path) -> None:
-        pq.write_table(pa.table({"id": ["a"]}), tmp_path / "f.parquet")
-        with pytest.raises(DataError, match="field 'classifier': got none; expected a value"):
-            list(read_features(tmp_path / "f.parquet"))
-
     def test_fewer_texts_than_were_written(self, tmp_path: Path) -> None:
         path = tmp_path / "f.parquet"
         write_features(path, tiny.classifier("bert"), EXAMPLES)

@@ -276,13 +276,6 @@ class TestEveryMethod:
         found = explearn.get_explainer(name, **options).score_batch(of, batch_of(of, tiny.TEXTS[0]), None)
         assert (found.scores[0, 1:] == 0).all() and found.scores[0, 0] != 0
 
-    def test_a_low_precision_changes_nothing(self, name: str) -> None:
-        """Parts are made of float32 states, so that they add up."""
-        expected = list(explearn.get_explainer(name).explain(tiny.classifier("bert"), tiny.TEXTS))
-        low = tiny.make_classifier("bert", precision="bf16")
-        for a, b in zip(explearn.get_explainer(name).explain(low, tiny.TEXTS), expected, strict=True):
-            np.testing.assert_array_equal(a.token_scores, b.token_scores)
-
     def test_a_head_of_another_kind_is_refused(self, name: str) -> None:
         of = tiny.make_classifier("bert")
         of.model.classifier = torch.nn.Sequential(torch.nn.Linear(tiny.HIDDEN, 2))
@@ -305,22 +298,6 @@ class Sizes(TorchFunctionMode):
 class TestMemory:
     WIDE = 48
     """Width of the feed-forward layers of tiny models; HIDDEN is that of the states."""
-
-    def test_decompx_splits_texts_so_that_their_parts_stay_within_the_budget(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        texts = list(tiny.TEXTS[:1]) * 40
-        expected = list(explearn.get_explainer("decompx").explain(tiny.make_classifier("bert"), texts))
-        of = tiny.make_classifier("bert", max_tokens=400)
-        sizes: list[int] = []
-        monkeypatch.setattr(of, "batch", lambda es, batch=of.batch: (sizes.append(len(es)), batch(es))[1])
-        with Sizes() as seen:
-            found = list(explearn.get_explainer("decompx").explain(of, texts))
-        (encoding,) = of.encode(texts[:1])
-        assert sum(sizes) == 40 and max(sizes) == 400 // len(encoding) ** 2 > 1
-        assert seen.largest <= 400 * self.WIDE
-        for a, b in zip(found, expected, strict=True):
-            np.testing.assert_allclose(a.token_scores, b.token_scores, rtol=1e-5, atol=1e-6)
 
     @pytest.mark.parametrize(("name", "options"), [("alti", {}), ("globenc", {}), ("decompx", OPTIONS[-1])])
     def test_slices_and_padding_change_no_score(self, name: str, options: dict[str, Any]) -> None:

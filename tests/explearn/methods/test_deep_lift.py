@@ -160,23 +160,3 @@ class TestRefusals:
         assert (together - alone).abs().max() > 1e-3
         with pytest.raises(UnsupportedError, match=r"nn\.Softmax modules mixes the texts of a batch"):
             explained(name, of, ["lazy dog"])
-
-    @pytest.mark.parametrize(("kind", "option"), [("bert", "hidden_act"), ("distilbert", "activation")])
-    def test_an_activation_of_each_block_s_own_is_fine(self, name: str, kind: str, option: str) -> None:
-        of = tiny.make_classifier(kind)
-        of.model = tiny.model(kind, **{option: "relu"}).double().requires_grad_(False)
-        for text, found, target in (
-            explained(name, of, FEW, references=4) if name == "deep_shap" else explained(name, of, FEW)
-        ):
-            encoding, embeddings, forward = embedded(of, text)
-            if name == "deep_lift":
-                method, start = attr.DeepLift, empty(of, encoding, embeddings, "pad")
-            else:
-                method, start = attr.DeepLiftShap, references(of, encoding, 4)
-            scores = method(Module(of, forward)).attribute(embeddings.requires_grad_(), start, target=target)
-            close(found.token_scores, scores.sum(-1)[0][encoding.positions])
-
-    def test_one_block_shares_with_nobody(self, name: str) -> None:
-        of = tiny.make_classifier("albert")
-        of.model = tiny.model("albert", hidden_act="relu", num_hidden_layers=1).requires_grad_(False)
-        assert np.isfinite(explained(name, of, FEW)[0][1].scores).all()

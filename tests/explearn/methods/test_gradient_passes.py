@@ -12,7 +12,6 @@ import torch
 from gradient_cases import FEW, METHODS, TEXTS, double_classifier, explained
 
 import explearn
-from explearn.core.errors import ParamsError
 from explearn.methods.gradient.embedded import EmbeddedClassifier
 from explearn.model.encoding import text_seed
 
@@ -30,18 +29,6 @@ class TestEmbeddedClassifier:
         torch.testing.assert_close(function.logits, logits)
         torch.testing.assert_close(values, logits.amax(-1))
         assert function.targets.tolist() == logits.argmax(-1).tolist()
-
-    def test_later_passes_keep_the_first_one_s_targets(self) -> None:
-        of = double_classifier("bert")
-        batch = of.batch(of.encode(TEXTS))
-        function = EmbeddedClassifier(of, batch.model_inputs(), None, "logit")
-        embeddings = function.embed()
-        function(embeddings)
-        targets, logits = function.targets, function.logits
-        values = function(torch.cat([-3 * embeddings, embeddings]))
-        assert function.targets is targets
-        assert function.logits is logits
-        torch.testing.assert_close(values[len(TEXTS) :], logits.amax(-1))
 
 
 def passes(of: explearn.Classifier, run: Callable[[], Any]) -> list[tuple[int, int]]:
@@ -89,16 +76,6 @@ class TestPasses:
         words = sum(len(encoding.words) for encoding in of.encode(TEXTS))
         assert sum(count for count, _ in found) == (10 + 1) * words + len(TEXTS)
 
-    def test_integrated_gradients_pad_little(self) -> None:
-        """Texts of similar length share a pass, as many steps of them as the budget holds."""
-        of = tiny.make_classifier(max_tokens=1500)
-        texts = [" ".join(["lazy"] * (1 + 7 * i % 30)) for i in range(60)]
-        found = passes(of, lambda: explained("integrated_gradients", of, texts, steps=50))
-        computed = sum(rows * tokens for rows, tokens in found)
-        assert computed < 1.05 * 52 * sum(len(encoding) for encoding in of.encode(texts))
-        # A pass for the ends of the paths, and two for the steps.
-        assert np.median([rows * tokens for rows, tokens in found]) > 1500 / 3
-
 
 class TestGradientShap:
     def test_seeds_make_other_draws(self) -> None:
@@ -107,19 +84,9 @@ class TestGradientShap:
         np.testing.assert_array_equal(one.scores, same.scores)
         assert np.abs(one.scores - other.scores).max() > 1e-3
 
-    def test_noise_changes_the_scores(self) -> None:
-        of = double_classifier("bert")
-        plain, noisy = (explained("gradient_shap", of, FEW[:1], stdevs=s)[0][1] for s in (0, 0.1))
-        assert np.abs(plain.scores - noisy.scores).max() > 1e-3
-
     def test_a_seed_belongs_to_a_text_and_its_segments(self) -> None:
         single, same, other, pair = tiny.classifier().encode(
             ["slow dog", "slow  dog", "slow fox", ("slow", "dog")], first=1
         )
         assert text_seed(1, single) == text_seed(1, same)
         assert len({text_seed(1, single), text_seed(2, single), text_seed(1, other), text_seed(1, pair)}) == 4
-
-    @pytest.mark.parametrize("stdevs", [-0.1, float("nan")])
-    def test_noise_that_is_no_width(self, stdevs: Any) -> None:
-        with pytest.raises(ParamsError, match=r"stdevs: got .*; expected: input should be"):
-            explearn.get_explainer("gradient_shap", stdevs=stdevs)

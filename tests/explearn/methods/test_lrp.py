@@ -185,14 +185,6 @@ def test_the_original_s_score_of_the_first_token(name: str) -> None:
         assert row[0] == (row[1 : len(encoding)].min() if name == "transformer_attribution" else 0)
 
 
-def test_low_precision_decides_the_logits_alone() -> None:
-    of = tiny.make_classifier("bert", 3, precision="bf16")
-    found = score("full_lrp", of, TEXTS)
-    assert torch.equal(found.logits, of.logits(of.batch(of.encode(TEXTS))))
-    expected = score("full_lrp", tiny.classifier("bert", 3), TEXTS, found.logits.argmax(-1).tolist())
-    assert torch.equal(found.scores, expected.scores)
-
-
 def test_a_layer_counts_from_the_first_or_from_the_last() -> None:
     of = tiny.classifier("bert", 3)
     one, other = (score("transformer_attribution", of, TEXTS, start_layer=start).scores for start in (1, -2))

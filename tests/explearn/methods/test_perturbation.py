@@ -14,9 +14,7 @@ import torch
 
 import explearn
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError
-from explearn.lens.anatomy import dissect
 from explearn.lens.passes import count_passes
-from explearn.methods.perturbation import predictor as module
 from explearn.methods.perturbation.inputs import Inputs, PerturbedText
 from explearn.methods.perturbation.pool import Ask, run_together
 from explearn.methods.perturbation.predictor import Logits, Predictor
@@ -53,22 +51,6 @@ class TestPerturbedText:
             types = () if found.token_type_ids is None else tuple(found.token_type_ids[row, :length].tolist())
             assert (tuple(found.input_ids[row, :length].tolist()), types) == expected.key
 
-    def test_words_without_pieces_are_no_part_of_it(self) -> None:
-        of_text = perturbed(tiny.classifier("bert"), "lazy \u200b dog " + "castle " * 60)
-        assert of_text.words.tolist() == [0, *range(2, 45)]
-        assert of_text.pieces().tolist() == [1] * 44
-
-    def test_a_score_goes_to_all_pieces_of_its_word(self) -> None:
-        of_text = perturbed(tiny.classifier("roberta"), "unbelievably slow")
-        first, second = of_text.pieces().tolist()
-        assert first > 1
-        assert of_text.on_pieces(np.array([3.0, -1.0])).tolist() == [0.0, *[3.0] * first, *[-1.0] * second, 0.0]
-
-    def test_keys_tell_segments_apart(self) -> None:
-        ids, one, other = [[5, 6]], [[0, 0]], [[0, 1]]
-        assert Inputs.from_lists(ids, one).keys() != Inputs.from_lists(ids, other).keys()
-        assert Inputs.from_lists([[5, 6], [5]], None).keys()[1] == Inputs.from_lists([[5]], None).keys()[0]
-
 
 class TestPredictor:
     @pytest.mark.parametrize("budget", [1, 40, 4096])
@@ -103,19 +85,6 @@ class TestPredictor:
         assert (b == c).all()
         assert (a[:4] == b[:4]).all()
 
-    @pytest.mark.parametrize(("room", "evaluated"), [(10**6, 8), (0, 16)])
-    def test_answers_are_remembered_while_there_is_room(
-        self, room: int, evaluated: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(module, "CACHE_BYTES", room)
-        of = tiny.classifier("bert")
-        of_text = perturbed(of, "the lazy fox")
-        predict = Predictor(of)
-        request = of_text.masked(np.array([[bool(i & 1 << j) for j in range(3)] for i in range(8)]))
-        (first,), (second,) = predict([request]), predict([request])
-        np.testing.assert_allclose(first, second, atol=1e-6)
-        assert predict.evaluated == evaluated
-
     def test_batches_stay_within_the_budget_and_build_no_graph(self) -> None:
         of = tiny.make_classifier("bert", max_tokens=40)
         sizes = []
@@ -130,20 +99,6 @@ class TestPredictor:
         handle.remove()
         assert max(sizes) <= 40
         assert len(sizes) < 30
-
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-    def test_the_last_feed_forward_part_runs_on_the_first_token_alone(self, kind: str) -> None:
-        """It takes two thirds of a block's products; the head reads the first token."""
-        of = tiny.make_classifier(kind)
-        lengths = []
-        contract = dissect(of.model).blocks[-1].contract
-        handle = contract.register_forward_hook(lambda _module, _inputs, output: lengths.append(output.shape[1]))
-        of_text = perturbed(of, "lazy dog")
-        Predictor(of)([of_text.full()])
-        # ALBERT's blocks are one module.
-        assert lengths == ([len(of_text.encoding)] * (tiny.LAYERS - 1) if kind == "albert" else []) + [1]
-        handle.remove()
-        assert tiny.hooks(of.model) == 0
 
     def test_nothing_is_left_on_a_model_that_fails(self) -> None:
         of = tiny.make_classifier("bert")
@@ -163,12 +118,6 @@ class TestPredictor:
         (expected,) = Predictor(of)([of_text.full()])
         monkeypatch.setattr(of.model.config, "model_type", "novel")
         np.testing.assert_allclose(Predictor(of)([of_text.full()])[0], expected, atol=1e-6)
-
-    def test_nothing_to_predict(self) -> None:
-        of = tiny.classifier("bert", 3)
-        of_text = perturbed(of, "lazy dog")
-        assert Predictor(of)([]) == []
-        assert Predictor(of)([of_text.deleted(np.empty((0, 2), dtype=bool))])[0].shape == (0, 3)
 
     def test_logits_that_are_not_finite_are_refused(self) -> None:
         of = tiny.make_classifier("bert")
@@ -212,9 +161,6 @@ class TestPool:
         found = run_together([self.job([size]) for size in (5, 5, 5, 5, 30, 5)], answer, window_tokens=11)
         assert [f.result for f in found] == [[5], [5], [5], [5], [30], [5]]
         assert answer.together == [[5, 5, 5], [5, 30], [5]]
-
-    def test_no_jobs(self) -> None:
-        assert run_together([], Recorder(), window_tokens=10) == []
 
     def test_each_job_draws_from_numpy_s_global_generator_as_if_alone(self) -> None:
         def draw(count: int) -> Any:
@@ -294,22 +240,12 @@ class TestOcclusion:
             list(explearn.get_explainer("occlusion").explain(of, ["the lazy dog sleeps"] * 3))
         assert (passes.forward, passes.backward) == (5, 0)
 
-    def test_all_pieces_have_their_word_s_score(self) -> None:
-        (found,) = explearn.get_explainer("occlusion").explain(tiny.classifier("roberta"), ["unbelievably slow"])
-        assert set(found.token_scores.tolist()) == set(found.scores.tolist())
-        assert len(found.tokens) > 2
-
 
 @pytest.mark.parametrize(
     ("name", "options"),
     [("occlusion", {}), ("lime", {"samples": 20}), ("kernel_shap", {}), ("shap", {"max_evals": 20}), ("solvex", {})],
 )
 class TestAll:
-    def test_leaves_nothing_on_the_model(self, name: str, options: dict[str, Any]) -> None:
-        of = tiny.make_classifier("bert")
-        list(explearn.get_explainer(name, **options).explain(of, TEXTS[:3]))
-        assert tiny.hooks(of.model) == 0
-
     def test_numpy_s_global_generator_is_left_alone(self, name: str, options: dict[str, Any]) -> None:
         of = tiny.classifier("bert")
         np.random.seed(3)

@@ -19,7 +19,6 @@ from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.validation import Section
 from explearn.methods import registry
 from explearn.methods.base.learned import LearnedExplainer, RefiningExplainer
-from explearn.methods.info import first_sentence
 from explearn.methods.registry import explainer_class, known_infos, make_explainer, variant_of
 
 
@@ -94,11 +93,6 @@ class TestRegister:
         (found,) = explearn.get_explainer("shout", loud=2).explain(tiny.classifier("bert"), ["lazy dog"])
         assert (found.method, found.scores.tolist()) == ("shout", [2, 2])
 
-    def test_the_same_class_may_be_defined_anew(self) -> None:
-        explearn.register(make())
-        again = explearn.register(make())
-        assert explainer_class("shout") is again
-
     @pytest.mark.parametrize("name", ["rollout", "expnet_in_domain"])
     def test_a_name_that_is_taken(self, name: str) -> None:
         with pytest.raises(ParamsError, match=f"the name '{name}' is taken by a method of Explearn; choose another"):
@@ -128,10 +122,6 @@ class TestRegister:
     def test_what_is_no_method(self, cls: Any, words: str) -> None:
         with pytest.raises(ParamsError, match=words):
             explearn.register(cls)
-
-    def test_the_first_sentence_of_a_docstring(self) -> None:
-        assert first_sentence("One line.") == "One line."
-        assert first_sentence("Two\n    lines. And more.\n\n    Rest.") == "Two lines."
 
 
 class TestVariants:

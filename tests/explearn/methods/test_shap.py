@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import comb
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -195,18 +194,6 @@ class TestBudget:
         with count_passes(of.model) as passes:
             list(explearn.get_explainer("shap", max_evals=60).explain(of, [LONG]))
         assert passes.forward <= 60
-
-
-@pytest.mark.slow
-def test_compiling_is_not_counted_in_a_text_s_time(run_python: Callable[[str], str]) -> None:
-    """In a process of its own, where numba has yet to compile the library's loops, which takes seconds."""
-    tests = str(Path(tiny.__file__).parent)
-    seconds = run_python(
-        f"import sys; sys.path.insert(0, {tests!r}); import explearn, tiny; "
-        "(found,) = explearn.get_explainer('shap', max_evals=10).explain(tiny.classifier('bert'), ['lazy dog']); "
-        "print(found.seconds)"
-    )
-    assert float(seconds) < 1
 
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:

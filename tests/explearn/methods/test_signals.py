@@ -11,12 +11,10 @@ import tiny
 import torch
 
 import explearn
-from explearn.core.errors import DataError, UnsupportedError
-from explearn.core.parquet import parquet_writer
+from explearn.core.errors import UnsupportedError
 from explearn.core.records import Example
 from explearn.lens.passes import count_passes
-from explearn.lens.text_tables import table_of
-from explearn.lens.word_signals import SCHEMA, SIGNALS, WordSignals, read_signals, read_signals_metadata
+from explearn.lens.word_signals import SIGNALS, WordSignals, read_signals, read_signals_metadata
 from explearn.methods.consensus.params import Signal
 from explearn.methods.consensus.signals import METHODS, compute_signals, write_signals
 from explearn.methods.consensus.word_features import feature_names, word_matrix
@@ -132,25 +130,6 @@ class TestFiles:
             np.testing.assert_array_equal(found.scores, one.scores)
             assert (found.example_id, found.words, found.predicted) == (one.example_id, one.words, one.predicted)
             assert (found.probability, found.target, found.removal) == (one.probability, one.target, None)
-
-    @pytest.mark.parametrize(
-        ("row", "metadata", "words"),
-        [
-            (
-                WordSignals("a", ("one", "two"), "yes", 0.5, np.zeros((3, len(SIGNALS)), np.float32), "yes"),
-                {},
-                r"x\.parquet, row 1, field 'scores' has 3 entries; expected 2",
-            ),
-            (text(), {"signals": ["cam"]}, r"x\.parquet: holds signals cam; expected rollout"),
-            (text(), {"texts": 2}, "holds 1 texts; expected 2"),
-        ],
-    )
-    def test_damage(self, tmp_path: Path, row: WordSignals, metadata: dict[str, Any], words: str) -> None:
-        facts = {"classifier": "x", "signals": list(SIGNALS), "texts": 1, **metadata}
-        with parquet_writer(tmp_path / "x.parquet", SCHEMA, facts) as writer:
-            writer.write_table(table_of([row], SCHEMA))
-        with pytest.raises(DataError, match=words):
-            list(read_signals(tmp_path / "x.parquet"))
 
 
 class TestFeatures:

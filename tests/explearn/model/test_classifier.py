@@ -61,10 +61,6 @@ class TestPrediction:
         expected = tiny.classifier("bert").predict_proba(of.encode(TEXTS))
         assert_close(of.predict_proba(of.encode([TEXTS[i] for i in order])), expected[order])
 
-    def test_no_texts(self) -> None:
-        of = tiny.classifier("bert", 3)
-        assert of.encode([]) == [] and of.predict_proba([]).shape == (0, 3)
-
     def test_bf16_stays_near_fp32_and_fp16_needs_a_gpu(self) -> None:
         of, encodings = tiny.classifier("bert", 3), tiny.classifier("bert", 3).encode(TEXTS)
         half = tiny.make_classifier("bert", 3, precision="bf16")
@@ -125,14 +121,6 @@ class TestTexts:
     ) -> None:
         config: Any = SimpleNamespace(model_type=model_type, pad_token_id=1, max_position_embeddings=positions)
         assert max_length(config, SimpleNamespace(model_max_length=limit)) == expected  # type: ignore[arg-type]
-
-    @pytest.mark.parametrize("kind", ["bert", "roberta"])
-    def test_the_longest_text_can_be_classified(self, kind: str) -> None:
-        of = tiny.make_classifier(kind)
-        of.tokenizer = tiny.tokenizer(kind, 10**6)
-        (encoding,) = of.encode(["fox " * 500])
-        assert len(encoding) == of.max_length == tiny.POSITIONS - (2 if kind == "roberta" else 0)
-        assert np.isfinite(of.predict_proba([encoding])).all()
 
 
 def test_labels_by_name_and_by_index() -> None:
@@ -232,29 +220,6 @@ class TestFreezing:
     def test_a_classifier_is_frozen_from_the_start(self) -> None:
         of = Classifier(tiny.model("bert").train(), tiny.tokenizer("bert"), ComputeOptions("cpu"))
         assert [state(of)[kind] for kind in ("requires_grad", "grad", "training", "hooks")] == [[], [], [], 0]
-
-    @pytest.mark.parametrize("name", [n for n in explearn.list_explainers() if not explearn.get_info(n).learned])
-    def test_explaining_changes_nothing(self, name: str) -> None:
-        of = tiny.make_classifier("bert", 3)
-        before = state(of)
-        options = {"max_evals": 20} if name == "shap" else {}
-        for attribution in explearn.get_explainer(name, **options).explain(of, TEXTS[3:6], [0] * 3):
-            assert attribution.target == "bad"
-        assert state(of) == before
-
-    @pytest.mark.parametrize("name", ["rollout", "input_x_gradient"])
-    def test_an_exception_on_the_way_changes_nothing(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        of = tiny.make_classifier("bert")
-        before = state(of)
-
-        def fail(*_args: object, **_kwargs: object) -> None:
-            raise RuntimeError("no memory")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(of.model.classifier, "forward", fail)
-            with pytest.raises(RuntimeError, match="no memory"):
-                list(explearn.get_explainer(name).explain(of, TEXTS))
-        assert state(of) == before
 
 
 def test_the_embedded_encoder_is_there_and_other_weights_are_refused() -> None:

@@ -162,13 +162,6 @@ def test_scores_of_the_shots_words_come_first(folders: Any) -> None:
         of.encode([Example("a", ("slow",), "slow", "test", "t")])
 
 
-def test_another_token_can_stand_for_masked_words(folders: Any) -> None:
-    of = Classifier.from_pretrained(folders("gpt2"), device="cpu", completion={**PROMPT, "mask": " the"})
-    (encoding,) = of.encode(["quick fox"])
-    masked = read_back(of, encoding.mask([0, 1], of.mask_token_id).input_ids)
-    assert masked.endswith("the review:" + " the" * sum(w != NO_WORD for w in encoding.word_ids) + " ! it was")
-
-
 def test_a_pair_goes_into_its_slots(folders: Any) -> None:
     prompt = {"template": "{text} so {pair} ? it is", "label_words": {"no": " slow", "yes": " quick"}}
     of = Classifier.from_pretrained(folders("gpt2"), device="cpu", completion=prompt)
@@ -263,17 +256,6 @@ def test_a_masked_last_word_is_not_taken_for_padding(tmp_path: Path) -> None:
     with torch.inference_mode():
         logits = model(input_ids=torch.tensor([masked.input_ids])).logits[0, -1, of.completion.ids]
     assert_close(of.predict_proba([masked])[0], logits.double().softmax(0))
-
-
-def test_a_model_that_bends_its_next_token_logits_is_refused(tmp_path: Path) -> None:
-    config = transformers.Gemma2Config(
-        **{**tiny.model("gemma").config.to_dict(), "model_type": "gemma2", "architectures": None},
-    )
-    config.final_logit_softcapping, config.max_position_embeddings = 0.5, POSITIONS
-    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
-    tokenizer("gemma").save_pretrained(tmp_path)
-    with pytest.raises(ModelError, match="'gemma2' model are not a linear map"):
-        Classifier.from_pretrained(tmp_path, completion=PROMPT)
 
 
 def test_bias_of_the_output_layer_counts(tmp_path: Path) -> None:

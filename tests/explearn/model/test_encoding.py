@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from explearn.model.batching import budget_batches
 from explearn.model.encoding import Encoding, collate
-from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import align_words
 
 # [CLS] un ##kind words (space) [SEP]
@@ -48,17 +47,6 @@ class TestRemoval:
         (without,) = tiny.classifier("roberta").encode(["lazy dog"])
         assert without.token_type_ids == without.delete([0]).token_type_ids == ()
 
-    def test_nothing_and_everything(self) -> None:
-        assert ENCODING.delete([]) == ENCODING.delete([NO_WORD, 7]) == ENCODING == ENCODING.mask([NO_WORD], MASK)
-        assert ENCODING.keep([]).input_ids == (101, 102)
-        assert ENCODING.delete([0, 1]).input_ids == (101, 14, 102)
-
-    @given(st.sets(st.integers(0, 2)))
-    def test_deleting_words_is_keeping_the_others_and_special_tokens(self, words: set[int]) -> None:
-        assert PAIR.delete(words) == PAIR.keep({0, 1, 2} - words)
-        for changed in (PAIR.delete(words), PAIR.mask(words, MASK)):
-            assert [i for i, s in zip(changed.input_ids, changed.special, strict=True) if s] == [101, 102, 102]
-
 
 def test_the_key_is_the_model_s_input() -> None:
     """The masked word and the deleted one differ; a text's id and words play no part."""
@@ -88,10 +76,6 @@ class TestBatches:
         assert [lengths[index] for index in order] == sorted(lengths, reverse=True)
         for batch in batches:
             assert len(batch) * max(lengths[i] for i in batch) <= budget or len(batch) == 1
-
-    def test_by_hand(self) -> None:
-        # Budget 12: the text of 20 alone; 6 + 5 in two times 6; four of 3 and less in four times 3; one remains.
-        assert list(budget_batches([3, 20, 5, 1, 6, 2, 2], 12)) == [[1], [4, 2], [0, 5, 6, 3]]
 
     def test_padding_is_on_the_right(self) -> None:
         batch = collate([ENCODING, ENCODING.keep([])], pad_token_id=9, device=torch.device("cpu"))

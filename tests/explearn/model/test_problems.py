@@ -14,7 +14,7 @@ from rounding import tolerance
 import explearn
 from explearn.core.errors import UnsupportedError
 from explearn.core.records import Example
-from explearn.judge.faithfulness import faithfulness, logit
+from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams
 from explearn.model.classifier import Classifier
 from explearn.model.problems import Problem
@@ -165,12 +165,6 @@ class TestOneOutput:
             np.testing.assert_allclose(
                 again.predict_proba(again.encode(TEXTS)), found.predict_proba(found.encode(TEXTS)), atol=tolerance()
             )
-
-    def test_metrics_take_its_probabilities(self, of: tuple[Any, Classifier]) -> None:
-        model, found = of
-        z = outputs(model, found, TEXTS).numpy()[:, 0]
-        p = found.predict_proba(found.encode(TEXTS))
-        np.testing.assert_allclose(logit(p, np.ones(len(TEXTS), dtype=np.int64)), z, atol=1e-4)
 
 
 class TestRegression:

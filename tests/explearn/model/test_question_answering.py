@@ -17,16 +17,11 @@ import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Example
-from explearn.methods.base.timing import explain_timed
-from explearn.methods.ivra.attention import HeadAttention, size_of
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.ivra.objectives import gated_inputs
-from explearn.methods.ivra.params import SMaTParams
-from explearn.methods.ivra.training import JointTrainer
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_info, list_explainers
 from explearn.model.classifier import Classifier, QuestionAnswerer
-from explearn.model.encoding import Batch
 from explearn.model.finetune import evaluate_classifier, finetune
 from explearn.model.params import FinetuneParams
 from explearn.model.question_answering import mark_answer
@@ -162,11 +157,6 @@ def test_methods_explain_the_answer_or_say_why_not(name: str) -> None:
         assert np.isfinite(found.scores[found.read]).all()
 
 
-def test_the_method_that_cannot_is_named() -> None:
-    with pytest.raises(UnsupportedError, match="gae: a model that answers questions"):
-        explain_timed(explearn.get_explainer("gae"), tiny.make_answerer(), examples("test"), {})
-
-
 def settings(criteria: Sequence[str]) -> dict[str, Any]:
     schedule = {"epochs": 2, "batch_size": 3, "validation_texts": 4, "accuracy_tolerance": 1.0}
     return {"criteria": list(criteria), "schedule": schedule}
@@ -197,43 +187,6 @@ class TestIvRA:
         spans = by_hand(answerer, *QUESTIONS[1])
         loss = answerer.loss(answerer.logits(answerer.batch(encodings)), torch.tensor(labels))
         assert float(loss) == pytest.approx(-spans[7, 7], abs=1e-4)
-
-    def test_criteria_are_of_the_answer_that_is_explained(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The model's own; the task's loss is of the true one."""
-        answerer = tiny.make_answerer()
-        rows = examples()
-        encodings, labels = answerer.encode_labelled(rows)
-        own = answerer.encode(rows)
-        assert any(a.answer != b.answer for a, b in zip(encodings, own, strict=True))
-        settings = SMaTParams(criteria=["comp"])
-        module = HeadAttention(*size_of(answerer.model))
-        generator = torch.Generator().manual_seed(0)
-        trainer = JointTrainer(answerer, module, rows, None, settings, generator, None, lambda: (0.0, {}))
-        seen: list[Batch] = []
-        inner = trainer._faithfulness
-
-        def noting(batch: Batch, *others: Any) -> Any:
-            seen.append(batch)
-            return inner(batch, *others)
-
-        monkeypatch.setattr(trainer, "_faithfulness", noting)
-        terms = trainer.losses(rows)
-        assert [e.answer for e in seen[0].encodings] == [e.answer for e in own]
-        expected = answerer.loss(answerer.logits(answerer.batch(encodings)), torch.tensor(labels))
-        assert float(terms["task"]) == pytest.approx(float(expected), abs=1e-5)
-
-    def test_answers_out_of_reach_are_not_trained_on(self) -> None:
-        cut = [example(10 + i, "who sleeps ?", " ".join(["sea"] * 60 + ["fox"]), "fox") for i in range(4)]
-        ivra = IvRA(**settings(("comp", "cons"))).fit(
-            ListedTask(tiny.make_answerer(), [*examples(), *cut], examples("validation"))
-        )
-        assert all(entry["losses"]["task"] < 20 for entry in ivra.history[1:])
-        with pytest.raises(DataError, match=r"split 'train': no answer is within \d+ sub-tokens"):
-            IvRA(**settings(["comp"])).fit(ListedTask(tiny.make_answerer(), cut, examples("validation")))
-        with pytest.raises(DataError, match="split 'train' has 1 texts; expected 3 or more"):
-            IvRA(**settings(["cons"])).fit(
-                ListedTask(tiny.make_answerer(), [*examples()[:1], *cut], examples("validation"))
-            )
 
     def test_simulatability_is_refused_before_training(self) -> None:
         with pytest.raises(DataError, match="criterion 'sim'"):

@@ -118,17 +118,6 @@ class TestExplaining:
 
 
 class TestProgress:
-    def test_a_log_counts_windows_and_says_nothing_without_a_description(
-        self, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        of = tiny.classifier("bert", 3)
-        method = explearn.get_explainer("attcat")
-        list(method.explain(of, ["lazy dog", LONG], windows=20))
-        assert capsys.readouterr().err == ""
-        list(method.explain(of, ["lazy dog", LONG], description="explain by attcat", windows=20))
-        windows = 1 + len(cut(of.encode([LONG], whole=True)[0], of.max_length, 20).windows)
-        assert f"explain by attcat: 100%|██████████| {windows}/{windows}" in capsys.readouterr().err
-
     @pytest.mark.parametrize(("name", "at_once"), [("lime", 1), ("attcat", 3)])
     def test_windows_are_scored_few_at_a_time(self, name: str, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("explearn.methods.base.explainer.PART_WINDOWS", at_once)

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 from task_reports import HOSTILE, check, comparison, metrics, run, shown, task
 
-from explearn.core.blocks import Heading, Paragraph, bold
-from explearn.show.html_page import inline_html, render_html
+from explearn.show.html_page import render_html
 from explearn.show.report import draw, report_blocks
 
 BROWSER = next((b for b in ("chromium", "chromium-browser", "google-chrome") if shutil.which(b)), None)
@@ -123,15 +122,6 @@ def test_rows_and_texts_can_be_filtered(page):
         a for t, a in page.elements if t in ("span", "strong") and a.get("class", "").startswith(("for", "against"))
     ]
     assert len(coloured) > 20
-
-
-def test_sections_with_the_same_title_have_links_of_their_own():
-    page = Page(render_html([Heading("Top", 1), Heading("A"), Paragraph("x"), Heading("A"), Heading("!")], {}))
-    assert [a["id"] for t, a in page.elements if t == "h2"] == ["a", "section-1", "section-2"]
-
-
-def test_bold_parts_become_strong_and_long_names_may_break():
-    assert inline_html(f"{bold('a<b')} *c* d_e") == "<strong>a&lt;b</strong> *c* d_<wbr>e"
 
 
 @pytest.mark.skipif(BROWSER is None, reason="there is no Chromium")

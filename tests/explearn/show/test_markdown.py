@@ -26,7 +26,7 @@ from explearn.core.blocks import (
     bold,
 )
 from explearn.core.records import Example
-from explearn.show.markdown import Markdown, emphasise, escape_markdown, inline_markdown, render_markdown
+from explearn.show.markdown import Markdown, escape_markdown, inline_markdown, render_markdown
 
 RENDERER = MarkdownIt("commonmark", {"html": True, "linkify": False}).enable(["table", "strikethrough"])
 
@@ -105,11 +105,6 @@ def test_only_what_is_marked_is_bold(text):
     assert parsed.text.rstrip("\n") == one_line(f"x {text} name") and parsed.tags == ["p", "strong"]
 
 
-def test_markers_of_bold_in_data_are_no_markup():
-    assert inline_markdown("a\x02b <i>\x03") == "a**b &lt;i&gt;**"
-    assert inline_markdown("a\x02b") == "a\N{REPLACEMENT CHARACTER}b"
-
-
 @pytest.mark.parametrize("text", ["a\x00b", "a\x1bb", "a\ud800b", "a\x7fb"])
 def test_what_cannot_be_shown_is_replaced(text):
     escaped = escape_markdown(text)
@@ -121,12 +116,6 @@ def test_addresses_are_not_made_links_and_plain_text_stays_legible():
     assert "://" not in escaped and "WWW." not in escaped
     for text in ('It\'s "fine", really: 3.5 of 5 (at most)!', "input_x_gradient", "2.13.0+cpu"):
         assert escape_markdown(text) == text
-
-
-def test_neighbouring_words_are_bold_together():
-    assert emphasise(["not", "a", "good", "film"], [True, False, True, True]) == "**not** a **good film**"
-    assert emphasise(["not", "a", "good", "film"], [True, False, True, True], whole=False) == "**not** … **good film**"
-    assert emphasise(["none", "at", "all"], [False] * 3, whole=False) == "…"
 
 
 def test_every_block_has_a_form():

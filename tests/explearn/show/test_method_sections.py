@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from task_reports import check, metrics, run, similarity, task
+from task_reports import metrics, run, task
 
-from explearn.core.blocks import Bullets, Fold, Picture, Table, walk
+from explearn.core.blocks import Fold, Picture, Table, walk
 from explearn.methods.aml.report import SHOWN_TRIALS
 from explearn.methods.aml.report import report as aml_report
 from explearn.methods.consensus.report import feature_weights
 from explearn.methods.consensus.report import report as consensus_report
 from explearn.methods.ivra.report import report as ivra_report
-from explearn.methods.registry import get_info, variant_of
 from explearn.show.figures.style import svg
 
 
@@ -61,9 +60,6 @@ class TestAML:
         )
         assert [column.title for column in fold.blocks[0].columns][1:] == ["comprehensiveness ↑", "log_odds ↓"]
 
-    def test_without_notes_there_is_no_section(self):
-        assert aml_report(run(), [task()]) == ivra_report(run(), [task()]) == consensus_report(run(), [task()]) == []
-
 
 def test_coefficients_of_own_classifiers_are_heat_maps():
     own = {"ivra": {"coefficients": {"heads": np.eye(3, 4).tolist(), "layers": [0.1, 0.2, 0.3]}}}
@@ -87,27 +83,3 @@ class TestConsensus:
     def test_weights_are_means_over_the_tasks(self):
         weight = feature_weights([self.notes(1.0), self.notes(2.0)])["gae_rank"]
         assert (weight.mean, weight.interval) == (pytest.approx(1.6), pytest.approx((1.1, 2.1)))
-
-    def test_an_interval_without_zero_is_bold(self):
-        signals, others = tables(self.report(self.notes(0.35)))
-        assert [(cell.text, cell.note) for cell in signals.rows[0][1:]] == [
-            ("+0.35", "-0.15 to +0.85"), ("+0.45", "-0.05 to +0.95"), ("\x02+0.55\x03", "+0.05 to +1.05"),
-        ]  # fmt: skip
-        assert [row[0] for row in others.rows] == ["length", "mean_rank"]
-        assert tables(self.report(self.notes(1.0, intervals=False)))[0].rows[0][1].note == ""
-
-    def test_sentences_tell_what_stands_out_and_what_either_gives_alone(self):
-        words = {
-            "consensus": get_info("consensus"),
-            "words": variant_of("words", "consensus", {"signals": []}),
-            "random": get_info("random"),
-        }
-        facts = run(methods=words, options={"words": {"signals": [], "word_features": True}})
-        checks = {"consensus": check(0.25, random_labels=similarity(0.5)), "expnet": check(0.125)}
-        blocks = self.report(self.notes(0.25), facts, sanity={"texts": 5, "methods": checks})
-        (bullets,) = (block for block in blocks if isinstance(block, Bullets))
-        said = " ".join(bullets.items)
-        assert "2 of 5 intervals leave out zero. The largest of these: length +0.65, " in said
-        assert "words alone, which no model takes part in (words) 0.500 / 0.750; random scores" in said
-        assert "all the classifier's weights were drawn anew: consensus 0.25, expnet 0.12." in said
-        assert "fine-tuned on permuted labels: consensus 0.50." in said

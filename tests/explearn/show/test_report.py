@@ -5,23 +5,17 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import numpy as np
 import pytest
 from markdown_it import MarkdownIt
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
 from task_reports import HOSTILE, check, comparison, metrics, run, shown, similarity, task
 
 from explearn.core.blocks import Cell, Column, Fold, Heading, Paragraph, Table, walk
-from explearn.methods.info import FAMILIES
-from explearn.show.figures.intervals import interval_picture
-from explearn.show.figures.pareto import CostPoint, cost_points, pareto_front, pareto_picture
-from explearn.show.figures.style import STYLES, draw_legend, svg
+from explearn.show.figures.pareto import CostPoint, cost_points, pareto_front
 from explearn.show.markdown import render_markdown
-from explearn.show.report import report_blocks, select, write_page, write_report
+from explearn.show.report import report_blocks, select, write_report
 from explearn.show.task_sections import own_model_blocks, pair_tables, sanity_table, task_section
 from explearn.show.versions import versions
 
@@ -88,24 +82,10 @@ def test_a_page_is_parted_by_blocks_and_columns():
     assert "page" not in results + machine and "### B" not in results
 
 
-def test_a_page_can_be_written_alone_and_without_any_method(tmp_path):
-    write_page(tmp_path / "page.html", run(study=None), [task("films", {})])
-    assert "No method has figures on all tasks" in (tmp_path / "page.html").read_text(encoding="utf-8")
-
-
 def test_a_classifier_that_learned_nothing_is_a_warning():
     weak = task(classifier={"test": {"accuracy": 0.55, "majority_rate": 0.5}})
     assert "> [!WARNING]\n> The classifier's test accuracy is 0.550" in render_markdown(task_section(run(), weak))
     assert "[!WARNING]" not in render_markdown(task_section(run(), task()))
-
-
-def test_facts_of_a_task_are_told():
-    text = render_markdown(
-        task_section(run(), task(agreement={"alpha_by_pair": {}, "alpha": 0.75, "mean_length": 2.5}))
-    )
-    for fact in ("bad, good", "train 1,200", "0.750", "2 (mean length of the rationales in training: 2.50)", "0.700"):
-        assert fact in text
-    assert "Agreement is measured on 3 test texts (marked, and classified correctly), faithfulness on 4." in text
 
 
 class TestTables:
@@ -177,34 +157,6 @@ class TestPictures:
         assert (point.method, point.cost, point.value) == ("rollout", 3.0, pytest.approx(0.3))
         (point,) = cost_points(run(), [task("one", {"rollout": metrics(relative_throughput=1.08)})], "f1")
         assert point.cost == 1.0
-
-    def test_the_figure_names_every_method_in_every_panel_that_has_points(self):
-        of = task(methods={name: metrics(None, relative_throughput=0.5) for name in ("expnet", "rollout")})
-        drawn = svg(pareto_picture(run(), [of]))
-        texts = [e.text for e in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
-        assert texts.count("expnet") == texts.count("rollout") == 2 and "Agreement with people" not in drawn
-        nothing = {name: None for name in metrics()}
-        assert "nothing measured" in svg(pareto_picture(run(), [task(methods={"rollout": nothing})]))
-
-    @pytest.mark.parametrize("count", [1, 3, 5])
-    def test_any_number_of_tasks_can_be_drawn_and_names_are_no_formulas(self, count):
-        tasks = [task(f"a$b$<{i}>", {"expnet": metrics(0.5, 0.4, 0.6), "random": metrics(None)}) for i in range(count)]
-        drawn = svg(interval_picture(run(), tasks, "auroc"))
-        texts = [e.text for e in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
-        assert {f"a$b$<{count - 1}>", "expnet", "learned"} <= set(texts)
-
-    def test_a_task_without_marks_says_so(self):
-        assert "no marked texts" in svg(interval_picture(run(), [task(methods={"expnet": metrics(None)})], "f1"))
-
-    @pytest.mark.parametrize("width", [3.6, 8.0])
-    def test_no_name_of_a_family_is_cut_at_the_figure_s_edge(self, width):
-        assert set(STYLES) == set(FAMILIES)
-        facts = run("expnet", "random", "raw_attention", "input_x_gradient", "gae", "lime", "alti")
-        figure = Figure(figsize=(width, 3), layout="constrained")
-        FigureCanvasSVG(figure)
-        draw_legend(figure, facts.methods, facts.methods)
-        (legend,) = figure.legends
-        assert legend.get_window_extent().width <= figure.bbox.width and len(legend.get_texts()) == 7
 
 
 def test_what_methods_say_of_themselves_is_between_the_overview_and_the_tasks():

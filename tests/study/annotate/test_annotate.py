@@ -22,17 +22,6 @@ from project_cases import KEY, TEXTS, Project
 from explearn.core.records import Example
 from explearn_study.annotate.llm.cache import read_answers
 
-FATES = {
-    "kept": ["f-0", "f-1", "f-2", "f-7"],
-    "other_label": ["f-3"],
-    "empty": ["f-4"],
-    "all_words": ["f-5"],
-    "diffuse": ["f-6"],
-    "hallucinated": ["f-8"],
-    "invalid": ["f-9"],
-}
-
-
 BY_TEXT = {example.text: ANSWERS.get(example.id, ANSWERS["f-0"]) for example in TEXTS}
 
 
@@ -200,14 +189,6 @@ class TestTrouble:
         for path in sorted((films.root / "data").rglob("*"), reverse=True):
             path.unlink() if path.is_file() else path.rmdir()
         assert "run `dvc repro prepare@films` first" in films.complaint("run")
-
-    def test_unknown_names_in_the_parameters(self, films: Project) -> None:
-        films.params(model="m", labels=["negativ"])
-        assert "unknown label under llm.labels 'negativ'; did you mean negative?" in films.complaint("run")
-        films.params(model="m", meanings={"postive": "good"})
-        assert "did you mean positive or negative?" in films.complaint("run")
-        films.params(modle="m")
-        assert "rationales.films.llm.modle: no such parameter; did you mean model?" in films.complaint("run")
 
     def test_the_key_is_in_no_file_and_no_log(self, films: Project, caplog: pytest.LogCaptureFixture) -> None:
         """Of a server that sends it back in every place it can, and of one that refuses."""

@@ -86,37 +86,6 @@ def test_a_torn_last_line_is_passed_over_and_cut_off(path: Path, cut: int) -> No
     assert list(read_answers(path)) == [answer(1), answer(3)]
 
 
-@pytest.mark.parametrize(
-    ("broken", "words"),
-    [
-        (b"{", "row 2: not valid JSON"),
-        (b"[1]", "row 2, its content: got [1]"),
-        (b"\xff", "row 2: not valid JSON"),
-        (b"[" * 100_000, "row 2: not valid JSON"),
-        (b'{"key": "xyz"}', "row 2, field 'key': got 'xyz'"),
-        (line(1).replace(b'"requests":1', b'"requests":"1"'), "row 2, field 'requests': got '1'"),
-    ],
-    ids=["open", "list", "bytes", "deep", "key", "count"],
-)
-def test_any_other_broken_line_is_named(path: Path, broken: bytes, words: str) -> None:
-    fill(path, answer(1))
-    path.write_bytes(line(1) + broken + b"\n" + line(3))
-    with pytest.raises(DataError) as caught:
-        list(read_answers(path))
-    assert f"{path}, {words}" in str(caught.value)
-    with pytest.raises(DataError, match="row 2"):
-        fill(path, answer(4))
-
-
-def test_an_answer_is_written_once(path: Path) -> None:
-    fill(path, answer(1))
-    with pytest.raises(ValueError, match="already"):
-        fill(path, answer(1))
-    # Two files put together by hand, as git does when both sides have added lines: the first counts.
-    path.write_bytes(path.read_bytes() + line(1).replace(b"{}", b"other"))
-    assert list(read_answers(path)) == [answer(1)]
-
-
 def test_two_runs_at_once_are_refused(path: Path) -> None:
     with AnswerCache(path), pytest.raises(DataError, match="another run is writing to it"):
         AnswerCache(path).__enter__()

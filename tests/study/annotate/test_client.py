@@ -14,8 +14,7 @@ import openai._base_client
 import pytest
 from chat_server import ChatServer, Reply, Request, answer_json
 
-from explearn.core.errors import ParamsError
-from explearn_study.annotate.llm.budget import Budget, BudgetError, Meter, Price, Spent, parse_prices
+from explearn_study.annotate.llm.budget import Budget, BudgetError, Meter, Price, Spent
 from explearn_study.annotate.llm.client import ChatClient, Completion, Form, NoAnswerError, RefusedError
 from explearn_study.annotate.llm.endpoint import Endpoint, EndpointError
 
@@ -235,14 +234,6 @@ class TestBudget:
     def test_a_request_without_an_answer_counts_as_its_worst_case(self, worst: int) -> None:
         _, _, meter = ask(lambda _: Reply(GOOD, delay=2.0), timeout=0.3, attempts=1)
         assert meter.spent.tokens == worst
-
-    def test_a_budget_in_money_needs_a_price(self) -> None:
-        with pytest.raises(ParamsError, match=r"--price: got none for 'other'"):
-            Meter(Budget(money=1.0), {"m": Price(1, 1)}).price("other")
-
-    def test_prices_are_for_a_model_or_for_all(self) -> None:
-        prices = parse_prices(["0.5,1.5", "org/m:free=0,0"])
-        assert prices == {"": Price(0.5, 1.5), "org/m:free": Price(0.0, 0.0)}
 
 
 def test_no_key_is_needed_and_other_libraries_variables_play_no_part(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from project_cases import TEXTS, Project
 
-from explearn.core.errors import DataError
 from explearn_study.annotate.people.label_studio import read_label_studio
 
 
@@ -73,29 +71,6 @@ def test_the_short_form_and_labels_of_evidence(tmp_path: Path) -> None:
     path = write(tmp_path / "min.json", rows)
     assert marks(path) == {("f-1", "annotator-2"): "0000011"}
     assert marks(path, evidence=["EVIDENCE"]) == {("f-1", "annotator-2"): "0000010"}
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        ({"a": 1}, "got dict; expected the list of tasks"),
-        ([{"data": {}}], "task 1, field 'data.text': got none"),
-        ([task("another text")], "expected the words of a text of this task"),
-        ([task(TEXTS[0].text)], "2 texts of this task read 'a warm and funny film'; expected the id of one"),
-        ([task(TEXTS[1].text)] * 2, "'annotator-3' has marked 'f-1' in"),
-        ([task(TEXTS[1].text, annotations=[{"completed_by": 3}] * 2)], "task 1 too; expected it once"),
-    ],
-)
-def test_exports_that_do_not_fit_are_named(tmp_path: Path, value: Any, words: str) -> None:
-    with pytest.raises(DataError) as caught:
-        marks(write(tmp_path / "e.json", value))
-    assert str(caught.value).startswith(str(tmp_path / "e.json"))
-    assert words in str(caught.value)
-
-
-def test_files_that_are_not_there(films: Project) -> None:
-    assert "none.json: no such file" in films.complaint("import", "none.json", "--format", "label-studio")
-    assert "none.csv: no such file" in films.complaint("import", "none.csv")
 
 
 def test_the_command_files_them_as_human_marks(films: Project) -> None:

@@ -7,7 +7,6 @@ import importlib.util
 import json
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,14 +17,12 @@ from places import ROOT as REPOSITORY
 from project_cases import KEY, NATIVE, TEXTS, Project, example, mask
 from typer.testing import CliRunner
 
-from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.storage import read_rationales
 from explearn_study.annotate.llm.prompts import (
     FOLDER,
     BoundPrompt,
     Shot,
     bind_prompt,
-    find_prompt,
     list_prompts,
 )
 from explearn_study.annotate.task import spread_over_labels
@@ -136,16 +133,6 @@ class TestStage:
         assert (figures["alpha_texts"], figures["adjudicated"]) == (2, 1)
         assert figures["mean_length_by_split"]["validation"] == 2.0
 
-    @pytest.mark.parametrize("name", ["human", "seeds", "verdicts", "adjudicated"])
-    def test_a_file_of_people_that_cannot_be_used_is_named(self, films: Project, name: str) -> None:
-        films.folder.mkdir(parents=True)
-        row = {"id": "f-0", "annotator": "a", "rationale": [1, 0], "verdict": "accept"}
-        (films.folder / f"{name}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
-        with ChatServer(first_word) as server:
-            result = run(films, server)
-        assert result.exit_code == 2
-        assert f"{name}.jsonl, row 1, field 'rationale': got 2 entries; expected 5" in result.stderr
-
     def test_the_environment_names_the_model_where_the_parameters_do_not(self, films: Project) -> None:
         films.params()
         assert "no model named" in run(films).stderr
@@ -185,14 +172,6 @@ class TestPrompts:
         assert "{{" not in prompt.system and "{%" not in prompt.system
         assert list(prompt.schema["properties"]) == list(prompt.order)
 
-    def test_are_listed_and_shown(self, films: Project) -> None:
-        assert all(name in films.succeed("prompts", task=False) for name in list_prompts())
-        assert json.dumps({"text": TEXTS[0].text}) in films.succeed("prompts", "evidence")
-
-    def test_files_that_were_shipped_keep_their_words(self) -> None:
-        """A prompt whose words change gets a new number; these are the versions of the prompts as they were shipped."""
-        assert {name: bound(name).version for name in list_prompts()} == SHIPPED
-
     def test_known_tasks_say_what_their_texts_are(self) -> None:
         tasks = yaml.safe_load((FOLDER / "tasks.yaml").read_text(encoding="utf-8"))
         profiles = [
@@ -216,46 +195,9 @@ class TestPrompts:
         assert len(versions) == 7
         assert bound(max_texts=3, max_share=0.3, splits=["test"]).version == bound().version
 
-    def test_the_highest_number_of_a_name_is_taken(self) -> None:
-        assert find_prompt("evidence") == find_prompt("evidence-1") == FOLDER / "evidence-1.yaml"
-        with pytest.raises(UnknownNameError, match="did you mean"):
-            find_prompt("evidence-9")
-
-    @pytest.mark.parametrize(
-        ("content", "words"),
-        [
-            (
-                "summary: s\norder: [label, evidence]\nsystem: x",
-                "order: got ['label', 'evidence']; expected label, evidence, reason",
-            ),
-            ("summary: s\nsystem: x", "order: got none; expected a value"),
-            ("summary: s\norder: [label, evidence, reason]\nsystem: x\nmore: 1", "more: no such parameter"),
-            ("[", "not valid YAML"),
-            ("3", "got 3; expected: a mapping"),
-            ("summary: s\norder: [label, evidence, reason]\nsystem: '{{ nobody }}'", "system: cannot be filled"),
-            ("summary: s\norder: [label, evidence, reason]\nsystem: '{{ about'", "system: cannot be filled"),
-        ],
-    )
-    def test_a_file_of_one_s_own_that_cannot_be_used_is_named(self, tmp_path: Path, content: str, words: str) -> None:
-        path = tmp_path / "mine.yaml"
-        path.write_text(content, encoding="utf-8")
-        with pytest.raises(ParamsError) as caught:
-            bound(str(path))
-        assert str(caught.value).startswith(str(path))
-        assert words in str(caught.value)
-
     def test_shots_are_balanced_as_far_as_the_seeds_go(self) -> None:
         seeds = [Shot(example(n, "a b", label), mask("10")) for n, label in enumerate("ppppnnpz")]
         chosen = spread_over_labels(seeds, ["n", "p", "z"], 6)
         assert [shot.example.id for shot in chosen] == ["f-4", "f-0", "f-7", "f-5", "f-1", "f-2"]
         assert spread_over_labels(seeds, ["n", "p", "z"], 0) == []
         assert len(spread_over_labels(seeds, ["n", "p", "z"], 64)) == 8
-
-
-SHIPPED = {
-    "decisive-1": "a4f519ab2b79",
-    "evidence-1": "26959bf3e143",
-    "faults-1": "78778c70b587",
-    "fewest-1": "29edf0e15b9d",
-    "reason_first-1": "46e482c9be67",
-}

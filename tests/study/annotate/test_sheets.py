@@ -12,7 +12,6 @@ from chat_server import ChatServer, Reply, answer_json
 from project_cases import TEXTS, Project, mask
 from sheet_cases import HOSTILE, rows
 
-from explearn.core.errors import DataError
 from explearn.core.records import Example, Rationale
 from explearn_study.annotate.people.sheets import SheetRow, read_sheet, write_new_sheet
 from explearn_study.annotate.store import Store
@@ -47,27 +46,6 @@ class TestTable:
             writer.writeheader()
             writer.writerows(found)
         assert read_sheet(tmp_path / "s.csv", [item], None).decisions == [Rationale(item.id, "ana", "human", marks)]
-
-    @pytest.mark.parametrize(
-        ("change", "words"),
-        [
-            ({"verdict": "maybe"}, "row 1, field 'verdict': got 'maybe'; expected accept, reject, or nothing"),
-            ({"id": "f-77"}, "row 1, field 'id': got 'f-77'; expected the id of a text of this task"),
-            ({"sheet": "x"}, "row 1, field 'sheet': got 'x'; expected check or mark or adjudicate"),
-            ({"text": "a [[hot]] film"}, "row 1, field 'text': got 'a hot film'; expected the 5 words of text 'f-0'"),
-            ({"text": "a [[warm and funny film"}, "never closed"),
-            ({"rationale": "0 1"}, "field 'rationale': got 2 entries; expected 5"),
-            ({"verdict": "reject", "text": "[[a]] warm and funny film"}, "where marks are changed"),
-            ({"verdict": "accept", "annotator": ""}, "field 'annotator': got ''; expected a name"),
-        ],
-    )
-    def test_what_cannot_be_read_is_named(self, tmp_path: Path, change: dict[str, str], words: str) -> None:
-        write_new_sheet(tmp_path / "s.csv", "check", "t", [SheetRow(TEXTS[0], mask("01010"))])
-        fill(tmp_path / "s.csv", f_0={"annotator": "ana", **change})
-        with pytest.raises(DataError) as caught:
-            read_sheet(tmp_path / "s.csv", TEXTS, None)
-        assert f"{tmp_path / 's.csv'}, row 1" in str(caught.value)
-        assert words in str(caught.value)
 
 
 ANSWERS = {
@@ -136,9 +114,6 @@ class TestSpotCheck:
         with ChatServer(lambda _: Reply(other)) as server:
             annotated.succeed("run", "--model", "n", "--out", annotated.root / "n.jsonl", server=server)
         assert "f-1" in {row["id"] for row in annotated.rows(str(annotated.root / "n.jsonl"))}
-
-    def test_without_rationales_there_is_nothing_to_check(self, films: Project) -> None:
-        assert "run `explearn annotate run` first" in films.complaint("sheet", "--out", films.root / "s.csv")
 
 
 class TestSheetsThatPeopleFilledIn:

@@ -10,7 +10,6 @@ import pytest
 import yaml
 from source_cases import complaint, counts, rows, source, write
 
-from explearn.core.errors import ParamsError
 from explearn_study.sources import load_task
 
 
@@ -181,20 +180,3 @@ class TestHub:
         stand_in(tmp_path / "copy", "imdb")
         params = source(kind="hub", adapter="imdb", path="copy", splits={"train": "train", "test": "dev"})
         assert "cannot be loaded" in complaint(tmp_path, params)
-
-    def test_half_a_parquet_file(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "copy/train.parquet", rows(500))
-        path.write_bytes(path.read_bytes()[:1000])
-        params = source(kind="hub", path="copy", splits={"train": "train"})
-        assert "cannot be loaded" in complaint(tmp_path, params)
-
-    def test_a_row_that_cannot_be_used(self, tmp_path: Path) -> None:
-        write(tmp_path / "copy/train.parquet", [*rows(4), {"id": "y", "text": "", "label": "positive"}])
-        params = source(kind="hub", path="copy", splits={"train": "train"})
-        assert complaint(tmp_path, params).endswith(
-            "copy:train, row 5, field 'text': got ''; expected a text of at least one word"
-        )
-
-    def test_custom_needs_a_name(self, tmp_path: Path) -> None:
-        with pytest.raises(ParamsError, match=r"sources\.mine\.path: got null"):
-            load_task("mine", source(kind="hub", adapter="custom", columns={"text": "t"}), tmp_path, seed=13)

@@ -59,12 +59,6 @@ class TestFiles:
         assert drawn("a", 1) == drawn("b", 1)
         assert drawn("a", 1) != drawn("a", 2)
 
-    def test_texts_that_are_not_drawn_are_still_known(self, tmp_path: Path) -> None:
-        write(tmp_path / "mine.jsonl", rows(40))
-        data = load_task("mine", source(max_examples={"train": 4, "validation": 2, "test": 2}), tmp_path, seed=13)
-        assert len(data.examples) == 8
-        assert len(data.source_ids) == 40
-
     def test_rows_without_an_id_get_one(self, tmp_path: Path) -> None:
         content = [{"text": row["text"], "label": row["label"]} for row in rows(4)]
         for name in ("train", "validation", "test"):
@@ -100,10 +94,6 @@ class TestBadInput:
             f"{path}, row 4, field 'text': got ''; expected a text of at least one word"
         )
 
-    def test_a_word_of_ten_thousand_characters(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "mine.jsonl", [{**rows(1)[0], "text": "a " + "b" * 10_000}])
-        assert complaint(tmp_path, source()).startswith(f"{path}, row 1, field 'text', word 1 has 10,000 characters")
-
     def test_an_unknown_label(self, tmp_path: Path) -> None:
         path = write(tmp_path / "mine.jsonl", [*rows(3), {**rows(1)[0], "id": "y", "label": "negativ"}])
         message = complaint(tmp_path, source())
@@ -117,41 +107,12 @@ class TestBadInput:
         assert message.startswith(f"{path}, row 1, field 'label': got 'positiv'")
         assert "did you mean positive?" in message
 
-    def test_a_task_of_one_label(self, tmp_path: Path) -> None:
-        write(tmp_path / "mine.jsonl", rows(5)[::2])
-        message = complaint(tmp_path, source(adapter="custom", columns={"text": "text"}))
-        assert "got 1 label(s) in train; expected two or more" in message
-
-    def test_a_mask_of_the_wrong_length(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "mine.jsonl", rows(3, m=[0, 1]))
-        message = complaint(tmp_path, source(adapter="custom", columns={"text": "text", "mask": "m"}))
-        assert message == f"{path}, row 1, field 'm': got 2 entries; expected 3, one per word"
-
     def test_a_duplicate_id(self, tmp_path: Path) -> None:
         first = write(tmp_path / "mine/train.jsonl", rows(4))
         second = write(tmp_path / "mine/test.jsonl", rows(4, 3))
         message = complaint(tmp_path, source())
         assert message.startswith(f"{second}, row 1, field 'id': got 'x-3'; expected unique ids")
         assert f"{first}, row 4" in message
-
-    @pytest.mark.parametrize(
-        ("change", "expected"),
-        [
-            ({"id": {"a": 1}}, "field 'id': got {'a': 1}; expected a string or a whole number"),
-            ({"label": ["a"]}, "field 'label': got ['a']; expected a label as text or a code"),
-        ],
-        ids=["object_id", "list_label"],
-    )
-    def test_an_id_or_label_that_no_file_takes(self, tmp_path: Path, change: dict[str, Any], expected: str) -> None:
-        path = write(tmp_path / "mine.jsonl", [*rows(3), {**rows(1, 3)[0], **change}])
-        params = source(adapter="custom", columns={"id": "id", "text": "text"})
-        assert complaint(tmp_path, params) == f"{path}, row 4, {expected}"
-
-    def test_a_line_that_is_nested_too_deeply(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "mine.jsonl", rows(3))
-        with path.open("a", encoding="utf-8") as handle:
-            handle.write('{"id": ' + "[" * 100_000 + "]" * 100_000 + "}\n")
-        assert complaint(tmp_path, source()).startswith(f"{path}, row 4: not valid JSON (recursion limit exceeded")
 
     @pytest.mark.parametrize("ending", ["jsonl", "csv"])
     def test_invalid_utf_8(self, tmp_path: Path, ending: str) -> None:
@@ -169,46 +130,6 @@ class TestBadInput:
         message = complaint(tmp_path, source())
         assert message == f"{path}, row 1, field 'label': missing; expected a column 'label', got text, verdict"
 
-    @pytest.mark.parametrize("keep", [0.5, 0.0])
-    def test_half_a_parquet_file(self, tmp_path: Path, keep: float) -> None:
-        path = write(tmp_path / "mine.parquet", rows(500))
-        raw = path.read_bytes()
-        path.write_bytes(raw[: int(len(raw) * keep)])
-        message = complaint(tmp_path, source())
-        assert message.startswith(f"{path}: not a whole Parquet file")
-
-    def test_a_parquet_file_damaged_inside(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "mine.parquet", rows(500))
-        raw = bytearray(path.read_bytes())
-        raw[8:600] = b"\x00" * 592
-        path.write_bytes(bytes(raw))
-        message = complaint(tmp_path, source())
-        assert message.startswith(f"{path}: damaged")
-
-    def test_a_row_with_too_few_cells(self, tmp_path: Path) -> None:
-        path = tmp_path / "mine.csv"
-        path.write_text("text,label\nfine,positive\nfine\n", encoding="utf-8")
-        assert complaint(tmp_path, source()) == f"{path}, row 2: got 1 cells; expected 2 (text, label)"
-
-    def test_an_unclosed_quote(self, tmp_path: Path) -> None:
-        path = tmp_path / "mine.csv"
-        path.write_text('text,label\nfine,positive\n"fine,negative\n', encoding="utf-8")
-        assert complaint(tmp_path, source()).startswith(f"{path}, row 2: not valid CSV")
-
-    @pytest.mark.parametrize("header", ["", "text,text,label", "text,,label"])
-    def test_a_header_that_names_no_columns(self, tmp_path: Path, header: str) -> None:
-        path = tmp_path / "mine.csv"
-        path.write_text(f"{header}\n", encoding="utf-8")
-        assert str(path) in complaint(tmp_path, source())
-
-    def test_a_json_line_that_is_none(self, tmp_path: Path) -> None:
-        path = tmp_path / "mine.jsonl"
-        path.write_text('{"text": "fine", "label": "positive"}\n{"text": \n', encoding="utf-8")
-        assert complaint(tmp_path, source()).startswith(f"{path}, row 2: not valid JSON")
-
-    def test_no_file(self, tmp_path: Path) -> None:
-        assert complaint(tmp_path, source()).startswith(f"{tmp_path / 'mine'}: no such file or folder")
-
     def test_no_file_for_a_split_that_is_named(self, tmp_path: Path) -> None:
         write(tmp_path / "mine/train.jsonl", rows(4))
         message = complaint(tmp_path, source(splits={"train": "train", "test": "dev"}))
@@ -218,14 +139,6 @@ class TestBadInput:
         write(tmp_path / "mine/train.jsonl", rows(4))
         write(tmp_path / "mine/train.csv", rows(4))
         assert "train.jsonl, train.csv; expected one file" in complaint(tmp_path, source())
-
-    def test_a_file_of_another_kind(self, tmp_path: Path) -> None:
-        (tmp_path / "mine.txt").write_text("fine", encoding="utf-8")
-        assert "expected .jsonl, .csv, .parquet" in complaint(tmp_path, source(path="mine.txt"))
-
-    def test_a_file_without_rows(self, tmp_path: Path) -> None:
-        (tmp_path / "mine.jsonl").write_text("\n", encoding="utf-8")
-        assert "no rows; expected at least one" in complaint(tmp_path, source())
 
     def test_splits_must_name_train(self, tmp_path: Path) -> None:
         write(tmp_path / "mine/test.jsonl", rows(4))
@@ -279,11 +192,6 @@ class TestCorpus:
         data = load_task("civility", params, tmp_path, seed=13)
         assert counts(data) == {"train": 2, "validation": 1, "test": 1}
         assert "civility-4" not in data.source_ids
-
-    def test_a_file_of_another_task_is_refused(self, tmp_path: Path) -> None:
-        write(tmp_path / "reviews.jsonl", list(self.CONTENT))
-        message = complaint(tmp_path, source(kind="embedded", adapter="corpus"), task="reviews")
-        assert "row 1, field 'task': got 'civility'; expected 'reviews'" in message
 
 
 def test_reading_data_needs_no_torch() -> None:

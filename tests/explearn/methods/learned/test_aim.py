@@ -19,7 +19,6 @@ from explearn.methods.consensus.model import MarkedText, WordModel, fit_model, m
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.signals import with_removal, write_signals
 from explearn.methods.consensus.word_features import WORD_COLUMNS
-from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_explainer
 from explearn_study.sections import SignalsParams
 
@@ -64,10 +63,6 @@ class TestMixture:
         assert low == pytest.approx(1 / (1 + np.exp(3.6)))
         assert high == pytest.approx(1 / (1 + np.exp(-0.4)))
 
-    def test_effects_all_the_same_are_as_the_mean(self) -> None:
-        found = removal_targets(np.full(3, 0.25, np.float32), missing(3))
-        np.testing.assert_allclose(found, 1 / (1 + np.exp(1.6)))
-
     def test_the_mean_with_attn_lrp_by_hand(self) -> None:
         effects, relevance = np.array([0.0, 2.0, 1.0], np.float32), np.array([0.0, 0.0, 3.0], np.float32)
         # z: -1.2247, 1.2247, 0 and -0.7071, -0.7071, 1.4142; the mean has standard deviation 0.7071.
@@ -89,13 +84,6 @@ class TestMixture:
         np.testing.assert_allclose(found.negative, negative)
         np.testing.assert_allclose(found.target, [0.75 + 0.25 * 0.2, 0.25 * 0.6, 0])
         np.testing.assert_allclose(found.known, [1, 1, 0.75])
-
-    def test_evidence_and_the_rest_weigh_the_same_at_every_aim(self) -> None:
-        generator = np.random.default_rng(0)
-        for aim in (0.1, 0.5, 1.0):
-            found = mixture(generator.random(50) < 0.2, generator.random(50), aim)
-            assert found.positive.sum() == pytest.approx(0.5)
-            assert found.negative.sum() == pytest.approx(0.5)
 
 
 class TestLearning:
@@ -119,10 +107,6 @@ class TestLearning:
         assert found.coefficients()["attn_lrp_z"] > 0
         assert found.coefficient_intervals()["position"] == (0.0, 0.0)
 
-    def test_at_one_without_a_signal_the_words_are_all_there_is(self) -> None:
-        found = fit_model({"one": texts_of(1)}, ConsensusParams(bootstrap=0, aim=1, signals=[]), 0)
-        assert any(found.coefficients()[name] for name in WORD_COLUMNS)
-
     def test_at_one_marks_change_nothing(self) -> None:
         options = ConsensusParams(bootstrap=0, aim=1)
         unmarked = {"one": [MarkedText(t.signals, [False] * len(t.mask)) for t in texts_of(1)]}
@@ -135,12 +119,6 @@ class TestLearning:
         mean = np.mean([model.probabilities(model.features(t.signals)).mean() for t in texts_of(4)])
         soft = np.mean([removal_targets(t.signals.scores[:, EFFECTS], missing(12)).mean() for t in texts_of(4)])
         assert mean == pytest.approx((1 - aim) * 2 / 12 + aim * soft, abs=0.03)
-
-    def test_texts_without_removal_effects_still_teach_their_marks(self) -> None:
-        options = ConsensusParams(bootstrap=0, aim=0.5)
-        model = fit_model({"one": texts_of(1, measured=20)}, options, 0)
-        assert agreement(model, MARKS) > 0.3
-        assert agreement(model, EFFECTS) > 0.3
 
     def test_the_bootstrap_bounds_mixed_coefficients(self) -> None:
         options = ConsensusParams(bootstrap=10, aim=0.5)
@@ -184,14 +162,3 @@ class TestMeasuring:
         examples = [Example(t.example_id, t.words, y, "train", "t") for t, y in zip(texts, labels, strict=True)]
         measured = with_removal(classifier, examples, texts, {"0", "1", "3", "4"}, 4, 0, most=2)
         assert [one.example_id for one in measured if one.removal is not None] == ["0", "3"]
-
-    def test_a_task_from_lists_measures_them_when_asked(self) -> None:
-        classifier = tiny.classifier("bert")
-        words = ("the", "cat", "sat")
-        label = classifier.predict([" ".join(words)])[0]
-        rows = [Example(str(i), words, label, "train", "t") for i in range(2)]
-        task = ListedTask(classifier, rows, gold={"0": (True, False, False)}, removal_samples=10)
-        first, second = task.signals("train")
-        assert first.removal is not None and first.removal.shape == (3,)
-        assert second.removal is None
-        assert all(text.removal is None for text in ListedTask(classifier, rows, gold=task.gold).signals("train"))

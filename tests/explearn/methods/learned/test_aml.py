@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import tiny
 import torch
-import transformers
 from aml_cases import (
     CPU,
     DECISIVE,
@@ -33,7 +32,7 @@ from explearn.core.storage import write_examples
 from explearn.core.writing import write_json
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.loss import DivergedError
-from explearn.methods.aml.paml import PAML, remixed
+from explearn.methods.aml.paml import PAML
 from explearn.methods.aml.target_metric import MapJudge
 from explearn.methods.listed_task import ListedTask
 from explearn_study.params import Params
@@ -85,15 +84,6 @@ class TestLearning:
         assert not of.model.training
         assert not any(p.requires_grad or p.grad is not None for p in of.model.parameters())
 
-    def test_texts_are_drawn_by_seed_up_to_a_number(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        seen: list[int] = []
-        monkeypatch.setattr(
-            "explearn.methods.aml.paml.train",
-            lambda *args: seen.extend([len(args[2].encodings), len(args[3].encodings)]) or [],
-        )
-        PAML(max_texts=5, validation_texts=3).fit(task_of(one_word_classifier(), 16, 8))
-        assert seen == [5, 3]
-
     @pytest.mark.parametrize("protocol", ["default", "aml"])
     def test_training_that_diverges_is_said_to(self, protocol: Any) -> None:
         paml = PAML(**{**QUICK, "learning_rate": 1e30, "protocol": protocol})
@@ -114,20 +104,6 @@ class TestLearning:
             PAML(prediction_weight=0.0, size_weight=0.0, inverse_weight=0.0)
         with pytest.raises(ParamsError, match=r"size_weight: got 1\.5"):
             PAML(size_weight=1.5)
-
-    def test_words_are_remixed_from_words_of_the_texts(self) -> None:
-        of = tiny.classifier("gpt2")
-        texts = of.encode(examples(40, seed=1))
-        mixed = remixed(of, texts, 0.5, np.random.default_rng(0))
-        assert [len(e.words) for e in mixed] == [len(e.words) for e in texts]
-        assert {w for e in mixed for w in e.words} <= {w for e in texts for w in e.words}
-        same = [a == b for e, f in zip(texts, mixed, strict=True) for a, b in zip(e.words, f.words, strict=True)]
-        # A quarter of the words keep their place, and one in ten or so is exchanged for its like.
-        assert 0.2 < np.mean(same) < 0.5
-        of = tiny.classifier("bert")
-        pairs = of.encode(tiny.PAIRS)
-        for before, after in zip(pairs, remixed(of, pairs, 1.0, np.random.default_rng(0)), strict=True):
-            assert (before.pair_start, len(before.words)) == (after.pair_start, len(after.words))
 
 
 class TestModel:
@@ -177,13 +153,6 @@ class TestModel:
             assert attribution.predicted == attribution.target
         first, last = (list(paml.explain(of, tiny.TEXTS, [target] * 5)) for target in (0, classes - 1))
         assert any(not np.array_equal(a.scores, b.scores) for a, b in zip(first, last, strict=True))
-
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-    def test_bf16_and_a_small_budget(self, kind: str) -> None:
-        of = tiny.make_classifier(kind, precision="bf16", max_tokens=30)
-        paml = untrained(of)
-        for method in (paml, refiner(paml, steps=2), refiner(paml, steps=2, scope="full")):
-            assert all(np.isfinite(a.scores).all() for a in method.explain(of, TEXTS))
 
     def test_a_score_by_class_is_the_mean_of_the_classes_weighed_by_the_prediction(self) -> None:
         model = untrained(one_word_classifier(), head="by_class").model
@@ -236,38 +205,6 @@ class TestBackbones:
         for scope in ("low_rank", "full"):
             attributions = refiner(paml, scope=scope, steps=1, samples=2).explain(of, TEXTS)
             assert all(np.isfinite(a.token_scores).all() for a in attributions)
-
-    def test_a_backbone_that_g_cannot_read_with(self, tmp_path: Path) -> None:
-        of = tiny.classifier("bert")
-        settings = transformers.T5Config(
-            vocab_size=len(of.tokenizer), d_model=16, num_layers=2, num_heads=2, d_ff=16, d_kv=8
-        )
-        transformers.AutoModel.from_config(settings).save_pretrained(tmp_path)
-        of.tokenizer.save_pretrained(tmp_path)
-        with pytest.raises(ModelError, match="a 't5' model cannot be called with embeddings and positions"):
-            PAML(backbone=str(tmp_path)).fit(task_of(of))
-
-    def test_a_backbone_that_cannot_be_taken_apart_is_fine_tuned_in_full(self, tmp_path: Path) -> None:
-        of = tiny.classifier("bert")
-        settings = transformers.DebertaV2Config(
-            vocab_size=len(of.tokenizer),
-            hidden_size=16,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            intermediate_size=16,
-            max_position_embeddings=60,
-        )
-        transformers.AutoModel.from_config(settings).save_pretrained(tmp_path)
-        of.tokenizer.save_pretrained(tmp_path)
-        paml = PAML(backbone=str(tmp_path), **QUICK).fit(task_of(of))
-        with pytest.raises(UnsupportedError, match=r"takes G's backbone apart.*use scope 'full'"):
-            list(refiner(paml).explain(of, tiny.TEXTS))
-        assert len(list(refiner(paml, scope="full", steps=1).explain(of, tiny.TEXTS))) == len(tiny.TEXTS)
-
-    def test_a_backbone_without_its_tokenizer(self, tmp_path: Path) -> None:
-        tiny.model("bert").bert.save_pretrained(tmp_path)
-        with pytest.raises(ModelError, match="expected a fast tokenizer with a padding token"):
-            PAML(backbone=str(tmp_path)).fit(task_of(tiny.classifier("bert")))
 
     def test_a_backbone_that_reads_less_than_the_classifier(self, tmp_path: Path) -> None:
         of = tiny.classifier("bert")

@@ -12,14 +12,10 @@ import tiny
 import torch
 from aml_cases import DECISIVE, LEARNING, TEXTS, examples, refiner, task_of, untrained
 
-from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnsupportedError
-from explearn.methods.aml.loss import Weights, loss_terms, removed_logits, weighted
+from explearn.methods.aml.loss import removed_logits
 from explearn.methods.aml.paml import PAML
 from explearn.model.classifier import Classifier
-
-SHORT: dict[str, Any] = {"epochs": 1, "batch_size": 4}
-ALL = Weights(1, 1, 1)
 
 
 @functools.cache
@@ -99,17 +95,6 @@ class TestRemovedWords:
         torch.testing.assert_close(both[len(gone) :], of.logits(batch), atol=1e-5, rtol=1e-5)
         assert float((expected - expected[:1]).abs().max()) > 1e-4
 
-    def test_gradients_reach_every_sub_token_of_the_text(self, kind: str) -> None:
-        of = tiny.make_classifier(kind)
-        batch = of.batch(of.encode(tiny.TEXTS))
-        scores = torch.linspace(-1, 1, batch.input_ids.numel()).view(batch.input_ids.shape).requires_grad_()
-        terms = loss_terms(of, batch, scores, of.logits(batch).softmax(-1), ALL, removed=True)
-        weighted(terms, ALL).sum().backward()
-        assert scores.grad is not None and scores.grad.isfinite().all()
-        for row, encoding in enumerate(batch.encodings):
-            assert scores.grad[row].nonzero().flatten().tolist() == encoding.positions
-        assert all(p.grad is None for p in of.model.parameters()) and tiny.hooks(of.model) == 0
-
 
 def test_the_gradient_of_half_open_gates_is_that_of_small_steps() -> None:
     of = tiny.make_classifier("gpt2")
@@ -132,33 +117,6 @@ class TestLearning:
             np.testing.assert_array_equal(a.scores, b.scores)
             right.append(a.words[int(a.scores.argmax())] in DECISIVE)
         assert np.mean(right) > 0.8  # by chance one of five to nine
-
-    @pytest.mark.parametrize("kind", ["bert", "llama"])
-    def test_a_classifier_kept_in_half_precision(self, kind: str, tmp_path: Path) -> None:
-        tiny.make_classifier(kind).model.to(torch.bfloat16).save_pretrained(tmp_path / "half")
-        tiny.tokenizer(kind).save_pretrained(tmp_path / "half")
-        of = Classifier.from_pretrained(tmp_path / "half", ComputeOptions(device="cpu", precision="saved"))
-        paml = PAML(**SHORT).fit(task_of(of))
-        paml.save_pretrained(tmp_path / "it")
-        loaded = PAML.from_pretrained(tmp_path / "it")
-        assert loaded.model is not None and loaded.model.backbone.dtype == torch.float32
-        for a, b in zip(paml.explain(of, tiny.TEXTS), loaded.explain(of, tiny.TEXTS), strict=True):
-            assert np.isfinite(a.scores).all()
-            np.testing.assert_array_equal(a.scores, b.scores)
-
-    def test_masking_as_it_suits_the_classifier(self) -> None:
-        decoder, encoder = tiny.classifier("gpt2"), tiny.classifier("bert")
-        for of, masking, removed in (
-            (decoder, "auto", True),
-            (decoder, "soft", False),
-            (decoder, "removed", True),
-            (encoder, "auto", False),
-        ):
-            paml = PAML(**SHORT, masking=masking).fit(task_of(of))
-            assert paml.removed is removed
-            assert all(np.isfinite(a.scores).all() for a in paml.explain(of, tiny.TEXTS))
-        with pytest.raises(UnsupportedError, match=r"'removed' leaves words out in decoders.*not in a 'bert' model"):
-            PAML(masking="removed").fit(task_of(encoder))
 
     def test_faml_fine_tunes_a_decoder_in_full_alone(self) -> None:
         of, paml = trained_decoder()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 from typing import Any, get_args
 
 import numpy as np
@@ -108,30 +107,6 @@ class TestTuning:
             np.testing.assert_allclose(scores[row, :n], reference(paml, of, text, 4, 1e-2, 3), atol=2e-3)
             assert np.abs(scores[row, :n] - start[row, :n]).max() > 1e-2
 
-    def test_fine_tuning_in_one_thread_leaves_g_alone_in_another(self) -> None:
-        of, paml = one_word_classifier(), untrained(one_word_classifier())
-        model = paml.model
-        assert model is not None
-        reading, y = model.read(of, of.encode(examples(2, seed=5))), torch.full((2, 2), 0.5)
-        tuning = LowRankTuning(model, of, reading, y, seed=0)
-        for parameter in tuning.parameters():
-            nn.init.ones_(parameter)
-        expected = model(of, reading, y)
-        scores: list[torch.Tensor] = []
-        inside = []
-
-        def elsewhere(*_: object) -> None:
-            if not inside:
-                inside.append(True)
-                thread = threading.Thread(target=lambda: scores.append(model(of, reading, y)))
-                thread.start()
-                thread.join()
-
-        handle = model.dense.register_forward_pre_hook(elsewhere)
-        tuning.scores()
-        handle.remove()
-        torch.testing.assert_close(scores, [expected])
-
     def test_g_itself_stays_as_it_is(self) -> None:
         of, paml = one_word_classifier(), trained()
         assert paml.model is not None
@@ -159,53 +134,11 @@ class TestSearch:
             np.testing.assert_allclose(attribution.token_scores, alone.token_scores, atol=1e-3)
 
     @pytest.mark.parametrize("scope", SCOPES)
-    @pytest.mark.parametrize(
-        "texts",
-        [
-            ["warm! the dog sleeps", "warm ! the dog sleeps", "warm !the dog sleeps"],
-            # Words alike would be scored alike, and ranked by rounding.
-            ["the lazy warm fox sleeps and quick dog jumps over afternoon " * n + "fox " * 40 for n in (5, 9)],
-        ],
-        ids=["other words", "cut alike"],
-    )
-    def test_nor_on_one_that_has_the_same_sub_tokens(self, texts: list[str], scope: Any) -> None:
-        of, faml = one_word_classifier(), refiner(trained(), samples=4, scope=scope, steps=4)
-        assert len({encoding.key for encoding in of.encode(texts)}) == 1
-        together = [a.scores for a in faml.explain(of, texts)]
-        for text, scores in zip(texts, together, strict=True):
-            (alone,) = faml.explain(of, [text])
-            np.testing.assert_allclose(scores, alone.scores, atol=1e-5)
-
-    @pytest.mark.parametrize("scope", SCOPES)
     def test_a_text_whose_g_diverges_keeps_its_best_map(self, scope: Any) -> None:
         of = one_word_classifier()
         faml = refiner(trained(), learning_rate=1e30, scope=scope, samples=2)
         assert all(np.isfinite(a.scores).all() for a in faml.explain(of, tiny.TEXTS))
         assert faml.notes()["steps"] < faml.options.steps
-
-    def test_and_leaves_the_others_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        of, faml = one_word_classifier(), refiner(trained(), samples=2)
-        monkeypatch.setattr(engine, "PATIENCE", 20)
-        clean = [a.scores for a in faml.explain(of, tiny.TEXTS)]
-        calls, scores = [], LowRankTuning.scores
-
-        def broken(tuning: LowRankTuning) -> torch.Tensor:
-            calls.append(1)
-            logits = scores(tuning)
-            return torch.cat([logits[:1] * torch.nan, logits[1:]]) if len(calls) == 3 else logits
-
-        monkeypatch.setattr(LowRankTuning, "scores", broken)
-        after = [a.scores for a in faml.explain(of, tiny.TEXTS)]
-        assert all(np.isfinite(one).all() for one in after)
-        alike = [np.allclose(one, other, atol=1e-5) for one, other in zip(after, clean, strict=True)]
-        assert sorted(alike) == [False, True, True, True, True]
-        assert sorted(one.steps for one in faml._refined) == [1, *[faml.options.steps] * 4]
-
-    def test_a_word_without_a_piece_has_no_score(self) -> None:
-        for scope in SCOPES:
-            faml = refiner(trained(), scope=scope, samples=3, steps=2)
-            lost, _ = faml.explain(one_word_classifier(), ["\u200d", "the warm fox"])
-            assert np.isnan(lost.scores).tolist() == [True] and lost.unaligned == 1
 
     @pytest.mark.parametrize("scope", SCOPES)
     def test_it_is_never_worse_than_paml_on_its_metric_and_better_on_some_text(self, scope: Any) -> None:
@@ -215,18 +148,6 @@ class TestSearch:
         before, after = (values(of, method.explain(of, texts), "aopc_difference") for method in (paml, faml))
         assert (after >= before - 1e-5).all()
         assert after.mean() > before.mean() + 0.1
-
-    def test_maps_near_the_best_one_only_better_it(self) -> None:
-        of = one_word_classifier()
-        paml, texts = untrained(of), examples(8, seed=7)
-        judged = []
-        for samples in (0, 6):
-            faml = refiner(paml, samples=samples, steps=6)
-            first, again = (list(faml.explain(of, texts)) for _ in range(2))
-            for a, b in zip(first, again, strict=True):
-                np.testing.assert_array_equal(a.scores, b.scores)
-            judged.append(faml.notes()["judged"]["aopc_difference"]["aopc_difference"])
-        assert judged[1] > judged[0] + 0.02
 
     def test_no_step_is_paml(self) -> None:
         of, paml = one_word_classifier(), trained()
@@ -248,15 +169,6 @@ class TestNotes:
             assert judged[name][name] == pytest.approx(min(column) if smaller else max(column), abs=1e-4)
         expected = values(of, attributions, "comprehensiveness").mean()
         assert judged["comprehensiveness"]["comprehensiveness"] == pytest.approx(expected, abs=1e-5)
-
-    def test_notes_are_of_the_texts_of_the_last_call(self) -> None:
-        of = one_word_classifier()
-        faml = refiner(untrained(of), steps=1)
-        list(faml.explain(of, examples(4, seed=5)))
-        list(faml.explain_each(of, examples(2, seed=6)))
-        notes = faml.notes()
-        list(faml.explain(of, examples(2, seed=6)))
-        assert notes == faml.notes()
 
     def test_passes_are_counted(self) -> None:
         of = one_word_classifier()

@@ -59,28 +59,6 @@ class TestSearch:
         assert parts == whole
         assert found == expected
 
-    def test_a_first_trial_that_was_broken_off_is_made_again(self, tmp_path: Path) -> None:
-        def broken(weights: Weights, report: Any) -> float:
-            report(1, 0.0)
-            raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            search(
-                broken,
-                3,
-                larger_is_better=True,
-                first=Weights(0.5, 0.5, 0.5),
-                seed=1,
-                file=tmp_path / "study.log",
-                identity={"of": "a test"},
-            )
-        calls: list[Weights] = []
-        _, trials = self.run(tmp_path, 3, calls)
-        whole: list[Weights] = []
-        self.run(tmp_path / "whole", 3, whole)
-        assert calls == whole
-        assert [trial["state"] for trial in trials] == ["failed", *["complete"] * 3]
-
     def test_a_file_that_is_no_database(self, tmp_path: Path) -> None:
         (tmp_path / "study.log").write_text("trials, in my own words\n" * 100)
         with pytest.raises(DataError, match=r"study\.log: not a database of trials"):
@@ -93,29 +71,6 @@ class TestSearch:
         for texts, expected in ((rows, 1), (rows, 1), (changed, 2)):
             PAML(**QUICK, trials=1).fit(ListedTask(of, texts, examples(4, seed=2), search_file=file))
             assert len(optuna.get_all_study_names(f"sqlite:///{file}")) == expected
-
-    def test_a_term_that_was_left_out_stays_out(self, tmp_path: Path) -> None:
-        calls: list[Weights] = []
-
-        def objective(weights: Weights, report: Any) -> float:
-            calls.append(weights)
-            return weights.prediction - weights.size
-
-        best, trials = search(
-            objective,
-            8,
-            larger_is_better=True,
-            first=Weights(0.5, 0.5, 0.0),
-            seed=1,
-            file=tmp_path / "study.log",
-            identity={"of": "a test"},
-        )
-        assert calls[0] == Weights(0.5, 0.5, 0.0)
-        assert len({weights.size for weights in calls}) == 8
-        assert {weights.inverse for weights in calls} == {best.inverse} == {0.0}
-        assert {trial["inverse_weight"] for trial in trials} == {0.0}
-        self.run(tmp_path, 9, calls := [])
-        assert len(calls) == 9 and all(weights.inverse for weights in calls)
 
     def test_a_trial_that_diverges_is_pruned_and_the_search_goes_on(self, tmp_path: Path) -> None:
         def objective(weights: Weights, report: Any) -> float:

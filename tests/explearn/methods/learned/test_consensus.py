@@ -12,7 +12,7 @@ import tiny
 import torch
 
 import explearn
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.records import Example
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.explainer import Consensus
@@ -96,19 +96,6 @@ class TestLearning:
             found.append(model.logits(model.features(replace(text.signals, scores=scores))))
         assert found_share(found, texts) > 0.9
 
-    def test_words_that_were_not_read_teach_nothing(self) -> None:
-        texts = task_texts(1)
-        unread = []
-        for text in texts:
-            scores = np.concatenate([text.signals.scores, np.full((3, len(SIGNALS)), np.nan, dtype=np.float32)])
-            # As long, so that no feature of the word itself differs.
-            unread.append(
-                MarkedText(replace(text.signals, scores=scores, words=("word",) * 15), [*text.mask, True, True, True])
-            )
-        options = ConsensusParams(bootstrap=0, word_features=False, copies=0)
-        plain, cut = fit_model({"one": texts}, options, 0), fit_model({"one": unread}, options, 0)
-        np.testing.assert_allclose(cut.weights, plain.weights, atol=1e-9)
-
     def test_tasks_weigh_the_same_whatever_their_size(self) -> None:
         texts = task_texts(1)
         options = ConsensusParams(bootstrap=0, copies=0)
@@ -164,11 +151,6 @@ class TestCalibration:
 
 
 class TestBadInput:
-    def test_no_other_task(self) -> None:
-        task: Any = SignalTask("target", task_texts(1))
-        with pytest.raises(ParamsError, match=r"the marks of other tasks than 'target', and there is none"):
-            Consensus().fit(task)
-
     def test_no_other_task_with_marks(self) -> None:
         task: Any = SignalTask("target", task_texts(1), (SignalTask("empty", []),))
         with pytest.raises(DataError, match="none of the tasks empty has a text with both marks"):
@@ -181,14 +163,6 @@ class TestBadInput:
         with pytest.raises(DataError, match=f"task 'other': {said} in its 5 texts"):
             Consensus().fit(task)
 
-    def test_no_signal_at_all(self) -> None:
-        texts = [
-            MarkedText(replace(t.signals, scores=_only(t.signals.scores, "rollout")), t.mask) for t in task_texts(1)
-        ]
-        task: Any = SignalTask("target", [], (SignalTask("other", texts),))
-        with pytest.raises(DataError, match="tasks other: their texts have none of the signals gae, gradient"):
-            Consensus(signals=["gae", "gradient"]).fit(task)
-
     def test_a_signal_that_there_is_not(self) -> None:
         with pytest.raises(ParamsError, match=r"signals\.0: got 'lime'"):
             Consensus(signals=["lime"])
@@ -199,28 +173,11 @@ class TestBadInput:
         with pytest.raises(ParamsError, match=r"got rollout; this consensus has learned gae alone"):
             list(consensus.explain(tiny.classifier(), ["lazy dog"]))
 
-    def test_a_damaged_file(self, tmp_path: Path) -> None:
-        fitted().save_pretrained(tmp_path / "saved")
-        (tmp_path / "saved" / "consensus.safetensors").write_bytes(b"nothing")
-        with pytest.raises(ModelError, match="not a trained consensus"):
-            Consensus.from_pretrained(tmp_path / "saved")
-
-
-def _only(scores: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
-    found = np.full_like(scores, np.nan)
-    found[:, SIGNALS.index(name)] = scores[:, SIGNALS.index(name)]
-    return found
-
 
 class TestExplaining:
     @pytest.mark.parametrize("word_features", [True, False])
     def test_what_is_asked_of_every_method(self, word_features: bool) -> None:
         check_explainer(Consensus(word_features=word_features))
-
-    def test_it_explains_at_once_by_name(self) -> None:
-        (found,) = explearn.get_explainer("consensus").explain(tiny.classifier(), ["a warm funny sequel"])
-        assert found.method == "consensus"
-        assert ((found.scores > 0) & (found.scores < 1)).all()
 
     def test_the_shipped_weights_learned_from_the_corpus_alone(self) -> None:
         consensus = Consensus()
@@ -254,10 +211,6 @@ class TestExplaining:
         assert len(set(found.scores.tolist())) == 4
         with pytest.raises(UnsupportedError, match=r"has none of the signals gae; it has gradient"):
             list(Consensus(signals=["gae"]).explain(classifier, ["lazy dog"]))
-
-    def test_every_piece_has_its_word_s_probability(self) -> None:
-        (found,) = Consensus().explain(tiny.classifier(), ["unbelievably slow"])
-        assert found.token_scores[0] == found.token_scores[1] == found.scores[0]
 
 
 class TestFiles:

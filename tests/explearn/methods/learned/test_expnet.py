@@ -10,39 +10,33 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from expnet_cases import SOURCE, WIDTH, features, task
-from hypothesis import given
-from hypothesis import strategies as st
+from expnet_cases import WIDTH, features, task
 
 import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
-from explearn.lens.features import batch_features, feature_source, read_features, write_features
+from explearn.lens.features import batch_features, read_features, write_features
 from explearn.methods.consensus.model import MarkedText, fit_model
 from explearn.methods.consensus.params import ConsensusParams
-from explearn.methods.expnet import network as module
 from explearn.methods.expnet import targets as targets_module
-from explearn.methods.expnet.explainer import ExpNet, check_source, inputs_of, training_words
+from explearn.methods.expnet.explainer import ExpNet, inputs_of
 from explearn.methods.expnet.network import (
     WITH_MARKS,
     WITHOUT_MARKS,
     Regime,
     TrainingWords,
     WordNetwork,
-    batches,
-    log_attention,
     pool_words,
     shift_in,
     train_network,
     with_context,
 )
 from explearn.methods.expnet.params import ExpNetParams
-from explearn.methods.expnet.targets import Curriculum, WordTargets, curriculum_for, read_sources
+from explearn.methods.expnet.targets import Curriculum, curriculum_for, read_sources
 from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
 CPU = ComputeOptions(device="cpu")
-NO_DROPOUT = Regime(0.0, 0.0, 0)
 
 
 def trained(of: Classifier | None = None, **options: Any) -> ExpNet:
@@ -57,40 +51,9 @@ class TestWords:
         assert pooled.owners.tolist() == [0, 2]
         assert pooled.rows.tolist() == [0, 0, -1, 1, 0]
 
-    @given(st.lists(st.integers(-1, 6), max_size=12))
-    def test_each_position_finds_its_word(self, owners: list[int]) -> None:
-        values = torch.arange(2.0 * len(owners)).view(-1, 2).sin().abs()
-        pooled = pool_words(values, np.asarray(owners, dtype=np.int64))
-        assert pooled.owners.tolist() == sorted(set(owners) - {-1})
-        for owner, row in zip(owners, pooled.rows, strict=True):
-            assert (row == -1) if owner == -1 else (pooled.owners[row] == owner)
-        for owner, largest in zip(pooled.owners, pooled.values, strict=True):
-            assert torch.equal(largest, values[np.asarray(owners) == owner].amax(0))
-
-    def test_logarithms_have_a_floor(self) -> None:
-        logs = log_attention(torch.tensor([0.0, 1e-5, 1.0]))
-        np.testing.assert_allclose(logs, np.log([1e-5, 2e-5, 1.00001]), rtol=1e-6, atol=1e-7)
-
     def test_context_is_the_words_around_in_the_same_text(self) -> None:
         x, texts = torch.tensor([[1.0], [2.0], [3.0], [4.0]]), torch.tensor([0, 0, 0, 7])
         assert with_context(x, shift_in(texts)).tolist() == [[0, 1, 2], [1, 2, 3], [2, 3, 0], [0, 4, 0]]
-
-    def test_training_words_are_those_of_texts_with_targets(self) -> None:
-        rows = [features("a", [0, 0, -1, 2]), features("other", [0]), features("b", [0]), features("cut", [])]
-        texts = {
-            "a": WordTargets(np.array([0.9, 0.2, 0.1]), 1.0),
-            "b": WordTargets(np.zeros(1), 4.0),
-            "cut": WordTargets(np.ones(1)),
-        }
-        words = training_words(rows, Curriculum(texts, []))
-        attention = rows[0].attention
-        np.testing.assert_allclose(
-            words.inputs[:2], np.log(np.stack([attention[:2].max(0), attention[3]]) + 1e-5), rtol=1e-6
-        )
-        np.testing.assert_allclose(words.targets, [0.9, 0.1, 0], rtol=1e-6)
-        assert (words.texts.tolist(), words.weights.tolist()) == ([0, 0, 1], [0.5, 0.5, 2.0])
-        with pytest.raises(DataError, match="none of the texts to learn from has features"):
-            training_words(rows, Curriculum({}, []))
 
 
 def planted(count: int, seed: int, column: int = 2, by: int = 0) -> TrainingWords:
@@ -135,48 +98,6 @@ class TestNetwork:
             alone = network(x[text == texts], shift_in(torch.zeros(int((text == texts).sum()))))
             torch.testing.assert_close(together[text == texts], alone)
 
-    def test_steps_take_whole_texts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "BATCH_WORDS", 30)
-        texts = torch.arange(100) // 7
-        steps = list(batches(texts, by_text=True))
-        assert sorted(torch.cat(steps).tolist()) == list(range(100)) and len(steps) == 4
-        for step in steps:
-            for text in texts[step].unique():
-                assert step[texts[step] == text].tolist() == torch.where(texts == text)[0].tolist()
-
-    @pytest.mark.parametrize(("words", "passes"), [(100, 9), (301, 2), (2000, 1)])
-    def test_it_goes_over_many_words_less_often(self, words: int, passes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "BATCH_WORDS", 100)
-        monkeypatch.setattr(module, "MOST_STEPS", 9)
-        assert len(learn(planted(words, 1), hidden=2)[1]) == passes
-
-    def test_its_networks_learn_as_each_would_alone(self) -> None:
-        """With no drop-out, and one batch an epoch, nothing that one network does touches another."""
-        words = planted(200, 1)
-        shift = shift_in(words.texts)
-        network, _ = learn(words, NO_DROPOUT, epochs=5, hidden=4)
-        start, _ = learn(words, NO_DROPOUT, epochs=1, hidden=4, learning_rate=1e-12)
-        read = with_context(network.standardise(words.inputs), shift)
-        with torch.inference_mode():
-            outputs = network.logits(read, shift)
-            torch.testing.assert_close(network(words.inputs, shift), outputs.mean(1))
-        hidden, last = start.network[1], start.network[4]
-        alone = torch.nn.Sequential(torch.nn.Linear(read.shape[1], 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
-        alone.load_state_dict(
-            {
-                "0.weight": hidden.weight[4:8],
-                "0.bias": hidden.bias[4:8],
-                "2.weight": last.weight[1:2],
-                "2.bias": last.bias[1:2],
-            }
-        )
-        optimizer = torch.optim.AdamW(alone.parameters(), lr=2e-3, weight_decay=0.01)
-        for _ in range(5):
-            optimizer.zero_grad()
-            torch.nn.functional.binary_cross_entropy_with_logits(alone(read)[:, 0], words.targets).backward()
-            optimizer.step()
-        torch.testing.assert_close(alone(read)[:, 0].detach(), outputs[:, 1], atol=1e-3, rtol=1e-3)
-
     def test_weights_decide_between_texts_that_disagree(self) -> None:
         targets = torch.cat([torch.ones(100), torch.zeros(100)])
         weights = torch.cat([torch.full((100,), 1.8), torch.full((100,), 0.2)])
@@ -212,17 +133,6 @@ class TestInDomain:
         gold = {} if mark is None else {f"train-{number}": (mark,) * 5 for number in range(1, 9)}
         with pytest.raises(DataError, match=f"task 'mine', split 'train': {said}"):
             ExpNet(protocol="in_domain").fit(task(gold=gold, name="mine"))
-
-    def test_an_architecture_without_attention(self) -> None:
-        of = tiny.make_classifier("bert")
-        of.model.config.model_type = "fnet"
-        with pytest.raises(UnsupportedError, match="attention of a 'fnet' model cannot be captured"):
-            ExpNet(protocol="in_domain").fit(ListedTask(of, []))
-
-    def test_features_of_another_classifier_are_refused(self) -> None:
-        source = feature_source(tiny.make_classifier("bert", seed=5))
-        with pytest.raises(DataError, match="task 'toy', split 'train': its features are of another classifier than"):
-            check_source(task(name="toy"), source, "train")
 
     def test_it_reads_the_layers_that_the_task_has(self) -> None:
         expnet = ExpNet(protocol="in_domain", epochs=1).fit(task(layers=[0, -1]))
@@ -278,18 +188,6 @@ class TestFewShot:
         assert sum(curriculum.texts[key].weight for key in marked) == pytest.approx(0.75)
         assert sum(text.weight for text in curriculum.texts.values()) == pytest.approx(1.0)
 
-    def test_the_marked_texts_teach_the_consensus_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        found = []
-        for texts in (1e9, 1.0):
-            monkeypatch.setattr(targets_module, "TEXTS_OF_A_TASK", texts)
-            found.append(curriculum_for(self.mine(), self.OPTIONS).texts)
-        little, much = found
-        assert any(not np.allclose(little[key].targets, much[key].targets) for key in little)
-
-    def test_calibration_lies_between_the_consensus_s_and_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(targets_module, "CONSENSUS_TEXTS", 1e-9)
-        assert curriculum_for(self.mine(), self.OPTIONS).calibration == pytest.approx((1.0, 0.0), abs=1e-6)
-
     def test_the_seed_draws_the_texts_and_sources_read_before_change_nothing(self) -> None:
         mine = self.mine()
         sources, drawn = read_sources(mine, "few_shot"), set()
@@ -341,16 +239,6 @@ class TestExplaining:
             )
         unread = np.isnan(expnet.score_features(features("cut", [0, 2]), 4))
         assert unread.tolist() == [False, True, False, True]
-
-    def test_a_training_that_fails_leaves_an_explainer_as_it_was(self) -> None:
-        of = tiny.classifier("bert")
-        expnet = trained(of)
-        before = [attribution.scores for attribution in expnet.explain(of, tiny.TEXTS)]
-        one_class = Curriculum({"cut": WordTargets(np.zeros(4))}, ["other"], calibration=(5.0, 3.0))
-        with pytest.raises(DataError, match="no word is evidence"):
-            expnet.fit_curriculum(one_class, [features("cut", [0, 2])], SOURCE)
-        for scores, attribution in zip(before, expnet.explain(of, tiny.TEXTS), strict=True):
-            np.testing.assert_array_equal(scores, attribution.scores)
 
     def test_the_class_plays_no_part(self) -> None:
         of = tiny.classifier("bert", 3)

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from ivra_cases import EMPTY, MODULES, NORMS, batch_of, module_of
+from ivra_cases import MODULES, NORMS, batch_of, module_of
 
 from explearn.core.records import filled
 from explearn.judge.plausibility import ranking
 from explearn.judge.protocols import top_count
 from explearn.lens.watch import content_mask
 from explearn.methods.ivra import objectives
-from explearn.methods.ivra.attention import InterpretableAttention, explain_batch, normalise
+from explearn.methods.ivra.attention import InterpretableAttention, explain_batch
 from explearn.model.classifier import Classifier
 from explearn.text.alignment import aggregate
 
@@ -99,12 +99,6 @@ class TestModule:
         learned = {name.removesuffix("_weights") for name, p in module.named_parameters() if p.requires_grad}
         assert learned == {"feature": {"query", "key"}, "head": {"head"}, "layer": {"layer"}}[level]
 
-    def test_half_precision_keeps_the_simplex(self) -> None:
-        classifier = tiny.make_classifier(precision="bf16")
-        r = explain_batch(classifier, module_of(classifier), batch_of(classifier)).r
-        assert r.dtype == torch.float32
-        torch.testing.assert_close(r.sum(1), torch.ones(len(r)))
-
     def test_states_are_those_of_the_metric(self) -> None:
         from explearn.lens.representations import aggregate_states
 
@@ -113,31 +107,6 @@ class TestModule:
         states = explain_batch(classifier, module_of(classifier), classifier.batch(encodings), states=True).states
         assert states is not None
         np.testing.assert_allclose(states.numpy(), aggregate_states(classifier, encodings), rtol=1e-4, atol=1e-5)
-
-    def test_sparsemax_is_on_the_simplex_where_numbers_are_large(self) -> None:
-        found = normalise(1e8 + torch.randn(5, 7, generator=torch.Generator().manual_seed(2)), "sparsemax")
-        torch.testing.assert_close(found.sum(-1), torch.ones(5))
-
-    @pytest.mark.parametrize("name", MODULES)
-    @pytest.mark.parametrize("norm", NORMS)
-    def test_a_text_without_tokens_has_nothing_and_spoils_nothing(self, name: str, norm: str) -> None:
-        classifier = tiny.make_classifier()
-        classifier.model.requires_grad_(True)
-        module = module_of(classifier, name, norm)
-        batch = batch_of(classifier, [EMPTY, tiny.TEXTS[0]])
-        assert not content_mask(batch)[0].any()
-        r = explain_batch(classifier, module, batch).r
-        assert r[0].tolist() == [0.0] * batch.input_ids.shape[1]
-        (r**2).sum().backward()
-        for parameter in (*module.parameters(), *classifier.model.parameters()):
-            assert parameter.grad is None or parameter.grad.isfinite().all()
-        (found,) = explain_batch(classifier, module, batch_of(classifier, [tiny.TEXTS[0]])).r.detach()
-        torch.testing.assert_close(r[1].detach(), found)
-
-    def test_sparsemax_of_nan_is_nan(self) -> None:
-        logits = torch.tensor([[math.nan, 1.0], [2.0, 1.0]])
-        shares = normalise(logits, "sparsemax")
-        assert shares[0].isnan().all() and shares[1].tolist() == [1.0, 0.0]
 
 
 class TestTopWords:
@@ -161,12 +130,6 @@ class TestTopWords:
                 words = set(ranking(filled(pooled))[: top_count(len(pooled), percent)].tolist())
                 expected = [float(word in words) for word in encoding.word_ids]
                 assert top[row, : len(encoding)].tolist() == expected
-
-    def test_each_text_has_its_own_share_and_the_first_of_equals_come_first(self) -> None:
-        classifier = tiny.classifier()
-        batch = batch_of(classifier, ["the quick brown fox"] * 2)
-        top = objectives.top_words(content_mask(batch).float(), objectives.WordIndex.of(batch), [25, 100])
-        assert top.tolist() == [[0, 1, 0, 0, 0, 0], [0, 1, 1, 1, 1, 0]]
 
     def test_the_choice_is_drawn_to_the_words_that_speak_for_the_class(self) -> None:
         classifier = tiny.classifier()

@@ -16,14 +16,13 @@ from ivra_cases import EMPTY, NORMS, QUICK, examples, learned_once, simulatabili
 from safetensors.torch import load_file, save_file
 
 import explearn
-from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
-from explearn.core.records import Example
+from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams
 from explearn.methods.ivra import objectives, training
 from explearn.methods.ivra.attention import size_of
 from explearn.methods.ivra.explainer import IvRA, SMaT
-from explearn.methods.ivra.params import LEAST_TEXTS, SMaTParams
+from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
@@ -124,13 +123,6 @@ class TestTraining:
         assert explainers[0].history == explainers[1].history != explainers[2].history
         assert explainers[0].trained_classifier == explainers[1].trained_classifier
 
-    def test_a_classifier_may_be_left_as_it_is(self) -> None:
-        explainer = IvRA(criteria=["sim"], schedule={**QUICK, "learning_rate": 0.0})
-        classifier = undecided(validation := examples("validation", 16))
-        explainer.fit(ListedTask(classifier, examples("train", 16), validation))
-        assert explainer.trained_classifier == classifier.fingerprint
-        assert len({entry["accuracy"] for entry in explainer.history}) == 1
-
     @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
     def test_every_architecture_trains_for_all_criteria(self, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """Three classes, pairs."""
@@ -154,17 +146,6 @@ class TestTraining:
         (attribution,) = explainer.explain(explainer.classifier, [("the fox sleeps", "a dog")])
         assert attribution.scores.shape == (5,)
 
-    def test_the_choice_has_its_weight_and_its_slopes_a_pass(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        classifier, rows = tiny.make_classifier(), examples("train", 8)
-        trainer = trainer_of(SMaTParams(criteria=["comp", "suff"]), rows, classifier)
-        calls, weight = [], torch.zeros((), requires_grad=True)
-        monkeypatch.setattr(objectives, "choice_loss", lambda *_: weight.expand(len(rows)))
-        classifier.model.register_forward_hook(lambda *_: calls.append(1))
-        (slope,) = torch.autograd.grad(trainer.losses(rows)["comp"], weight)
-        assert float(slope) == pytest.approx(training.CHOICE_WEIGHT)
-        # The whole text, and for each criterion the shortened one and its slopes.
-        assert len(calls) == 1 + 2 * 2
-
     @pytest.mark.parametrize("norm", NORMS)
     @pytest.mark.parametrize("criterion", ["sim", "comp", "suff", "cons"])
     def test_a_text_without_pieces_may_be_among_them(self, criterion: str, norm: str) -> None:
@@ -173,22 +154,6 @@ class TestTraining:
         validation = [*examples("validation", 15), empty["validation"]]
         explainer.fit(ListedTask(undecided(validation), [*examples("train", 15), empty["train"]], validation))
         assert all(math.isfinite(entry["losses"][criterion]) for entry in explainer.history[1:])
-
-    @pytest.mark.parametrize(("criteria", "alike"), [(["comp"], True), (["comp", "cons"], False)])
-    def test_texts_of_all_lengths_meet_where_a_batch_s_texts_are_compared(
-        self, criteria: list[str], alike: bool, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """And texts that are left over are compared with those of the batch before."""
-        texts = [Example(f"t{n}", ("sea",) * (1 + n % 8), "no", "train", "toy") for n in range(64 if alike else 66)]
-        settings = SMaTParams(criteria=criteria, schedule={**QUICK, "epochs": 1})
-        trainer = trainer_of(settings, texts, tiny.make_classifier())
-        batches: list[list[Example]] = []
-        losses = trainer.losses
-        monkeypatch.setattr(trainer, "losses", lambda rows: batches.append(rows) or losses(rows))
-        trainer.run()
-        assert sorted(e.id for rows in batches for e in rows) == sorted(e.id for e in texts)
-        assert all((len({len(e.words) for e in rows}) == 1) == alike for rows in batches)
-        assert alike or min(map(len, batches)) >= LEAST_TEXTS
 
     def test_that_nothing_was_learned_is_said(self, caplog: pytest.LogCaptureFixture) -> None:
         explainer = IvRA(criteria=["comp"], schedule={**QUICK, "epochs": 2, "accuracy_tolerance": 0.0})
@@ -234,11 +199,6 @@ class TestRefusals:
         with pytest.raises(error, match=message):
             explainer.fit(task)
         assert explainer.history == [] and explainer.classifier is None
-
-    def test_a_label_the_classifier_has_not(self) -> None:
-        rows = [replace(e, label="maybe") for e in examples("train", 4)]
-        with pytest.raises(UnknownNameError, match="unknown label 'maybe'"):
-            IvRA().fit(ListedTask(tiny.classifier(), rows, examples("validation", 4)))
 
     @pytest.mark.parametrize(
         ("norm", "rates"),

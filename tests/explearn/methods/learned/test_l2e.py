@@ -13,15 +13,15 @@ import tiny
 import torch
 
 import explearn
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.errors import ModelError, UnsupportedError
 from explearn.core.records import Example
 from explearn.core.writing import write_json
 from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.base.training import descend
 from explearn.methods.l2e import training as module
 from explearn.methods.l2e.explainer import L2E
-from explearn.methods.l2e.network import EncoderBlock, Student, initialise, local_attention, principal_embeddings
-from explearn.methods.l2e.params import HEADS, L2EParams
+from explearn.methods.l2e.network import Student, initialise, local_attention, principal_embeddings
+from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.training import (
     StudentLesson,
     agreement_with,
@@ -100,15 +100,6 @@ class TestNetwork:
         together = made(*collate([[20, 3, 4, 20], [21, *range(9), 21]], CPU))
         torch.testing.assert_close(together[:1, :4], alone)
         assert not torch.allclose(made(*collate([[21, 3, 4, 21]], CPU))[0, 1:3], alone[0, 1:3])
-
-    @pytest.mark.slow
-    def test_the_local_student_reads_thousands_of_tokens_in_linear_memory(self) -> None:
-        """Whole attention over 20,000 tokens would hold 400 million weights a head."""
-        block, tokens = EncoderBlock(4 * HEADS, window=64).eval(), 20_000
-        with torch.inference_mode():
-            states = torch.randn(1, tokens, 4 * HEADS)
-            out = block(states, torch.ones(1, tokens, dtype=torch.bool), torch.tensor([[0, tokens - 1]]))
-        assert torch.isfinite(out).all()
 
     def test_principal_embeddings_keep_distances_up_to_a_scale(self) -> None:
         table = torch.randn(50, 6, generator=torch.Generator().manual_seed(0))
@@ -212,10 +203,6 @@ class TestLearning:
         with pytest.raises(UnsupportedError, match="knows no levels"):
             l2e.word_levels(encodings, [1])
 
-    def test_sgd_learns_from_random_embeddings(self) -> None:
-        history = taught(optimizer="sgd", embeddings="random", epochs=4, learning_rate=0.05).history
-        assert history[-1].loss < history[0].loss
-
     def test_training_stops_without_better_agreement_and_keeps_the_best(self) -> None:
         rows = examples(16)
         opposite = lessons_of(rows, rows, sign=-1.0)
@@ -253,17 +240,6 @@ class TestLearning:
         torch.manual_seed(2)
         assert scores(5) == first != scores(6)
 
-    def test_lessons_that_do_not_fit_their_texts(self) -> None:
-        lessons = Lessons({"train": [Lesson("train-0", "yes", np.ones(3))]}, True)
-        with pytest.raises(DataError, match="example 'train-0': 3 word scores for a text of 6 words"):
-            L2E(**SMALL).fit_lessons(tiny.classifier("bert"), examples(4), lessons)
-        with pytest.raises(DataError, match="explains no training text"):
-            L2E(**SMALL).fit_lessons(tiny.classifier("bert"), examples(4), Lessons({"train": []}, True))
-
-    def test_a_teacher_that_cannot_be(self) -> None:
-        with pytest.raises(ParamsError, match="teacher 'ensemble:lime': expected ensemble:NAME,NAME"):
-            L2E(teacher="ensemble:lime")
-
 
 def quick(classifier: Classifier, **options: Any) -> L2E:
     """Trained for an epoch on made-up scores of the shared texts."""
@@ -299,14 +275,6 @@ class TestExplaining:
         assert (no.target, yes.target) == ("no", "yes")
         assert not np.allclose(no.scores, yes.scores)
 
-    @pytest.mark.parametrize("formulation", ["labelling", "ranking"])
-    def test_bf16_is_near_fp32(self, formulation: str) -> None:
-        l2e = quick(tiny.classifier("bert"), formulation=formulation)
-        exact = l2e.explain(tiny.classifier("bert"), tiny.TEXTS, [0] * 5)
-        rough = l2e.explain(tiny.make_classifier("bert", precision="bf16"), tiny.TEXTS, [0] * 5)
-        for a, b in zip(exact, rough, strict=True):
-            np.testing.assert_allclose(a.scores, b.scores, atol=0.05)
-
     @pytest.mark.gpu
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
     def test_cuda_agrees_with_the_cpu(self) -> None:
@@ -316,14 +284,6 @@ class TestExplaining:
         here = [a.scores for a in l2e.explain(tiny.classifier("bert"), tiny.TEXTS)]
         for a, b in zip(there, here, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-3)
-
-    def test_words_without_a_piece_do_not_end_it(self) -> None:
-        classifier = tiny.classifier("bert")
-        cut, gap = quick(classifier).explain(classifier, [" ".join(["fox"] * 60), "fox \u200b dog"])
-        assert cut.read.tolist() == [True] * len(cut.tokens) + [False] * (60 - len(cut.tokens))
-        assert gap.read.tolist() == [True, False, True]
-        for attribution in (cut, gap):
-            assert np.isfinite(attribution.scores[attribution.read]).all()
 
     def test_another_classifier_and_an_untrained_student_are_refused(self) -> None:
         classifier, other = tiny.classifier("bert"), tiny.make_classifier("bert", seed=1)

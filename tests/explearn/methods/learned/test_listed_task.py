@@ -86,26 +86,6 @@ def test_examples_keep_their_ids_and_pairs_are_numbered() -> None:
         found.examples("dev")
 
 
-def test_a_text_without_its_label() -> None:
-    with pytest.raises(DataError, match=r"train text 2: got .*; expected explearn\.Example, or a text and its label"):
-        ListedTask(tiny.classifier("bert"), [("a dog", "no"), ("the fox",)])  # type: ignore[list-item]
-
-
-@pytest.mark.parametrize(
-    ("gold", "said"),
-    [
-        (
-            {"train-9": (True, False)},
-            "gold: no text has the id 'train-9'; expected ids of the task's texts \\('train-1'",
-        ),
-        ({"train-1": (True,)}, "gold of text 'train-1': 1 marks; expected one for each of its 2 words"),
-    ],
-)
-def test_marks_that_fit_no_text(gold: dict[str, Any], said: str) -> None:
-    with pytest.raises(DataError, match=said):
-        ListedTask(tiny.classifier("bert"), [("fox sea", "a")], gold=gold)
-
-
 def test_labels_that_are_none_of_the_classifier_s_classes() -> None:
     marked = ListedTask(tiny.classifier("bert"), [("fox sea", "good")], gold={"train-1": (True, False)})
     said = r"the marked texts' labels \('good'\) are none of the classifier's classes \('no', 'yes'\)"

@@ -10,7 +10,6 @@ import pytest
 import tiny
 import torch
 
-from explearn.core.errors import UnsupportedError
 from explearn.lens.attention import Attention, capture_attention
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
@@ -61,10 +60,6 @@ class TestTraining:
         trained = method(criteria=["cons"], schedule={"epochs": 1}).fit(task)
         for found in explained(trained, trained.classifier):
             assert found.token_scores.sum() == pytest.approx(1, abs=1e-4)
-
-    def test_ivra_does_not_close_gates_where_they_do_not_take_a_token_away(self, kind: str) -> None:
-        with pytest.raises(UnsupportedError, match=rf"criteria comp and suff: .* a '{kind}' model's .* sim or cons"):
-            IvRA(criteria=["comp"]).fit(task_of(kind))
 
     def test_paml_and_faml_with_an_encoder_of_another_tokenizer(self, kind: str, tmp_path: Path) -> None:
         tiny.model("bert").base_model.save_pretrained(tmp_path / "encoder")

@@ -11,17 +11,13 @@ import tiny
 import torch
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import ParamsError
 from explearn.core.records import Example
 from explearn.judge.params import SanityParams
 from explearn.judge.sanity import SanityResult, check_methods
 from explearn.lens.features import feature_source
-from explearn.lens.passes import count_passes
-from explearn.lens.word_signals import SIGNALS
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText
 from explearn.methods.consensus.signals import compute_signals
-from explearn.methods.consensus.word_features import WORD_COLUMNS
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.expnet.network import TrainingWords, train_network
 from explearn.methods.registry import get_explainer
@@ -134,31 +130,3 @@ def test_expnet_is_checked_only_where_it_may_explain_any_classifier() -> None:
     bound.name = "expnet"
     result = check_methods([bound], trained_on(False), texts(2), SanityParams(noise_samples=0), 1)["expnet"]
     assert "another classifier's attention" in result.skipped
-
-
-class TestWordsAlone:
-    def test_no_signal_is_computed(self) -> None:
-        consensus, classifier = words_alone(), trained_on(False)
-        with count_passes(classifier.model) as passes:
-            list(consensus.explain(classifier, texts(2)))
-        assert passes.backward == 0
-
-    def test_only_the_words_have_weight(self) -> None:
-        found = words_alone().model.coefficients()
-        assert not {signal for signal in SIGNALS for name in found if name.startswith(signal)}
-        assert {name for name, value in found.items() if abs(value) > 1e-9} <= set(WORD_COLUMNS) - {"probability"}
-
-    def test_it_comes_back_as_it_was_saved(self, tmp_path: object) -> None:
-        consensus = words_alone()
-        consensus.save_pretrained(f"{tmp_path}/saved")
-        other = get_explainer("consensus", path=f"{tmp_path}/saved")
-        (before,), (after,) = (list(one.explain(trained_on(False), texts(1))) for one in (consensus, other))
-        np.testing.assert_array_equal(before.scores, after.scores)
-
-    def test_the_shipped_weights_need_a_signal(self) -> None:
-        with pytest.raises(ParamsError, match="signals: got none; the weights that come with the package read signals"):
-            list(get_explainer("consensus", signals=[]).explain(trained_on(False), texts(1)))
-
-    def test_neither_words_nor_signals_is_nothing(self) -> None:
-        with pytest.raises(ParamsError, match="got none, and word_features false"):
-            Consensus(signals=[], word_features=False)
