@@ -135,7 +135,7 @@ class TestDamage:
         assert [p.name for p in tmp_path.iterdir()] == ["f.parquet"]
 
 
-@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+@pytest.mark.parametrize("kind", ["bert", "albert"])
 def test_padding_changes_no_feature(kind: str) -> None:
     of = tiny.classifier(kind)
     encodings = of.encode(tiny.TEXTS)

@@ -10,7 +10,7 @@ from explearn.core.errors import UnknownNameError
 from explearn.lens.perturb import noisy_embeddings, parts, randomised
 
 
-@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+@pytest.mark.parametrize("kind", ["bert", "albert"])
 def test_every_parameter_belongs_to_one_part_from_the_head_down(kind):
     classifier = tiny.classifier(kind)
     found = parts(classifier)
@@ -26,7 +26,7 @@ def changed_names(before, after):
     }
 
 
-@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+@pytest.mark.parametrize("kind", ["bert", "albert"])
 def test_only_the_chosen_parts_are_drawn_anew(kind):
     classifier = tiny.classifier(kind)
     fingerprint, known = classifier.fingerprint, parts(classifier)
@@ -59,7 +59,7 @@ def test_a_part_that_is_not_there():
         randomised(tiny.classifier(), 1, ["layer 9"])
 
 
-@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+@pytest.mark.parametrize("kind", ["bert", "albert"])
 def test_noise_stays_within_its_radius_on_the_word_embeddings_alone(kind):
     classifier = tiny.classifier(kind)
     copy = noisy_embeddings(classifier, 0.02, 5)

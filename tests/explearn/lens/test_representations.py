@@ -11,7 +11,7 @@ from rounding import assert_close
 from explearn.lens.representations import aggregate_states, word_embeddings
 
 
-@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+@pytest.mark.parametrize("kind", ["bert", "albert"])
 def test_states_are_means_over_layers_and_real_tokens_whatever_the_padding(kind):
     classifier = tiny.classifier(kind)
     encodings = classifier.encode([*tiny.TEXTS, *tiny.PAIRS])

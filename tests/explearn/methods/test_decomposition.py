@@ -251,7 +251,7 @@ def test_the_first_layer_s_value_bias_treated_as_in_other_layers_gives_other_sco
 
 class TestMixing:
     @pytest.mark.parametrize("name", ["alti", "globenc"])
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    @pytest.mark.parametrize("kind", ["bert", "albert"])
     def test_scores_of_a_text_sum_to_1_and_padding_gets_none(self, kind: str, name: str) -> None:
         of = tiny.classifier(kind)
         batch = batch_of(of, *tiny.TEXTS)

@@ -54,7 +54,7 @@ class TestPerturbedText:
 
 class TestPredictor:
     @pytest.mark.parametrize("budget", [1, 40, 4096])
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    @pytest.mark.parametrize("kind", ["bert", "albert"])
     def test_logits_are_the_classifier_s(self, kind: str, budget: int) -> None:
         of = tiny.make_classifier(kind, 3, max_tokens=budget)
         texts = [perturbed(of, text) for text in TEXTS]
@@ -213,7 +213,7 @@ OUTPUTS = {"probability": np.array, "log_probability": np.log}
 class TestOcclusion:
     @pytest.mark.parametrize("removal", ["mask", "delete"])
     @pytest.mark.parametrize("output", OUTPUTS)
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    @pytest.mark.parametrize("kind", ["bert", "albert"])
     def test_is_the_drop_without_the_word(self, kind: str, output: str, removal: str) -> None:
         of = tiny.classifier(kind, 3)
         value = OUTPUTS[output]

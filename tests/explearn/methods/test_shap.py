@@ -204,7 +204,7 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
 
 class TestKernelShap:
     @pytest.mark.parametrize("removal", ["mask", "delete"])
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    @pytest.mark.parametrize("kind", ["bert", "albert"])
     @pytest.mark.parametrize("text", ["lazy", "lazy dog", ("slow", "no refund"), "our guide was friendly today"])
     def test_is_exact_where_all_sets_of_words_are_evaluated(self, text: Any, kind: str, removal: str) -> None:
         of = tiny.classifier(kind, 3)
@@ -213,7 +213,7 @@ class TestKernelShap:
         np.testing.assert_allclose(found.scores, expected, atol=1e-6)
 
     @pytest.mark.parametrize("features", [None, 4])
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    @pytest.mark.parametrize("kind", ["bert", "albert"])
     def test_is_what_the_library_gives(self, kind: str, features: int | None) -> None:
         of = tiny.classifier(kind, 3)
         method = explearn.get_explainer("kernel_shap", samples=100, features=features, seed=6)

@@ -83,7 +83,7 @@ def test_a_wider_beam_is_no_worse_where_it_is_exhaustive() -> None:
     assert values[0] <= values[1] + 1e-9
 
 
-@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+@pytest.mark.parametrize("kind", ["bert", "albert"])
 def test_scores_are_ranks(kind: str) -> None:
     of = tiny.classifier(kind)
     for text, found in zip(SHORT, explearn.get_explainer("solvex").explain(of, SHORT, [1] * 5), strict=True):

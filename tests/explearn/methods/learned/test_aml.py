@@ -130,7 +130,7 @@ class TestModel:
         real = batch.attention_mask.bool()
         torch.testing.assert_close(states[:, :-1][real], expected[real], atol=1e-4, rtol=1e-4)
 
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    @pytest.mark.parametrize("kind", ["bert", "albert"])
     def test_a_text_that_fills_all_positions(self, kind: str) -> None:
         of = tiny.classifier(kind)
         text = " ".join(["fox"] * 100)
@@ -140,7 +140,7 @@ class TestModel:
             (attribution,) = method.explain(of, [text])
             assert np.isnan(attribution.scores).tolist() == [False] * read + [True] * (100 - read)
 
-    @pytest.mark.parametrize(("kind", "classes"), [*((kind, 3) for kind in tiny.ARCHITECTURES), ("bert", 2)])
+    @pytest.mark.parametrize(("kind", "classes"), [("bert", 3), ("albert", 3), ("bert", 2)])
     @pytest.mark.parametrize("name", ["paml", "faml"])
     def test_scores_depend_on_the_target_and_not_on_the_batch(self, name: str, kind: str, classes: int) -> None:
         of = tiny.classifier(kind, classes)

@@ -48,7 +48,7 @@ class TestLoss:
         torch.testing.assert_close(inverse, -(1 - p.gather(1, y.argmax(-1, keepdim=True))).log()[:, 0])
         torch.testing.assert_close(weighted(terms, Weights(0.5, 0.25, 1)), prediction / 2 + size / 4 + inverse)
 
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    @pytest.mark.parametrize("kind", ["bert", "albert"])
     def test_gradients_reach_every_sub_token_and_no_special_one(self, kind: str) -> None:
         of = tiny.make_classifier(kind)
         batch = batch_of(of, [*tiny.PAIRS])

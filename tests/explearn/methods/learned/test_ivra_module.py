@@ -67,7 +67,7 @@ def reference(name: str, module: Any, classifier: Classifier, encoding: Any) -> 
 class TestModule:
     @pytest.mark.parametrize("name", MODULES)
     @pytest.mark.parametrize("norm", NORMS)
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    @pytest.mark.parametrize("kind", ["bert", "albert"])
     def test_is_what_its_formulas_say(self, kind: str, name: str, norm: str) -> None:
         classifier = tiny.classifier(kind, 3)
         module = module_of(classifier, name, norm).requires_grad_(False)
@@ -146,7 +146,7 @@ class TestTopWords:
 
 
 class TestGates:
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    @pytest.mark.parametrize("kind", ["bert", "albert"])
     def test_a_closed_gate_is_a_deletion(self, kind: str) -> None:
         classifier = tiny.classifier(kind)
         for texts in (tiny.TEXTS, tiny.PAIRS):
@@ -163,7 +163,7 @@ class TestGates:
                     found = classifier.model(**objectives.gated_inputs(classifier.model, batch, gate)).logits
                 torch.testing.assert_close(found, classifier.logits(classifier.batch(shortened)), atol=1e-4, rtol=1e-4)
 
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    @pytest.mark.parametrize("kind", ["bert", "albert"])
     def test_a_gate_s_slope_is_that_of_the_output(self, kind: str) -> None:
         """Also half open, and where layers share their weights."""
         classifier = tiny.classifier(kind)
