@@ -31,18 +31,11 @@ onnx = pytest.importorskip("onnx")
 CASES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     # Name -> architecture, method, its options, the classifier's configuration.
     "bert expnet": ("bert", "expnet_in_domain", {}, {}),
-    "roberta expnet": (
-        "roberta",
-        "expnet_in_domain",
-        {"learning_rate": 0.05},
-        {"num_hidden_layers": 1},
-    ),
-    "distilbert paper": ("distilbert", "expnet_paper", {}, {"n_layers": 1}),
-    "distilbert l2e": ("distilbert", "l2e", {"window": 2}, {"n_layers": 1}),
+    "roberta paper": ("roberta", "expnet_paper", {}, {"num_hidden_layers": 1}),
     "bert l2e": (
         "bert",
         "l2e",
-        {"formulation": "ranking"},
+        {"formulation": "ranking", "window": 2},
         {"classes": 3, "problem_type": "multi_label_classification", "num_hidden_layers": 1},
     ),
 }
@@ -115,7 +108,7 @@ def test_what_the_file_says_of_itself(made: Callable[[str], Made]) -> None:
 
 
 def test_reading_needs_neither_torch_nor_transformers(made: Callable[[str], Made]) -> None:
-    path, of, explainer = made("roberta expnet")
+    path, of, explainer = made("roberta paper")
     script = (
         "import json, sys\n"
         "from explearn_apps.onnx import OnnxExplainer\n"

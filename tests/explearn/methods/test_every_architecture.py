@@ -44,6 +44,7 @@ FEW: dict[str, dict[str, Any]] = {
     "sequential_ig": {"steps": 2},
     "lime": {"samples": 20},
     "kernel_shap": {"samples": 20},
+    "shap": {"max_evals": 20},
     "deep_shap": {"references": 4},
 }
 LRP = {"full_lrp", "transformer_attribution"}
@@ -88,10 +89,10 @@ def test_every_method_explains_or_says_why_not(kind: str) -> None:
         assert of.model.config.model_type in words
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["distilbert", "deberta-v2", "modernbert mean", "gpt2", "llama", "longformer"])
 def test_padding_and_order_change_no_score(kind: str) -> None:
     of = tiny.any_classifier(kind)
-    for name in sorted(set(untrained()) - set(refused(kind)) - FEW.keys() - {"shap", "solvex"}):
+    for name in sorted(set(untrained()) - set(refused(kind)) - FEW.keys() - {"solvex"}):
         method = explearn.get_explainer(name)
         alone = [next(iter(method.explain(of, [text], [TARGET]))) for text in (*tiny.TEXTS, tiny.PAIRS[0])]
         together = list(method.explain(of, [*tiny.TEXTS, tiny.PAIRS[0]], [TARGET] * (len(tiny.TEXTS) + 1)))

@@ -175,7 +175,7 @@ class TestFromPretrained:
 
     @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
     def test_a_gpu_that_is_not_there(self, tmp_path: Path) -> None:
-        with pytest.raises(DeviceError, match="device 'cuda' asked for, but this machine has 0 usable CUDA devices"):
+        with pytest.raises(DeviceError, match=r"device 'cuda'.* this machine has 0 usable CUDA devices"):
             Classifier.from_pretrained(tmp_path, device="cuda")
 
     def test_loaded_in_inference_mode_it_has_gradients_all_the_same(self, tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ LEARNED = frozenset(name for name in list_explainers() if get_info(name).learned
 @pytest.mark.parametrize("name", sorted(set(list_explainers()) - LEARNED - {"llm"}))
 def test_methods_explain_the_answer_or_say_why_not(name: str) -> None:
     answerer = tiny.make_answerer()
-    options = {"samples": 20} if name in ("lime", "kernel_shap") else {}
+    options = {"lime": {"samples": 20}, "kernel_shap": {"samples": 20}, "shap": {"max_evals": 20}}.get(name, {})
     explainer = explearn.get_explainer(name, **options)
     if name in TAKE_APART:
         with pytest.raises(UnsupportedError, match="no classification head"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from saying import complaint
-from table_cases import jsonl
 
 from explearn.core.parquet import iter_rows, parquet_limit
 from explearn.core.records import Example
@@ -19,6 +19,11 @@ from explearn.core.storage import (
 )
 from explearn.text.params import SourceParams
 from explearn_study.sources import load_task
+
+
+def jsonl(rows: list[dict[str, Any]]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
 
 GOOD = [{"id": str(i), "text": f"a warm film number {i}", "label": "no" if i % 2 else "yes"} for i in range(20)]
 

@@ -90,32 +90,35 @@ def test_another_task_whose_rationales_mark_no_word(project: Path, explainer: st
     assert f"task 'meals': no word is marked in any of its {len(empty)} rationales" in message
 
 
-@pytest.mark.parametrize("keep", [None, 0.5], ids=["missing", "cut_in_half"])
+FILES: list[tuple[str, str, list[str] | None]] = [
+    ("data/examples/films/native.parquet", "rationalise", []),
+    ("data/examples/films/train.parquet", "finetune", []),
+    ("data/classifiers/films/model.safetensors", "features", []),
+    ("data/classifiers/films/model.safetensors", "teach", ["--teacher", "occlusion"]),
+    ("data/features/films/train.parquet", "fit", ["--method", "expnet"]),
+    ("data/signals/meals/train.parquet", "fit", ["--method", "expnet"]),
+    ("data/rationales/meals.parquet", "fit", ["--method", "expnet"]),
+    ("data/teachers/films/occlusion/teacher.json", "fit", ["--method", "l2e"]),
+    ("data/teachers/films/occlusion/train-00000.parquet", "fit", ["--method", "l2e"]),
+    ("data/classifiers/films/model.safetensors", "explain", []),
+    ("data/explainers/films/l2e/student.safetensors", "explain", []),
+    ("data/attributions/films/random.parquet", "judge", []),
+    ("data/rationales/films.json", "judge", []),
+    ("data/classifiers/films/config.json", "judge", []),
+    ("data/explainers/films/expnet/expnet.safetensors", "judge", []),
+    ("data/teachers/films/occlusion/teacher.json", "study", None),
+    ("data/attributions/films/random.parquet", "report", None),
+    ("reports/metrics/films/explanations.json", "report", None),
+    ("reports/metrics/films/pairs.parquet", "report", None),
+    ("reports/metrics/films/sanity.json", "report", None),
+    ("reports/studies/students/films/occlusion.json", "report", None),
+]
+
+
+# One is missing, the next one cut in half.
 @pytest.mark.parametrize(
-    ("file", "stage", "arguments"),
-    [
-        ("data/examples/films/native.parquet", "rationalise", []),
-        ("data/examples/films/train.parquet", "finetune", []),
-        ("data/classifiers/films/model.safetensors", "features", []),
-        ("data/classifiers/films/model.safetensors", "teach", ["--teacher", "occlusion"]),
-        ("data/features/films/train.parquet", "fit", ["--method", "expnet"]),
-        ("data/signals/meals/train.parquet", "fit", ["--method", "expnet"]),
-        ("data/rationales/meals.parquet", "fit", ["--method", "expnet"]),
-        ("data/teachers/films/occlusion/teacher.json", "fit", ["--method", "l2e"]),
-        ("data/teachers/films/occlusion/train-00000.parquet", "fit", ["--method", "l2e"]),
-        ("data/classifiers/films/model.safetensors", "explain", []),
-        ("data/explainers/films/l2e/student.safetensors", "explain", []),
-        ("data/attributions/films/random.parquet", "judge", []),
-        ("data/rationales/films.json", "judge", []),
-        ("data/classifiers/films/config.json", "judge", []),
-        ("data/explainers/films/expnet/expnet.safetensors", "judge", []),
-        ("data/teachers/films/occlusion/teacher.json", "study", None),
-        ("data/attributions/films/random.parquet", "report", None),
-        ("reports/metrics/films/explanations.json", "report", None),
-        ("reports/metrics/films/pairs.parquet", "report", None),
-        ("reports/metrics/films/sanity.json", "report", None),
-        ("reports/studies/students/films/occlusion.json", "report", None),
-    ],
+    ("file", "stage", "arguments", "keep"),
+    [(*case, None if number % 2 else 0.5) for number, case in enumerate(FILES)],
 )
 def test_a_file_of_an_earlier_stage_that_is_missing_or_damaged(
     project: Path, file: str, stage: str, arguments: list[str] | None, keep: float | None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-from explearn.core.settings import Section
 
 from explearn import About, BatchExplainer, BatchScores, Classifier
+from explearn.core.validation import Section
 from explearn.model.encoding import Batch
 
 
