@@ -180,13 +180,6 @@ def test_protocol_eraser_takes_the_words_that_a_method_chose():
     assert found["eraser"]["aopc_comprehensiveness"] == pytest.approx(found["default"]["aopc_comprehensiveness"])
 
 
-def test_inputs_are_evaluated_once_for_all_methods_and_metrics():
-    classifier = FakeClassifier(random_probability)
-    evaluate(METHODS, classifier=classifier)
-    requested = [encoding.key for call in classifier.calls for encoding in call]
-    assert len(requested) == len(set(requested))
-
-
 def test_who_explains_another_classifier_is_compared_in_agreement_with_people_alone():
     methods = {"top": attributions(), "own": attributions()}
     found = evaluation(methods, own={"own": FakeClassifier(random_probability)}).comparisons

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from captum.metrics import infidelity as captum_infidelity
-from fakes import MASK, FakeClassifier, attribution, encode, random_probability
+from fakes import MASK, encode, random_probability
 
-from explearn.judge.infidelity import draw_masks, infidelity, infidelity_of_text
+from explearn.judge.infidelity import draw_masks, infidelity_of_text
 
 WORDS = ("a", "fine", "film", "but", "long")
 
@@ -54,16 +52,3 @@ def test_every_mask_takes_a_word_and_sizes_are_even():
     assert masks.shape == (8000, 4) and masks.any(axis=1).all()
     # The share of a size has a standard deviation of sqrt(.25 * .75 / 8000) = .005.
     assert np.bincount(masks.sum(axis=1))[1:] / 8000 == pytest.approx([0.25] * 4, abs=0.03)
-
-
-def test_methods_share_the_perturbed_inputs():
-    classifier = FakeClassifier(random_probability)
-    encodings = {"a": encode(WORDS), "b": encode(WORDS[:2])}
-    texts = [attribution(WORDS, range(5)), attribution(WORDS[:2], [1, 2], example_id="b")]
-    alone = infidelity(classifier, encodings, {"m": texts}, 6, seed=3)
-    requested = len(classifier.calls[0])
-    flipped = [replace(t, scores=-t.scores) for t in texts]
-    both = infidelity(classifier, encodings, {"m": texts, "flipped": flipped}, 6, seed=3)
-    assert len(classifier.calls[1]) == requested <= 2 * (1 + 6)
-    # A factor of its own for each text makes the sign of all scores no matter.
-    assert both["m"].tolist() == alone["m"].tolist() == pytest.approx(both["flipped"].tolist())

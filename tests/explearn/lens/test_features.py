@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import tiny
-import torch
 from rounding import assert_close, tolerance
 
 from explearn.core.errors import DataError, ParamsError
@@ -68,18 +67,6 @@ def test_the_metadata_say_where_the_features_come_from(tmp_path: Path) -> None:
         "hidden_size": 32,
         "texts": 8,
     }
-
-
-def test_a_row_group_holds_no_more_than_a_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    of = tiny.classifier("bert")
-    write_features(tmp_path / "one.parquet", of, EXAMPLES)
-    monkeypatch.setattr(module, "SHARD_TEXTS", 3)
-    write_features(tmp_path / "many.parquet", of, EXAMPLES)
-    file = pq.ParquetFile(tmp_path / "many.parquet")
-    assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [3, 3, 2]
-    for a, b in zip(read_features(tmp_path / "one.parquet"), read_features(tmp_path / "many.parquet"), strict=True):
-        assert a.example_id == b.example_id
-        assert_close(a.attention, b.attention, torch.float16, roundings=1)
 
 
 def test_reading_holds_one_row_group_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,24 +34,6 @@ def some_sets(text: PerturbedText, count: int, seed: int = 0) -> np.ndarray:
     return sets
 
 
-class TestPerturbedText:
-    @pytest.mark.parametrize("removal", ["delete", "mask"])
-    @pytest.mark.parametrize("kind", tiny.KINDS_OF_TOKENIZER)
-    @pytest.mark.parametrize("text", TEXTS)
-    def test_its_rows_are_those_of_the_encoding(self, text: Any, kind: str, removal: str) -> None:
-        of = tiny.classifier(kind)
-        of_text = perturbed(of, text)
-        encoding, sets = of_text.encoding, some_sets(of_text, 20)
-        found = of_text.perturbed(sets, removal)  # type: ignore[arg-type]
-        assert len(found) == 20
-        for row, kept in enumerate(sets):
-            gone = of_text.words[~kept].tolist()
-            expected = encoding.delete(gone) if removal == "delete" else encoding.mask(gone, of.mask_token_id)
-            length = found.lengths[row]
-            types = () if found.token_type_ids is None else tuple(found.token_type_ids[row, :length].tolist())
-            assert (tuple(found.input_ids[row, :length].tolist()), types) == expected.key
-
-
 class TestPredictor:
     @pytest.mark.parametrize("budget", [1, 40, 4096])
     @pytest.mark.parametrize("kind", ["bert", "albert"])

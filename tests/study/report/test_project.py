@@ -99,18 +99,6 @@ class TestPapers:
         assert [column.machine for column in tables[3].columns] == [False, True, True]
         assert paper_blocks(params(), [task("films"), task("meals")]) == []
 
-    def test_of_aml_s_tables_the_smallest_sufficiency_is_the_best(self) -> None:
-        of = params(
-            ("sst2", "rotten_tomatoes", "imdb", "emotion"),
-            methods={"paml": {}, "faml": {}},
-            learned={"from_texts": ["paml"]},
-            explainer="paml",
-        )
-        tables = self.tables(of, [task(name, {"paml": metrics(sufficiency=0.1)}) for name in of.tasks])
-        rows = {row[0]: [(cell.text, cell.mark) for cell in row[1:]] for row in tables[0].rows}
-        assert len(tables) == 5 and rows["faml"][:2] == [("-0.010", "best"), ("–", "")]
-        assert rows["paml"][1] == ("0.100", "best") and rows["solvex"][4] == ("–", "")
-
     def test_of_ivra_s_tables_ours_are_of_the_norm_of_the_run_and_on_its_own_classifier(self) -> None:
         of = params(("imdb", "snli", "squad"), methods={"ivra": {}}, learned={"from_texts": ["ivra"]}, explainer="ivra")
         own = {"ivra": {"methods": {"ivra": {"aopc_comprehensiveness": 0.5}}}}

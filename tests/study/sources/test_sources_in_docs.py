@@ -122,11 +122,6 @@ class TestSharedData:
         assert {e.label for e in data.examples} == set(data.labels)
         assert data.dropped == {}
 
-    def test_cola_has_no_labelled_test_part(self, shared_dir: Path) -> None:
-        data = load_task("cola", source(adapter="cola"), shared_dir / "datasets", seed=13)
-        # A tenth of the 8,551 train texts, 855.1, is set aside; the source's validation part is the test part.
-        assert counts(data) == {"train": 7696, "validation": 855, "test": 963}
-
     @pytest.mark.parametrize(("task", "train", "test", "length"), [("sst2", 680, 120, 3.2), ("cola", 600, 120, 1.6)])
     def test_rationales_fit_their_texts(
         self, shared_dir: Path, task: str, train: int, test: int, length: float
@@ -142,9 +137,3 @@ class TestSharedData:
         assert {r.kind for r in rationales} == {"llm"}
         by_annotator = Counter(r.annotator for r in rationales)
         assert by_annotator == {"a": train + test, "b": test}
-
-    def test_native_masks_come_with_toxic_posts_only(self, shared_dir: Path) -> None:
-        data = load_task("hatexplain", source(adapter="hatexplain"), shared_dir / "datasets", seed=13)
-        toxic = {e.id for e in data.examples if e.label == "toxic" and e.split != "train"}
-        assert {r.example_id for r in data.rationales} == toxic
-        assert {r.kind for r in data.rationales} == {"human"}

@@ -52,10 +52,10 @@ class TestSearch:
 
     def test_a_search_that_was_broken_off_goes_on(self, tmp_path: Path) -> None:
         whole: list[Weights] = []
-        expected = self.run(tmp_path / "whole", 9, whole)
+        expected = self.run(tmp_path / "whole", 5, whole)
         parts: list[Weights] = []
-        self.run(tmp_path / "parts", 4, parts)
-        found = self.run(tmp_path / "parts", 9, parts)
+        self.run(tmp_path / "parts", 2, parts)
+        found = self.run(tmp_path / "parts", 5, parts)
         assert parts == whole
         assert found == expected
 
