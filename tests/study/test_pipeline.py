@@ -190,10 +190,10 @@ def test_an_experiment_with_another_option_runs_what_depends_on_it(ran: Checkout
     [
         ("explearn/core/display.py", {"code", "report"}),
         ("explearn/methods/perturbation/occlusion.py", {"code", "explain", "judge", "report"}),
-        ("explearn/methods/aml/loss.py", {"code", "fit", "explain", "judge", "report"}),
     ],
 )
 def test_an_edit_runs_what_runs_it(ran: Checkout, file: str, rerun: set[str]) -> None:
+    """That a stage's fingerprint names all that it loads, a learned method's code too, is tested above."""
     path = ran.root / "src" / file
     before = path.read_bytes()
     ran.repro()
