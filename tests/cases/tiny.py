@@ -102,9 +102,10 @@ def trace(module: torch.nn.Module, batch: Batch) -> tuple[list[BlockTrace], torc
 
 
 def hooks(module: torch.nn.Module) -> int:
-    """How many hooks a model and its parts hold."""
+    """Return how many hooks a model and its parts hold, besides those that transformers leaves to capture outputs."""
     kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return sum(len(getattr(part, kind)) for part in module.modules() for kind in kinds)
+    held = [hook for part in module.modules() for kind in kinds for hook in getattr(part, kind).values()]
+    return sum(not getattr(hook, "__module__", "").startswith("transformers.") for hook in held)
 
 
 @contextmanager
