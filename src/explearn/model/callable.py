@@ -201,9 +201,7 @@ class CallableClassifier(Classifier):
         try:
             answer = self._function(list(texts))
         except Exception as error:  # a function of somebody else may raise anything
-            raise ModelError(
-                f"{self.name}: failed on {count} texts ({type(error).__name__}: {first_line(error)})"
-            ) from error
+            raise ModelError(f"{self.name}: failed on {count} texts ({first_line(error)})") from error
         try:
             rows = np.asarray(answer)
             # Of complex numbers NumPy would drop a part, and of dates make numbers.
