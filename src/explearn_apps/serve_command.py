@@ -12,6 +12,7 @@ from explearn.cli.running import Seed, command
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
+from explearn.core.extras import check_installed
 
 
 @command
@@ -61,6 +62,7 @@ def serve(
     compute: ComputeOptions,
 ) -> None:
     """Serve explanations of a classifier: a page in a browser, and a JSON API (/openapi.json). Ctrl+C ends it."""
+    check_installed("fastapi", "uvicorn", "prometheus_client", extra="serve", what="explearn serve")
     named = [name.strip() for name in methods.split(",")] if methods is not None else []
     if not all(named):
         raise ParamsError(f"--methods: got {methods!r}; expected names separated by commas")

@@ -81,8 +81,8 @@ FAULTS = {
     "HTTP 500": Reply(status=500, error="boom"),
     "HTTP 429": Reply(status=429, error="slow down"),
     "a broken connection": Reply(GOOD, drop=True),
-    "silence": Reply(GOOD, delay=2.0),
-    "a piece now and then": Reply(GOOD, drip=0.2),
+    "silence": Reply(GOOD, delay=4.0),
+    "a piece now and then": Reply(GOOD, drip=0.5),
     "half a reply": Reply(raw=b'{"choices": [{"mess'),
     "a proxy's page": Reply(raw=b"<html></html>"),
     "no choices": Reply(raw=b'{"choices": []}'),
@@ -93,7 +93,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 class TestPassingFaults:
     def test_are_asked_again(self, fault: Reply) -> None:
-        results, server, meter = ask(replies(fault, fault, Reply(GOOD)), timeout=0.5)
+        results, server, meter = ask(replies(fault, fault, Reply(GOOD)), timeout=2.0)
         assert only(results).content == GOOD
         assert only(results).spent.requests == len(server.requests) == meter.spent.requests == 3
 
@@ -232,7 +232,7 @@ class TestBudget:
         assert meter.spent.money == pytest.approx(3 * 0.007)
 
     def test_a_request_without_an_answer_counts_as_its_worst_case(self, worst: int) -> None:
-        _, _, meter = ask(lambda _: Reply(GOOD, delay=2.0), timeout=0.3, attempts=1)
+        _, _, meter = ask(lambda _: Reply(GOOD, delay=4.0), timeout=0.3, attempts=1)
         assert meter.spent.tokens == worst
 
 
@@ -255,7 +255,7 @@ class TestTheKey:
             Reply(raw=f"<html>{KEY}</html>".encode(), headers={"X-Echo": KEY}),
             Reply(status=418, raw=KEY.encode()),
             Reply(GOOD, drop=True, headers={"X-Echo": KEY}),
-            Reply(GOOD, delay=2.0),
+            Reply(GOOD, delay=4.0),
         ],
         ids=str,
     )
