@@ -164,10 +164,13 @@ class RationalePipeline(transformers.Pipeline):
         )
 
 
+_FIELDS = ("predicted", "method", "words", "scores", "spans", "pair_start", "certificate")
+
+
 def _row(attribution: Attribution) -> dict[str, Any]:
     record = attribution.to_record()
     answer = {"label": attribution.target, "score": record["probability" if attribution.value is None else "value"]}
-    return answer | {name: record[name] for name in ("predicted", "method", "words", "scores", "spans", "pair_start")}
+    return answer | {name: record[name] for name in _FIELDS}
 
 
 PIPELINE_REGISTRY.register_pipeline(

@@ -20,7 +20,7 @@ from explearn.judge.stability import levels, lexical_similarity, nearest, semant
 from explearn.lens.representations import aggregate_states
 from explearn.methods.base.targets import judged_targets
 from explearn.methods.base.teachers import combine_weights, make_teacher, members
-from explearn.methods.l2e.explainer import L2E
+from explearn.methods.l2e.paper import L2EPaper
 from explearn.model.classifier import Classifier
 from explearn.text.alignment import NO_WORD
 from explearn.text.choice import texts_to_explain
@@ -51,7 +51,7 @@ def compare_with_students(
     lessons = read_lessons([workspace.teacher(task, member) for member in members(name)], classifier.fingerprint)
     study = params.studies.students
     assert study is not None
-    options = params.method("l2e").all_options
+    options = params.method("l2e_paper").all_options
     teacher = make_teacher(name, {member: entry.options for member, entry in params.teachers.items()}, seed)
     gold = workspace.read_gold(task, params)
     k = rationale_k(read_document(workspace.agreement(task), AgreementFile, "rationalise")["mean_length"])
@@ -96,8 +96,8 @@ def compare_with_students(
             of_teacher = SideScores(weights, [levels(of_text, lessons.signed) for of_text in weights])
         by_seed = []
         for draw in range(seed, seed + study.seeds):
-            student = L2E(**{**options, "teacher": name, "formulation": formulation, "seed": draw})
-            student.name = "l2e"
+            student = L2EPaper(**{**options, "teacher": name, "formulation": formulation, "seed": draw})
+            student.name = "l2e_paper"
             description = f"{task}: {formulation} student {draw - seed + 1}, {name}"
             start = time.perf_counter()
             student.fit_lessons(classifier, training, lessons, description=description)

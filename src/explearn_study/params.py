@@ -18,7 +18,7 @@ from explearn.core.documents import read_yaml
 from explearn.core.errors import ParamsError, UnknownNameError, kind_of
 from explearn.core.validation import Fraction, Section, Seed, problems_sentence
 from explearn.judge.params import EvaluateParams, SanityParams
-from explearn.methods.base.teachers import members
+from explearn.methods.base.teachers import ANSWERS, members
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info, list_explainers, variant_of
 from explearn.model.params import FinetuneParams
@@ -80,6 +80,19 @@ class RunMethod(Section):
     def all_options(self) -> dict[str, Any]:
         """The options with their defaults, less the seed, which is the run's."""
         return self.settings.model_dump(exclude={"seed"})
+
+    @property
+    def teacher(self) -> str | None:
+        """The method, or ensemble, whose explanations it learns; None where it learns from no other's."""
+        teacher = getattr(self.settings, "teacher", None)
+        return None if teacher == ANSWERS else teacher
+
+    @property
+    def learns_from_features(self) -> bool:
+        """Whether it learns from what is prepared for all tasks: marks, features, signals, teachers' scores."""
+        needs = self.info.needs
+        reads_attention = "attentions" in needs and not self.info.own_model
+        return reads_attention or self.teacher is not None or bool(needs & {"training_rationales", "other_tasks"})
 
 
 def _named(entries: Any) -> Any:
@@ -180,7 +193,7 @@ class Params(Section):
         for name, method in self.methods.items():
             info = method.info
             if info.trained and not (info.ready and nothing_trained):
-                part = "from_features" if _learns_from_features(info) else "from_texts"
+                part = "from_features" if method.learns_from_features else "from_texts"
                 if name not in getattr(self.learned, part):
                     raise ValueError(f"methods.{name}: {method.of!r} is trained; name it under learned.{part}, too")
                 self._check_training(method)
@@ -207,8 +220,8 @@ class Params(Section):
                 f"methods.{method.name} learns from the other tasks' rationales, but there is one task; add another, "
                 "or take one that learns in domain"
             )
-        if "teacher" in method.info.needs:
-            self._check_teacher(f"methods.{method.name}.options.teacher", method.settings.teacher)  # type: ignore[attr-defined]
+        if method.teacher is not None:
+            self._check_teacher(f"methods.{method.name}.options.teacher", method.teacher)
 
     @model_validator(mode="after")
     def _studies_fit_the_run(self) -> Self:
@@ -291,12 +304,6 @@ class Params(Section):
             return self.classifiers[task].name, self.classifiers[task].revision
         revision = self.encoder_revision
         return encoder, revision.get(task) if isinstance(revision, dict) else revision
-
-
-def _learns_from_features(info: MethodInfo) -> bool:
-    """Whether a method learns from what is prepared for all tasks: marks, features, signals, teachers' scores."""
-    reads_attention = "attentions" in info.needs and not info.own_model
-    return reads_attention or bool(info.needs & {"training_rationales", "other_tasks", "teacher"})
 
 
 def load_params(path: str | os.PathLike[str] = "params.yaml") -> Params:

@@ -149,10 +149,10 @@ class StudentsParams(Section):
     """The comparison of teachers with students of theirs, as in L2E's tables."""
 
     teachers: Annotated[list[str], Field(min_length=1)]
-    """Teachers to compare with their students: names as of L2E's option `teacher`."""
+    """Teachers to compare with their students: names as of l2e_paper's option `teacher`."""
     formulations: Annotated[list[Literal["labelling", "ranking"]], Field(min_length=1)] = ["ranking", "labelling"]
     seeds: Rounds = 3
-    """Students a teacher and formulation; the other options are those of the run's `l2e`."""
+    """Students a teacher and formulation; the other options are those of the run's `l2e_paper`."""
     percent: Annotated[int, Field(ge=1, le=100)] = 30
     """Share of a text's words that is its explanation under `ranking`, in percent (L2E footnote 5)."""
     max_texts: PositiveInt | None = 100

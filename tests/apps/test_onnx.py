@@ -35,7 +35,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     "bert l2e": (
         "bert",
         "l2e",
-        {"formulation": "ranking", "window": 2},
+        {},
         {"classes": 3, "problem_type": "multi_label_classification", "num_hidden_layers": 1},
     ),
 }
@@ -76,6 +76,9 @@ def same(found: list[Attribution], expected: list[Attribution]) -> None:
         np.testing.assert_allclose(one.scores, other.scores, rtol=0, atol=1e-4)
         np.testing.assert_allclose(one.token_scores, other.token_scores, rtol=0, atol=1e-4)
         assert one.probability == pytest.approx(other.probability, abs=1e-4)
+        assert (one.certificate is None) == (other.certificate is None)
+        if one.certificate is not None and other.certificate is not None:
+            assert one.certificate.to_record() == pytest.approx(other.certificate.to_record(), abs=1e-3)
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ TEXTS = ["the quick brown fox", "unbelievably slow delivery and no refund"]
 QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 4}
 LEARNED: dict[str, LearnedExplainer] = {
     "expnet_in_domain": ExpNet(epochs=2, protocol="in_domain"),
-    "l2e": L2E(teacher="occlusion", layers=1, width=16, epochs=2),
+    "l2e": L2E(samples=4, width=16, epochs=2),
     "ivra": IvRA(criteria=["comp"], schedule=QUICK),
     "paml": PAML(epochs=1, batch_size=4),
 }

@@ -116,10 +116,14 @@ def answer_sentence(attribution: Attribution) -> str:
     return f"{attribution.target} ({attribution.answer()}; predicted: {attribution.predicted})"
 
 
-def unread_sentence(attribution: Attribution) -> str:
-    """Return how many words the classifier did not read; empty where it read all."""
+def remarks(attribution: Attribution) -> str:
+    """Return how many words the classifier did not read, and how far the scores can be relied on, where there is such.
+
+    Empty where it read all words and the method does not say.
+    """
     unread = attribution.unaligned
-    return f"{unread:,} of {len(attribution.words):,} words were not read" if unread else ""
+    said = [f"{unread:,} of {len(attribution.words):,} words were not read"] if unread else []
+    return ". ".join([*said, *([str(attribution.certificate)] if attribution.certificate else [])])
 
 
 # ---- in a terminal ---------------------------------------------------------------------------------------------------
@@ -128,9 +132,9 @@ def unread_sentence(attribution: Attribution) -> str:
 def line(attribution: Attribution) -> str:
     """Return method, class and the highest-scoring words, on one line."""
     listed = ", ".join(f"{printable(word, one_line=True)} {score:+.3f}" for word, score, *_ in top_words(attribution))
-    unread = unread_sentence(attribution)
+    said = remarks(attribution)
     head = f"{attribution.method} for {attribution.target!r} ({attribution.answer()})"
-    return f"{head}: {listed}{f' ({unread})' if unread else ''}"
+    return f"{head}: {listed}{f' ({said})' if said else ''}"
 
 
 def terminal(attribution: Attribution) -> Text:
@@ -161,7 +165,7 @@ def terminal(attribution: Attribution) -> Text:
         text.append(" ", style="not bold")
     top = top_words(attribution, TOP)
     below = ["  ".join(f"{printable(word, one_line=True)} {score:+.4f}" for word, score, *_ in top)]
-    text.append("".join(f"\n{part}" for part in [*below, unread_sentence(attribution)] if part) + "\n", "dim not bold")
+    text.append("".join(f"\n{part}" for part in [*below, remarks(attribution)] if part) + "\n", "dim not bold")
     return text
 
 
@@ -241,7 +245,7 @@ def words_html(attribution: Attribution, chosen: Sequence[bool] = ()) -> str:
 def block(attribution: Attribution) -> str:
     """Return one attribution: what is explained, the words in colour, and the highest-scoring with their scores."""
     listed = ", ".join(f"{escape_html(word)}&nbsp;{score:+.3g}" for word, score, *_ in top_words(attribution, TOP))
-    below = ". ".join(filter(None, (listed, unread_sentence(attribution))))
+    below = ". ".join(filter(None, (listed, escape_html(remarks(attribution)))))
     head = f"<b>{escape_html(attribution.method)}</b>: {escape_html(answer_sentence(attribution))}"
     return f'<div class="explearn"><p>{head}</p>\n{words_html(attribution)}\n<p><small>{below}</small></p></div>\n'
 
@@ -255,7 +259,9 @@ def rows(attributions: Sequence[Attribution]) -> str:
         # Long names may break after an underscore.
         name = escape_html(attribution.method).replace("_", "_<wbr>")
         note = "" if len(answers) == 1 else f"<br><small>{escape_html(answer_sentence(attribution))}</small>"
-        body.append(f'<div class="row"><div><b>{name}</b>{note}</div><div>{words_html(attribution)}</div></div>\n')
+        sure = f"<p><small>{escape_html(str(attribution.certificate))}</small></p>" if attribution.certificate else ""
+        words = f"{words_html(attribution)}{sure}"
+        body.append(f'<div class="row"><div><b>{name}</b>{note}</div><div>{words}</div></div>\n')
     head = " · ".join(escape_html(part) for part in heads if part)
     return f'<div class="explearn">{f"<p>{head}</p>" if head else ""}\n{"".join(body)}</div>\n'
 

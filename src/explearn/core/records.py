@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from explearn.core.certificate import Certificate
 from explearn.core.display import TopWord, block, in_notebook, line, terminal, top_words, write_page
 from explearn.core.errors import DataError, kind_of, shown
 from explearn.core.escape import is_unicode
@@ -199,6 +200,7 @@ class Attribution:
         windows: number of windows through which the text was read, 1 where it was read at once.
         spans: of each word, its [start, end) in the characters of its segment as it was given; empty where unknown.
         pair_start: index in `words` of the second segment's first word; None where there is one segment.
+        certificate: how far the scores can be relied on, of methods that say so; None of others.
 
     It shows itself in notebooks, and in colour through rich (`rich.print`, `Attribution.print`).
     """
@@ -221,6 +223,7 @@ class Attribution:
     windows: int = 1
     spans: tuple[tuple[int, int], ...] = ()
     pair_start: int | None = None
+    certificate: Certificate | None = None
 
     @property
     def read(self) -> NDArray[np.bool_]:
@@ -257,6 +260,7 @@ class Attribution:
             "windows": self.windows,
             "spans": [list(span) for span in self.spans],
             "pair_start": self.pair_start,
+            "certificate": self.certificate and self.certificate.to_record(),
         }
 
     @classmethod
@@ -304,6 +308,7 @@ class Attribution:
             windows=read.windows,
             spans=read.spans,
             pair_start=read.pair_start,
+            certificate=read.certificate,
         )
 
     def answer(self) -> str:
@@ -371,6 +376,7 @@ class _Record(Shape):
     windows: Annotated[int, Field(ge=1, le=MOST)] = 1
     spans: _Spans = ()
     pair_start: Annotated[int, Field(ge=1)] | None = None
+    certificate: Certificate | None = None
 
 
 def _absent(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""An encoder's representation of a whole text, and its embeddings of single words."""
+"""Hidden states of a model, of sub-tokens and of whole texts, and its embeddings of single words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from explearn.core.errors import UnsupportedError
 from explearn.lens.words import table_weight
 from explearn.model.batching import budget_batches
 from explearn.model.classifier import Classifier
-from explearn.model.encoding import Encoding
+from explearn.model.encoding import Batch, Encoding
 from explearn.text.alignment import NO_WORD
 
 
@@ -31,14 +31,8 @@ def aggregate_states(
     with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
         for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens, classifier.same_length):
             batch = classifier.batch([encodings[i] for i in indices])
-            with classifier.autocast():
-                output: Any = classifier.model(**batch.model_inputs(), output_hidden_states=True)
-            layers = [states.to(classifier.device) for states in _states(output)]
-            if not layers or any(states.shape[:2] != batch.attention_mask.shape for states in layers):
-                raise UnsupportedError(
-                    f"{classifier.name}: a {classifier.model.config.model_type!r} model gives no hidden states, one a "
-                    "sub-token and layer; stability by meaning and consistency need them"
-                )
+            _, parts = _run(classifier, batch)
+            layers = [states for part in parts for states in part[1:]]
             real = batch.attention_mask[..., None].double()
             states = sum((layer.double() for layer in layers), torch.zeros((), dtype=torch.float64, device=real.device))
             means = ((states * real).sum(1) / (len(layers) * real.sum(1))).cpu().numpy()
@@ -49,11 +43,41 @@ def aggregate_states(
     return np.array(found) if found else np.zeros((0, width))
 
 
-def _states(output: Any) -> list[torch.Tensor]:
-    """What each layer puts out, (batch, tokens, d) each; of an encoder-decoder, both its parts'."""
+def spaced_layers(classifier: Classifier, count: int) -> list[int]:
+    """Choose layers, evenly spaced from the embeddings (0) to the last, at most `count` of those that a model gives.
+
+    Those of an encoder-decoder are its encoder's, then its decoder's. Raises as `read_states` does.
+    """
+    _, parts = _run(classifier, classifier.batch(classifier.encode(["a"])))
+    total = sum(len(part) for part in parts)
+    return sorted({round(layer) for layer in np.linspace(0, total - 1, count).tolist()})
+
+
+@torch.inference_mode()
+def read_states(classifier: Classifier, batch: Batch, layers: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return logits, (b, C), and the hidden states of some layers end to end, (b, n, layers d), from one pass.
+
+    Raises UnsupportedError for a model that does not give its hidden states.
+    """
+    logits, parts = _run(classifier, batch)
+    states = [layer for part in parts for layer in part]
+    return logits, torch.cat([states[layer].float() for layer in layers], -1)
+
+
+def _run(classifier: Classifier, batch: Batch) -> tuple[torch.Tensor, list[list[torch.Tensor]]]:
+    """Return logits, and the embeddings and each layer's output, (b, n, d) each; of an encoder-decoder, both parts'."""
+    with classifier.gathered(), classifier.autocast():
+        output: Any = classifier.model(**batch.model_inputs(), output_hidden_states=True)
     names = ("encoder_hidden_states", "decoder_hidden_states", "hidden_states")
-    parts = [getattr(output, name, None) or () for name in names]
-    return [states for part in parts for states in part[1:]]
+    parts = [[states.to(classifier.device) for states in getattr(output, name, None) or ()] for name in names]
+    parts = [part for part in parts if len(part) > 1]
+    if not parts or any(states.shape[:2] != batch.attention_mask.shape for part in parts for states in part):
+        raise UnsupportedError(
+            f"{classifier.name}: a {classifier.model.config.model_type!r} model gives no hidden states, one a "
+            "sub-token and layer; l2e, stability by meaning and consistency need them"
+        )
+    logits = output.logits
+    return (logits if logits.dtype == torch.float64 else logits.float()), parts
 
 
 def word_embeddings(classifier: Classifier, encodings: Sequence[Encoding]) -> list[NDArray[np.float32]]:

@@ -18,12 +18,14 @@ FACTS, TOKENIZER = "explearn", "tokenizer"
 OUTPUTS = ("logits", "token_scores")
 """Names of the graph's outputs: float32, (batch, classes) and (batch, tokens)."""
 
-Input = Literal["input_ids", "attention_mask", "token_type_ids", "word_ids", "special_tokens_mask", "target"]
+CERTIFICATE = "certificate"
+"""A further output of L2E: predicted agreement, the bound, and 1 for a familiar text, else 0; float32, (batch, 3)."""
+
+Input = Literal["input_ids", "attention_mask", "token_type_ids", "word_ids", "target"]
 """Names of the graph's inputs, int64. All are (batch, tokens), padded on the right, but `target`, (batch,).
 
 word_ids: the word of each sub-token, from 0, -1 for none and at padding; the words of a second segment follow those of
-the first. special_tokens_mask: 1 at special tokens and padding, 0 at sub-tokens of the text. target: the class to
-explain, -1 for the most probable one.
+the first. target: the class to explain, -1 for the most probable one.
 """
 
 WORDS = (

@@ -1,12 +1,12 @@
 """A classifier and its explainer as one module, in operations that ONNX has.
 
-Each gives `logits`, (batch, C), and `token_scores`, (batch, tokens): the numbers of the explainer's own `score_batch`.
+Each gives `logits`, (batch, C), and `token_scores`, (batch, tokens): the numbers of the explainer's own `score_batch`;
+L2E `certificate`, too, (batch, 3).
 b = batch, n = tokens, h = heads.
 """
 
 from __future__ import annotations
 
-import copy
 from functools import partial
 from typing import Any, ClassVar
 
@@ -22,18 +22,18 @@ from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.expnet.network import log_attention
 from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.l2e.explainer import L2E
-from explearn.methods.l2e.network import EncoderBlock
-from explearn.methods.l2e.training import inside, token_scores
 from explearn.model.architectures import reads
 from explearn.model.classifier import Classifier
+from explearn.model.problems import Problem
 from explearn.text.alignment import NO_WORD
-from explearn_apps.onnx.facts import Input
+from explearn_apps.onnx.facts import CERTIFICATE, OUTPUTS, Input
 
 
 class Graph(nn.Module):
-    """Base: the classifier, and which inputs beside its own the explainer needs."""
+    """Base: the classifier, which inputs beside its own the explainer needs, and what comes out."""
 
     more: ClassVar[tuple[Input, ...]] = ()
+    outputs: tuple[str, ...] = OUTPUTS
 
     def __init__(self, classifier: Classifier) -> None:
         super().__init__()
@@ -159,74 +159,45 @@ class ExpNetPaperGraph(_Attending):
 
 
 class L2EGraph(Graph):
-    """The student of L2E, which reads the text's sub-tokens between two tokens of the class that is explained."""
+    """L2E, which reads the classifier's hidden states; with its certificate where it has one."""
 
-    more = ("special_tokens_mask", "target")
+    more = ("word_ids", "target")
 
     def __init__(self, classifier: Classifier, explainer: L2E) -> None:
         super().__init__(classifier)
-        assert explainer.student is not None
-        self.student = copy.deepcopy(explainer.student)
-        for number, block in enumerate(explainer.student.blocks):
-            dense = DenseBlock(explainer.options.width, explainer.options.window)
-            dense.load_state_dict(block.state_dict())
-            self.student.blocks[number] = dense
-        self.formulation = explainer.options.formulation
+        assert explainer.reader is not None and explainer.certifier is not None
+        self.reader, self.certifier, self.layers = explainer.reader, explainer.certifier, explainer.layers
+        self.problem = classifier.problem
+        self.probabilities = classifier.probabilities
+        self.certified = explainer.certified
+        if self.certified:
+            self.outputs = (*OUTPUTS, CERTIFICATE)
 
     def forward(
         self,
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor,
         token_type_ids: torch.Tensor | None = None,
-        special_tokens_mask: torch.Tensor | None = None,
+        word_ids: torch.Tensor | None = None,
         target: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        assert special_tokens_mask is not None and target is not None
-        logits = self._classify(
-            {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
-        ).logits
+    ) -> tuple[torch.Tensor, ...]:
+        assert word_ids is not None and target is not None
+        output = self._classify(
+            {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids},
+            output_hidden_states=True,
+        )
+        logits = output.logits
         chosen = torch.where(target < 0, logits.argmax(-1), target)
-        places = torch.arange(input_ids.shape[1], device=input_ids.device)
-        text = (special_tokens_mask == 0) & (attention_mask != 0)
-        # From the first sub-token of the text to the last; a separator of a pair between them stays.
-        first = torch.where(text, places, input_ids.shape[1]).amin(-1)
-        last = torch.where(text, places, -1).amax(-1)
-        count = (last - first + 1).clamp(min=0)
-        ids, lengths = self._student_ids(input_ids, first, count, chosen)
-        scores = token_scores(self.student(ids, lengths), inside(lengths, ids.shape[1]), self.formulation)
-        shifted = scores.gather(1, (places - first[:, None] + 1).clamp(0, ids.shape[1] - 1))
-        within = (places >= first[:, None]) & (places <= last[:, None])
-        return logits, torch.where(within, shifted, 0.0)
-
-    def _student_ids(
-        self, input_ids: torch.Tensor, first: torch.Tensor, count: torch.Tensor, chosen: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the student's input, (b, n + 2): label token, sub-tokens, label token, padding; and lengths, (b,)."""
-        tokens = input_ids.shape[1]
-        places = torch.arange(tokens + 2, device=input_ids.device)
-        moved = input_ids.gather(1, (first[:, None] + places - 1).clamp(0, tokens - 1))
-        label = (self.student.vocabulary + chosen)[:, None]
-        ends = (places == 0) | (places == count[:, None] + 1)
-        ids = torch.where(ends, label, torch.where(places <= count[:, None], moved, 0))
-        return ids, count + 2
-
-
-class DenseBlock(EncoderBlock):
-    """A block with its local attention written as a mask: ONNX has no blocks of a size that varies.
-
-    Time and memory then grow with the square of the length, as those of the classifier do.
-    """
-
-    def attend(
-        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, real: torch.Tensor, ends: torch.Tensor
-    ) -> torch.Tensor:
-        seen = real[:, None, :]
-        if self.window is not None:
-            places = torch.arange(q.shape[2], device=q.device)
-            is_end = (places == ends[:, :1]) | (places == ends[:, 1:])
-            near = (places[:, None] - places).abs() <= self.window
-            seen = seen & (near | is_end[:, None, :] | is_end[:, :, None])
-        return functional.scaled_dot_product_attention(q, k, v, seen[:, None])
+        states = torch.cat([output.hidden_states[layer] for layer in self.layers], -1)
+        read = self.reader(states, attention_mask != 0)
+        wanted = chosen[:, None, None].expand(-1, read.scores.shape[1], 1)
+        scores = read.scores.gather(-1, wanted)[..., 0]
+        if not self.certified:
+            return logits, scores
+        answers = logits if self.problem is Problem.REGRESSION else self.probabilities(logits)
+        answer = answers.gather(-1, chosen[:, None])[:, 0]
+        features = self.certifier.features(read.units, word_ids != NO_WORD, scores, answer)
+        return logits, scores, self.certifier(features)
 
 
 def graph_of(classifier: Classifier, explainer: Explainer) -> Graph:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.certificate import certificates
 from explearn.core.errors import ModelError, ParamsError, first_line
 from explearn.core.extras import need
 from explearn.core.finite import check_logits
@@ -25,7 +26,7 @@ from explearn.model.batching import budget_batches
 from explearn.model.labelled import Labelled, Problem
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Encoding, Text, as_segments, encoding_of
-from explearn_apps.onnx.facts import OUTPUTS, TOKENIZER, facts_from
+from explearn_apps.onnx.facts import TOKENIZER, facts_from
 
 CHUNK_TEXTS = 512
 """Texts held at a time."""
@@ -141,14 +142,15 @@ class OnnxExplainer(Labelled):
             start = time.perf_counter()
             inputs = self._inputs([encodings[i] for i in batch], [targets[i] for i in batch])
             try:
-                logits, token_scores = self._session.run(list(OUTPUTS), inputs)
+                logits, token_scores, *rest = self._session.run(None, inputs)
             except Exception as error:  # onnxruntime's errors have no common base
                 raise ModelError(f"{self.path}: its graph failed ({first_line(error)[:200]})") from error
             check_logits(logits, str(self.path))
             seconds = (time.perf_counter() - start) / len(batch)
+            known = certificates(rest[0].tolist()) if rest else [None] * len(batch)
             for row, i in enumerate(batch):
                 target = int(logits[row].argmax()) if targets[i] == PREDICTED else targets[i]
-                scores[i] = TextScores(token_scores[row], logits[row], target, seconds)
+                scores[i] = TextScores(token_scores[row], logits[row], target, seconds, certificate=known[row])
         return [scores[i] for i in range(len(encodings))]
 
     def _inputs(self, encodings: Sequence[Encoding], targets: Sequence[int]) -> dict[str, NDArray[np.int64]]:
@@ -157,7 +159,6 @@ class OnnxExplainer(Labelled):
             "attention_mask": ([[1] * len(e) for e in encodings], 0),
             "token_type_ids": ([e.token_type_ids for e in encodings], 0),
             "word_ids": ([e.word_ids for e in encodings], NO_WORD),
-            "special_tokens_mask": ([e.special for e in encodings], 1),
         }
         width = max(map(len, encodings))
         padded = {

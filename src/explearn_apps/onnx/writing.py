@@ -23,7 +23,7 @@ from explearn.core.writing import atomic_path
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.model.classifier import Classifier, QuestionAnswerer
 from explearn.text.encoding import Text
-from explearn_apps.onnx.facts import FACTS, OUTPUTS, TOKENIZER, Facts, Input
+from explearn_apps.onnx.facts import FACTS, TOKENIZER, Facts, Input
 from explearn_apps.onnx.graphs import Graph, graph_of
 from explearn_apps.onnx.runtime import OnnxExplainer
 
@@ -53,7 +53,7 @@ def export_onnx(
     """Write one graph of a classifier and its explainer, whole or not at all, after a comparison with PyTorch.
 
     Inputs, int64: see `explearn_apps.onnx.facts.Input`; batch and length are free. Outputs, float32: `logits`,
-    (batch, C), and `token_scores`, (batch, tokens). `OnnxExplainer` reads the file.
+    (batch, C), and `token_scores`, (batch, tokens), of L2E `certificate`, (batch, 3). `OnnxExplainer` reads the file.
 
     Args:
         path: of the file; one that is there is replaced.
@@ -138,7 +138,7 @@ def _model_proto(graph: Graph, classifier: Classifier) -> Any:
                 kwargs=inputs,
                 dynamo=True,
                 dynamic_shapes=axes,
-                output_names=list(OUTPUTS),
+                output_names=list(graph.outputs),
                 opset_version=OPSET,
                 verbose=False,
             )
@@ -221,4 +221,5 @@ def _exact(one: Attribution) -> tuple[object, ...]:
 
 def _numbers(one: Attribution) -> NDArray[np.float64]:
     answer = one.probability if one.value is None else one.value
-    return np.concatenate([one.filled(0.0), one.token_scores, [answer]])
+    certificate = [] if one.certificate is None else [one.certificate.agreement, one.certificate.bound]
+    return np.concatenate([one.filled(0.0), one.token_scores, [answer], certificate])

@@ -82,6 +82,8 @@ class Explanation(Answer):
     """Whether scores below zero are evidence against the label."""
     unread: int
     """Words that the classifier did not read, mostly because the text is too long."""
+    certificate: dict[str, Any] | None
+    """How far the scores can be relied on, of methods that say so: agreement, bound, familiar and verdict."""
 
 
 class TextResult(Answer):

@@ -315,7 +315,7 @@ def test_learned_methods_train_on_a_prompted_model(prompted: Any, tmp_path: Path
     tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
     trained: list[Any] = [
         ExpNet(protocol="in_domain", epochs=1).fit(task),
-        L2E(epochs=1, teacher="occlusion", layers=1, width=16).fit(task),
+        L2E(epochs=1, samples=4, width=16).fit(task),
         PAML(backbone=str(tmp_path / "encoder"), epochs=1, batch_size=4).fit(task),
     ]
     ivra = IvRA(criteria=["cons"], schedule={"epochs": 1}).fit(task)

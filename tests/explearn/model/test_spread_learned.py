@@ -34,7 +34,7 @@ METHODS: dict[str, Any] = {
     "consensus": Consensus,
     "expnet": functools.partial(ExpNet, epochs=1, protocol="in_domain"),
     "expnet_paper": functools.partial(ExpNetPaper, epochs=1, protocol="in_domain"),
-    "l2e": functools.partial(L2E, teacher="occlusion", layers=1, width=16, epochs=1),
+    "l2e": functools.partial(L2E, samples=4, width=16, epochs=1),
     "ivra": functools.partial(IvRA, criteria=["cons"], schedule=QUICK),
     "ivra comp": functools.partial(IvRA, criteria=["comp", "suff"], schedule=QUICK),
     "smat": functools.partial(SMaT, criteria=["cons"], schedule=QUICK),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.certificate import Certificate
 from explearn.core.finite import check_logits
 from explearn.core.records import Aggregation, Attribution
 from explearn.methods.base.targets import joint_probabilities
@@ -34,6 +35,7 @@ class BatchScores:
     completeness_error: (batch,), for methods whose scores should add up to a known number: by how much they miss it.
         The scores of special tokens count towards the sum. None where the method makes no such promise.
     unread: of each text how many words the classifier reads and a model of the method's own does not. None: no word.
+    certificates: of each text how far its scores can be relied on, of methods that say so.
     """
 
     scores: torch.Tensor
@@ -41,6 +43,7 @@ class BatchScores:
     targets: torch.Tensor
     completeness_error: torch.Tensor | None = None
     unread: Sequence[int] | None = None
+    certificates: Sequence[Certificate] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class TextScores:
 
     scores: float, (tokens,) of the text's encoding; those of special tokens are ignored.
     logits: float, (C,). target: index of the class explained. seconds: this text's share of the time.
-    completeness_error, unread: as in BatchScores.
+    completeness_error, unread, certificate: as in BatchScores.
     """
 
     scores: NDArray[Any]
@@ -58,6 +61,7 @@ class TextScores:
     seconds: float
     completeness_error: float | None = None
     unread: int = 0
+    certificate: Certificate | None = None
 
 
 def resolve_targets(logits: torch.Tensor, targets: torch.Tensor | None) -> torch.Tensor:
@@ -102,6 +106,7 @@ def attribution_of(
         spans=encoding.spans,
         pair_start=encoding.pair_start,
         windows=len(windows),
+        certificate=first.certificate if whole else None,
         **answer_fields(classifier, logits, target),
     )
 

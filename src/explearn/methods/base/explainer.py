@@ -275,9 +275,12 @@ class BatchExplainer(Explainer):
             if scored.completeness_error is not None:
                 errors = scored.completeness_error.detach().double().cpu().tolist()
             unread = scored.unread or [0] * len(indices)
+            certificates: Sequence[Any] = scored.certificates or [None] * len(indices)
             seconds = (time.perf_counter() - start) / len(indices)
             for row, index in enumerate(indices):
-                results[index] = TextScores(scores[row], logits[row], chosen[row], seconds, errors[row], unread[row])
+                results[index] = TextScores(
+                    scores[row], logits[row], chosen[row], seconds, errors[row], unread[row], certificates[row]
+                )
 
         run_batches([len(e) for e in encodings], classifier, score, self.passes)
         return [results[i] for i in range(len(encodings))]

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
     from explearn.model.classifier import Classifier
 
+ANSWERS = "answers"
+"""The teacher that is no method: the classifier itself."""
+
 ENSEMBLE = "ensemble:"
 """Prefix of the name of a teacher that is several methods."""
 

@@ -1,288 +1,343 @@
-"""L2E: a small network that learns to explain from the explanations of any other method.
+"""L2E: one forward pass explains, by a small network that reads the hidden states of that pass.
 
-Source: Situ, Zukerman, Paris, Maruf, Haffari (2021), "Learning to Explain: Generating Stable Explanations Fast".
+It learns from the classifier's own answers to texts without some of their words, or from another method's explanations.
+L2E as published is `explearn.methods.l2e.paper`, from Situ, Zukerman, Paris, Maruf, Haffari (2021), "Learning to
+Explain: Generating Stable Explanations Fast".
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from explearn.core.certificate import certificates
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.records import Example
-from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.lens.representations import read_states, spaced_layers
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
-from explearn.methods.base.task import Lesson, Lessons, TaskData, check_task
-from explearn.methods.base.teachers import members
+from explearn.methods.base.task import TaskData, check_task
+from explearn.methods.base.teachers import ANSWERS, members
 from explearn.methods.info import About
-from explearn.methods.l2e.network import LEVELS, Student, initialise, principal_embeddings
+from explearn.methods.l2e.answers import Answered, ask, word_sums
+from explearn.methods.l2e.certificate import Certifier, top_words
 from explearn.methods.l2e.params import L2EParams
-from explearn.methods.l2e.training import (
-    StudentEpoch,
-    StudentLesson,
-    collate,
-    inside,
-    student_ids,
-    student_lesson,
-    token_scores,
-    train,
-)
+from explearn.methods.l2e.reader import Lesson, Reader, train_reader
+from explearn.methods.l2e.repair import passes_of, repaired
+from explearn.methods.perturbation.method import outputs
+from explearn.methods.perturbation.predictor import Predictor
 from explearn.model.batching import budget_batches
-from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding
-from explearn.text.alignment import NO_WORD, aggregate
+from explearn.model.problems import Problem
+from explearn.text.alignment import NO_WORD
+
+if TYPE_CHECKING:
+    from explearn.model.classifier import Classifier
+
+LEAST_TEXTS = 5
+"""Texts of two words or more that training needs."""
+
+ENOUGH_HELD_OUT, MOST_HELD_OUT = 40, 400
+"""Texts that the certificate is learned from; where validation has fewer, a fifth of the training texts joins them."""
+
+LEAST_HELD_OUT = 20
+"""Of fewer texts no certificate is learned: the bound of nine in ten would be the largest error seen."""
+
+SEEN_SAMPLES = 32
+"""Answers to each text held out."""
+
+
+class _Read(NamedTuple):
+    """A batch as it was read: logits, (b, C), the classes explained, (b,), their scores, (b, n), and what a certifier
+    takes, (b, 6)."""
+
+    logits: torch.Tensor
+    targets: torch.Tensor
+    scores: torch.Tensor
+    features: torch.Tensor
 
 
 class L2E(LearnedExplainer, BatchExplainer):
-    """A small Transformer that has learned another method's explanations of the training texts.
+    """A small network that reads the classifier's hidden states and says how its answer is made up of the words.
 
-    L2E, sections 3 and 4.3. The student is a Transformer encoder over the classifier's sub-tokens, with the label token
-    of the explained class before and after the text. It never looks into the classifier: given the class, one pass of
-    the student explains a text (`word_scores`); `explain` also classifies, to know the class and its probability.
+    Hidden states of four layers of the pass that classifies; standardised; Linear - ReLU - one Transformer block -
+    Linear (`reader.Reader`): a score of every sub-token for every class. A word's score is the sum over its
+    sub-tokens.
 
-    Formulation `labelling`: the teacher's word scores become five levels, high / low negative, neutral, low / high
-    positive, high being beyond the mean of the text's positive (negative) scores; all pieces of a word are to be given
-    its level, by cross-entropy. A sub-token's score is the expected level, sum over l of l Pr(l), in [-2, 2].
+    Teacher `answers`: the classifier answers each training text without random words, 32 times, and the scores of the
+    words that were kept are to add up to its answer (FastSHAP, Jethani et al. 2022, without its link function). Scores
+    then are in the answer's unit: a word of .2 carries .2 of the probability. Another teacher: its scores of the
+    predicted class are learned by least squares.
 
-    Formulation `ranking`: of each pair of sub-tokens the one that weighs more with the teacher is to score higher, by
-    the pairwise logistic loss; the score is e^v over its sum over the text's sub-tokens, so that they sum to 1. Either
-    way a word's score is that of its best piece.
+    With teacher `answers` each explanation has a certificate, learned from texts held out (the validation texts) where
+    there are LEAST_HELD_OUT: how well its sums agree with the classifier's answers, and a bound for the error of its
+    top words that holds for nine texts in ten. With a
+    `budget` further answers mend the scores (`repair`), more of them where that bound is wide.
 
-    `signed` is the teacher's under `labelling`; rank scores have no sign.
+    A trained one belongs to the classifier whose states it has learned to read.
 
-    Options: `L2EParams`. The seed decides the initial weights, dropout and the order of the texts.
+    Options: `L2EParams`. The seed decides the words left out, the initial weights, drop-out and the order of the texts.
     """
 
-    about = About(
-        name="l2e",
-        family="learned",
-        cost="one forward pass, and one of its student, a smaller Transformer",
-        needs=frozenset({"teacher"}),
-        uncounted=True,
-    )
-    aggregation = "max"
+    about = About(name="l2e", family="learned", cost="one forward pass, and `budget` more", uncounted=True)
+    aggregation = "sum"
+    signed = True
     Options = L2EParams
     options: L2EParams
-    weights_file = "student.safetensors"
+    weights_file = "reader.safetensors"
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         members(self.options.teacher)
-        self.signed = False
-        self.student: Student | None = None
+        self.reader: Reader | None = None
+        self.certifier: Certifier | None = None
+        self.layers: list[int] = []
         self.classifier = ""
-        self.classes = 0
-        self.trained_on = {"train": 0, "validation": 0}
-        self.history: list[StudentEpoch] = []
+        self.texts = {"training": 0, "held_out": 0}
+        self.usual_bound = 0.0
+        self.losses: list[float] = []
 
     # ---- training ------------------------------------------------------------------------------------------------
 
     def fit(self, task: TaskData, *, description: str | None = None) -> Self:
-        """Train on what the teacher says of a task's training and validation texts.
+        """Train for a task's classifier; labels play no part.
 
-        Raises DataError where it says nothing, or a lesson does not fit its text.
+        Raises:
+            DataError: fewer than LEAST_TEXTS texts of two words or more; a classifier that answers all alike; a lesson
+                of a teacher that does not fit its text.
+            ModelError: a classifier that gives an answer which is not finite.
+            UnsupportedError: a model that does not give its hidden states.
         """
         check_task(task)
-        lessons = task.lessons(self.options.teacher)
-        return self.fit_lessons(task.classifier, task.examples(), lessons, description=description)
-
-    def fit_lessons(
-        self,
-        classifier: Classifier,
-        examples: Sequence[Example],
-        lessons: Lessons,
-        device: torch.device | None = None,
-        description: str | None = None,
-    ) -> Self:
-        """Train a student of one classifier.
-
-        Args:
-            classifier: the one that the teacher explained; it is read for its tokenizer and its word embeddings alone.
-            examples: the texts of the lessons; others among them are not used.
-            lessons: the teacher's scores; the split `train` is learned from, `validation` ends the training.
-            device: where to train (default: the classifier's).
-
-        Raises DataError where there is nothing to learn from, or a lesson does not fit its text.
-        """
-        table: Any = classifier.model.get_input_embeddings().weight
-        by_id = {example.id: example for example in examples}
-        training, validation = (
-            self._student_lessons(classifier, by_id, lessons.by_split.get(split, []), lessons.signed, len(table))
-            for split in ("train", "validation")
-        )
-        if not training:
-            raise DataError(f"teacher {self.options.teacher!r} explains no training text; expected some to learn from")
-        student = Student(len(table), len(classifier.labels), self.options)
-        initialise(student, self.options.seed)
-        if self.options.embeddings == "classifier":
-            student.embeddings.weight.data.copy_(principal_embeddings(table, self.options.width))
-        self.history = train(student, training, validation, self.options, device or classifier.device, description)
-        self.student = student
-        self.signed = lessons.signed and self.options.formulation == "labelling"
-        self.classifier, self.classes = classifier.fingerprint, len(classifier.labels)
-        self.trained_on = {"train": len(training), "validation": len(validation)}
+        self.check_problem(task.classifier)
+        training, held_out = (self._texts(task, split) for split in ("train", "validation"))
+        training = training[: self.options.max_texts]
+        if len(held_out) < ENOUGH_HELD_OUT:
+            cut = len(training) - len(training) // 5
+            training, held_out = training[:cut], [*held_out, *training[cut:]]
+        if len(training) < LEAST_TEXTS:
+            raise DataError(
+                f"task {task.name!r} has {len(training)} training texts of two words or more; expected {LEAST_TEXTS} "
+                "at least"
+            )
+        classifier = task.classifier
+        self.layers = spaced_layers(classifier, self.options.layers)
+        by_answers = self.options.teacher == ANSWERS
+        lessons = self._answered(classifier, training, description) if by_answers else self._taught(task, training)
+        self.reader, self.losses = train_reader(lessons, self.options, task.device, by_answers, description)
+        self.classifier = classifier.fingerprint
+        self.certifier = Certifier(self.options.width)
+        held_out = held_out[:MOST_HELD_OUT] if by_answers and len(held_out) >= LEAST_HELD_OUT else []
+        self.texts = {"training": len(lessons), "held_out": len(held_out)}
+        if held_out:
+            self._certify(classifier, self.reader, self.certifier, lessons, held_out, description)
         return self
 
-    def _student_lessons(
-        self,
-        classifier: Classifier,
-        by_id: dict[str, Example],
-        lessons: Sequence[Lesson],
-        signed: bool,
-        vocabulary: int,
-    ) -> list[StudentLesson]:
-        for lesson in lessons:
-            example = by_id.get(lesson.example_id)
-            if example is None or len(example.all_words) != len(lesson.weights):
-                words = "no such text" if example is None else f"a text of {len(example.all_words)} words"
+    def _texts(self, task: TaskData, split: str) -> list[Example]:
+        examples = task.examples(split)
+        encodings = task.classifier.encode(examples)
+        order = np.random.default_rng(self.options.seed).permutation(len(examples)).tolist()
+        return [examples[i] for i in order if len(set(encodings[i].word_ids) - {NO_WORD}) > 1]
+
+    def _answered(self, classifier: Classifier, examples: Sequence[Example], description: str | None) -> list[Lesson]:
+        encodings = classifier.encode(examples)
+        answered = self._ask(classifier, encodings, [self.options.samples] * len(encodings), 0, description)
+        return [
+            Lesson(states, _of_tokens(one), one.answers.astype(np.float32))
+            for states, one in zip(self._states(classifier, encodings), answered, strict=True)
+        ]
+
+    def _taught(self, task: TaskData, examples: Sequence[Example]) -> list[Lesson]:
+        """Take a teacher's scores of the class that it explained: each set of words kept is a single word."""
+        of_teacher = {one.example_id: one for one in task.lessons(self.options.teacher).by_split.get("train", ())}
+        chosen = [example for example in examples if example.id in of_teacher]
+        encodings = task.classifier.encode(chosen)
+        lessons = []
+        for encoding, states in zip(encodings, self._states(task.classifier, encodings), strict=True):
+            lesson, owners = of_teacher[str(encoding.example_id)], np.asarray(encoding.word_ids)
+            if len(lesson.weights) != len(encoding.words):
                 raise DataError(
                     f"teacher {self.options.teacher!r}, example {lesson.example_id!r}: {len(lesson.weights)} word "
-                    f"scores for {words}; expected one a word, run the stage teach again"
+                    f"scores for a text of {len(encoding.words)} words; expected one a word, run the stage teach again"
                 )
-        encodings = classifier.encode([by_id[lesson.example_id] for lesson in lessons])
-        found = [
-            student_lesson(
-                encoding,
-                classifier.label_index(lesson.target),
-                lesson.weights,
-                signed,
-                vocabulary,
-                self.options.formulation,
-            )
-            for encoding, lesson in zip(encodings, lessons, strict=True)
-        ]
-        return [lesson for lesson in found if (lesson.owner != NO_WORD).any()]
+            words = np.unique(owners[owners != NO_WORD])
+            values = np.full((len(words), len(task.classifier.labels)), np.nan, dtype=np.float32)
+            values[:, task.classifier.label_index(lesson.target)] = lesson.weights[words]
+            lessons.append(Lesson(states, words[:, None] == owners, values))
+        if not lessons:
+            raise DataError(f"teacher {self.options.teacher!r} explains no training text; expected some to learn from")
+        return lessons
+
+    def _ask(
+        self,
+        classifier: Classifier,
+        encodings: Sequence[Encoding],
+        counts: Sequence[int],
+        draw: int,
+        description: str | None = None,
+    ) -> list[Answered]:
+        return ask(classifier, encodings, counts, self.options.removal, self.options.seed + draw, description)
+
+    @torch.inference_mode()
+    def _states(self, classifier: Classifier, encodings: Sequence[Encoding]) -> list[torch.Tensor]:
+        """Return what the reader reads of each text, float16, (tokens, inputs)."""
+        found: dict[int, torch.Tensor] = {}
+        for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens, classifier.same_length):
+            _, states = read_states(classifier, classifier.batch([encodings[i] for i in indices]), self.layers)
+            for row, index in enumerate(indices):
+                found[index] = states[row, : len(encodings[index])].half().cpu()
+        return [found[i].clone() for i in range(len(encodings))]
+
+    @torch.inference_mode()
+    def _certify(
+        self,
+        classifier: Classifier,
+        reader: Reader,
+        certifier: Certifier,
+        lessons: Sequence[Lesson],
+        examples: Sequence[Example],
+        description: str | None,
+    ) -> None:
+        """Learn where the training texts lie, and from texts held out how far scores can be relied on."""
+        units = [reader(one.states[None], torch.ones(1, len(one.states), dtype=torch.bool)).units for one in lessons]
+        certifier.fit_distance(torch.cat(units).double().numpy())
+        encodings = classifier.encode(examples)
+        # Another draw than a repair's, which would know these answers.
+        answered = self._ask(classifier, encodings, [SEEN_SAMPLES] * len(encodings), 1, description)
+        features: dict[int, torch.Tensor] = {}
+        scores: dict[int, NDArray[np.float64]] = {}
+        targets: dict[int, int] = {}
+        for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens, classifier.same_length):
+            read = self._read(classifier, reader, certifier, classifier.batch([encodings[i] for i in indices]), None)
+            features.update(zip(indices, read.features.float().cpu(), strict=True))
+            targets.update(zip(indices, read.targets.tolist(), strict=True))
+            for index, row in zip(indices, read.scores.double().cpu().numpy(), strict=True):
+                scores[index] = word_sums(row, answered[index].text)
+        tops = [top_words(scores[index]) for index in range(len(answered))]
+        without = Predictor(classifier)(
+            [one.text.perturbed(~top[None], self.options.removal) for one, top in zip(answered, tops, strict=True)]
+        )
+        agreements, errors = [], []
+        for index, one in enumerate(answered):
+            words, answers = scores[index], one.answers[:, targets[index]]
+            sums = one.kept @ words
+            constant = np.ptp(sums) < 1e-9 or np.ptp(answers) < 1e-9
+            agreements.append(np.nan if constant else np.corrcoef(sums, answers)[0, 1])
+            left = outputs(classifier, without[index], "probability")[0, targets[index]]
+            errors.append(abs(answers[0] - left - words[tops[index]].sum()))
+        of_texts = torch.stack([features[index] for index in range(len(answered))])
+        certifier.fit_texts(of_texts, np.array(agreements), np.array(errors))
+        self.usual_bound = float(certifier(of_texts)[:, 1].median())
+
+    @property
+    def certified(self) -> bool:
+        """Whether its explanations have a certificate."""
+        return self.texts["held_out"] > 0
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     def check(self, classifier: Classifier) -> None:
-        if self.student is None:
+        if self.reader is None:
             raise self._untrained()
-        if classifier.fingerprint != self.classifier:
+        if classifier.fingerprint != self.classifier and not (self.any_classifier and self._fits(classifier)):
             raise UnsupportedError(
-                "this L2E has learned to explain another classifier, and does not look at the one given; "
-                "train one from explanations of this classifier"
+                "this L2E has learned to read another classifier's hidden states; train one for the classifier given"
             )
+
+    def _fits(self, classifier: Classifier) -> bool:
+        assert self.reader is not None
+        width = int(classifier.model.config.hidden_size)
+        return self.reader.read.in_features == width * len(self.layers) and self.reader.head.out_features == len(
+            classifier.labels
+        )
+
+    def _read(
+        self,
+        classifier: Classifier,
+        reader: Reader,
+        certifier: Certifier,
+        batch: Batch,
+        targets: torch.Tensor | None,
+    ) -> _Read:
+        logits, states = read_states(classifier, batch, self.layers)
+        chosen = resolve_targets(logits, targets)
+        rows = torch.arange(len(batch), device=logits.device)
+        read = reader(states, batch.attention_mask.bool())
+        scores = read.scores[rows, :, chosen]
+        answers = logits if classifier.problem is Problem.REGRESSION else classifier.probabilities(logits)
+        features = certifier.features(read.units, _text(batch), scores, answers[rows, chosen])
+        return _Read(logits, chosen, scores, features)
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        logits = classifier.logits(batch)
-        chosen = resolve_targets(logits, targets)
-        with classifier.autocast():
-            rows = self._run(batch.encodings, chosen.tolist(), classifier.device)
-        scores = torch.zeros(batch.input_ids.shape)
-        for row, (of_text, _) in enumerate(rows):
-            scores[row, : len(of_text)] = torch.from_numpy(of_text)
-        return BatchScores(scores, logits, chosen)
+        assert self.reader is not None and self.certifier is not None
+        self.reader.to(classifier.device)
+        self.certifier.to(classifier.device)
+        read = self._read(classifier, self.reader, self.certifier, batch, targets)
+        known = certificates(self.certifier(read.features).tolist()) if self.certified else None
+        return BatchScores(read.scores, read.logits, read.targets, certificates=known)
 
-    def _run(
-        self, encodings: Sequence[Encoding], targets: Sequence[int], device: torch.device
-    ) -> list[tuple[NDArray[np.float32], NDArray[np.int8]]]:
-        """Return scores and most probable levels of all positions of each encoding, 0 outside the text."""
-        if self.student is None:
-            raise self._untrained()
-        self.student.to(device)
-        texts = [
-            student_ids(encoding, target, self.student.vocabulary)
-            for encoding, target in zip(encodings, targets, strict=True)
-        ]
-        ids, lengths = collate([ids for ids, _ in texts], device)
-        outputs = self.student(ids, lengths)
-        scores = token_scores(outputs, inside(lengths, ids.shape[1]), self.options.formulation).cpu().numpy()
-        levels = outputs.argmax(-1).cpu().numpy() + LEVELS[0]
-        rows = []
-        for row, (encoding, (own, first)) in enumerate(zip(encodings, texts, strict=True)):
-            of_text, of_levels = np.zeros(len(encoding), np.float32), np.zeros(len(encoding), np.int8)
-            place = slice(first, first + len(own) - 2)
-            of_text[place], of_levels[place] = scores[row, 1 : len(own) - 1], levels[row, 1 : len(own) - 1]
-            rows.append((of_text, of_levels))
-        return rows
-
-    @torch.inference_mode()
-    def _run_batches(
-        self, encodings: Sequence[Encoding], targets: Sequence[int], max_tokens: int, device: torch.device | None
-    ) -> list[tuple[NDArray[np.float32], NDArray[np.int8]]]:
-        rows: dict[int, tuple[NDArray[np.float32], NDArray[np.int8]]] = {}
-        for indices in budget_batches([len(encoding) for encoding in encodings], max_tokens):
-            of_batch = [encodings[i] for i in indices], [targets[i] for i in indices]
-            rows.update(zip(indices, self._run(*of_batch, device or torch.device("cpu")), strict=True))
-        return [rows[i] for i in range(len(encodings))]
-
-    def word_scores(
-        self,
-        encodings: Sequence[Encoding],
-        targets: Sequence[int],
-        max_tokens: int = 4096,
-        device: torch.device | None = None,
-    ) -> list[NDArray[np.float32]]:
-        """Score words by the student alone, for classes already known: no pass of the classifier.
-
-        Args:
-            encodings: as `Classifier.encode` gives them. targets: index of the class to explain, for each.
-            max_tokens: most sub-tokens a batch, padding included. device: where to compute (default: the CPU).
-
-        Returns one array (words,) a text, NaN for words without a piece. Raises ModelError for a student that is not
-        trained.
-        """
-        rows = self._run_batches(encodings, targets, max_tokens, device)
+    def score_texts(
+        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+    ) -> list[TextScores]:
+        read = super().score_texts(classifier, encodings, targets)
+        if not self.options.budget:
+            return read
+        start = time.perf_counter()
+        bounds = [one.certificate.bound if one.certificate else self.usual_bound for one in read]
+        counts = [passes_of(bound, self.usual_bound, self.options.budget) for bound in bounds]
+        answered = self._ask(classifier, encodings, counts, 0)
+        scores = [repaired(one.scores, answer, one.target) for one, answer in zip(read, answered, strict=True)]
+        seconds = (time.perf_counter() - start) / sum(counts)
         return [
-            aggregate(scores, encoding.word_ids, len(encoding.words), self.aggregation)[0]
-            for encoding, (scores, _) in zip(encodings, rows, strict=True)
+            replace(one, scores=of_text, seconds=one.seconds + count * seconds)
+            for one, of_text, count in zip(read, scores, counts, strict=True)
         ]
-
-    def word_levels(
-        self,
-        encodings: Sequence[Encoding],
-        targets: Sequence[int],
-        max_tokens: int = 4096,
-        device: torch.device | None = None,
-    ) -> list[NDArray[np.int8]]:
-        """Return the level that the student finds most probable for each word, int8, (words,) a text.
-
-        A word's level is that of the piece which gives it its score; words without a piece are neutral. Arguments as of
-        `word_scores`. Raises ModelError for a student that is not trained, UnsupportedError for one that ranks.
-        """
-        if self.options.formulation != "labelling":
-            raise UnsupportedError("this L2E ranks words and knows no levels; train one with formulation 'labelling'")
-        rows = self._run_batches(encodings, targets, max_tokens, device)
-        words = []
-        for encoding, (scores, levels) in zip(encodings, rows, strict=True):
-            owner = np.asarray(encoding.word_ids, dtype=np.int64)
-            # In ascending order of scores, so that a word's best piece is written last.
-            pieces = np.argsort(scores, kind="stable")
-            pieces = pieces[owner[pieces] != NO_WORD]
-            of_words = np.zeros(len(encoding.words), dtype=np.int8)
-            of_words[owner[pieces]] = levels[pieces]
-            words.append(of_words)
-        return words
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> TrainedState:
-        if self.student is None:
+        if self.reader is None or self.certifier is None:
             raise self._untrained()
-        record = {
-            "signed": self.signed,
-            "classifier": self.classifier,
-            "vocabulary": self.student.vocabulary,
-            "classes": self.classes,
-            "trained_on": self.trained_on,
-            "history": [asdict(epoch) for epoch in self.history],
-        }
-        return TrainedState(self.student.state_dict(), record)
+        parts = torch.nn.ModuleDict({"reader": self.reader, "certifier": self.certifier})
+        return TrainedState(
+            parts.state_dict(),
+            {
+                "classifier": self.classifier,
+                "layers": self.layers,
+                "texts": self.texts,
+                "usual_bound": self.usual_bound,
+                "losses": self.losses,
+            },
+        )
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
         record = state.record
-        self.signed = bool(record["signed"])
-        self.classifier, self.classes = str(record["classifier"]), int(record["classes"])
-        self.trained_on = dict(record["trained_on"])
-        self.history = [StudentEpoch(**epoch) for epoch in record["history"]]
-        self.student = Student(int(record["vocabulary"]), self.classes, self.options)
-        self.student.load_state_dict(dict(state.tensors))
-        self.student.requires_grad_(False).eval()
+        self.classifier, self.layers = str(record["classifier"]), [int(layer) for layer in record["layers"]]
+        self.texts, self.losses = dict(record["texts"]), list(record["losses"])
+        self.usual_bound = float(record["usual_bound"])
+        classes, inputs = len(state.tensors["reader.head.bias"]), state.tensors["reader.read.weight"].shape[1]
+        self.reader, self.certifier = Reader(inputs, classes, self.options.width), Certifier(self.options.width)
+        parts = torch.nn.ModuleDict({"reader": self.reader, "certifier": self.certifier})
+        parts.load_state_dict(dict(state.tensors))
+        parts.requires_grad_(False).eval()
+
+
+def _text(batch: Batch) -> torch.Tensor:
+    """Say which positions of a batch belong to words, bool, (b, n)."""
+    text = torch.zeros(batch.input_ids.shape, dtype=torch.bool)
+    for row, encoding in enumerate(batch.encodings):
+        text[row, : len(encoding)] = torch.tensor(encoding.word_ids) != NO_WORD
+    return text.to(batch.input_ids.device)
+
+
+def _of_tokens(one: Answered) -> NDArray[np.bool_]:
+    """Spread the words that were kept over their sub-tokens, bool, (K, tokens); special tokens have no part."""
+    return np.concatenate([one.kept, np.zeros((len(one.kept), 1), dtype=bool)], 1)[:, one.text.owners]

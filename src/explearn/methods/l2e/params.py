@@ -1,25 +1,56 @@
-"""Options of L2E."""
+"""Options of L2E, and of L2E as published."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from explearn.core.validation import MOST_UNITS, PositiveInt, Rounds, Seeded, Units
+from explearn.methods.base.teachers import ANSWERS
 
 HEADS = 4
 """Attention heads of a block (L2E section 4.2)."""
 
+Width = Annotated[int, Field(ge=HEADS, le=MOST_UNITS, multiple_of=HEADS)]
+
 
 class L2EParams(Seeded):
+    teacher: str = ANSWERS
+    """`answers`: the classifier's own, to each text without some of its words; or a method whose explanations are
+    learned, one of `teachers`; `ensemble:a,b,c` is the mean of several ones' ranks."""
+    samples: Annotated[int, Field(ge=4, le=10_000)] = 32
+    """Answers a text."""
+    removal: Literal["delete", "mask"] = "delete"
+    """A word that is left out is deleted, or each of its sub-tokens masked."""
+    max_texts: PositiveInt = 1000
+    """Most training texts."""
+    layers: Units = 4
+    """Layers whose hidden states are read, evenly spaced from the embeddings to the last."""
+    width: Width = 192
+    """Of the network's hidden states."""
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-3
+    """The highest, of one cycle."""
+    epochs: Rounds = 25
+    """Passes over the training texts."""
+    budget: Annotated[int, Field(ge=0, le=100_000)] = 0
+    """Further passes an average text, more where the scores are less certain, that make its scores more faithful."""
+
+    @model_validator(mode="after")
+    def _repairs_answers_alone(self) -> Self:
+        if self.budget and self.teacher != ANSWERS:
+            raise ValueError(f"budget: got {self.budget} with teacher {self.teacher!r}; expected teacher {ANSWERS!r}")
+        return self
+
+
+class L2EPaperParams(Seeded):
     teacher: str = "attcat"
     """Method whose explanations are learned, one of `teachers`; `ensemble:a,b,c` is the mean of several ones' ranks."""
     formulation: Literal["labelling", "ranking"] = "labelling"
     """L2E section 3: learn each sub-token's level, or the order of all by |w| (quadratic in a text's length)."""
     layers: Units = 4
     """Transformer blocks of the student."""
-    width: Annotated[int, Field(ge=HEADS, le=MOST_UNITS, multiple_of=HEADS)] = 128
+    width: Width = 128
     """Of embeddings and hidden states; half of that of a block's feed-forward part."""
     window: PositiveInt | None = None
     """Sub-tokens to either side that a sub-token attends to, for texts of thousands of them; null: all."""

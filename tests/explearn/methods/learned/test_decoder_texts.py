@@ -71,7 +71,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         "expnet": (ExpNet(protocol="in_domain", epochs=1).fit(task), of),
         # With the weights that it comes with.
         "consensus": (Consensus(), of),
-        "l2e": (L2E(epochs=1, teacher="occlusion", layers=1, width=16).fit(task), of),
+        "l2e": (L2E(epochs=1, samples=4, width=16).fit(task), of),
         "ivra": (ivra, ivra.classifier),
         "smat": (smat, smat.classifier),
         "paml": (paml, of),

@@ -23,7 +23,7 @@ QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 4}
 METHODS: dict[str, LearnedExplainer] = {
     "expnet": ExpNet(epochs=2, protocol="in_domain"),
     "expnet_paper": ExpNetPaper(epochs=2, protocol="in_domain"),
-    "l2e": L2E(teacher="occlusion", layers=1, width=16, epochs=2),
+    "l2e": L2E(samples=4, width=16, epochs=2),
     "ivra": IvRA(criteria=["comp"], schedule=QUICK),
     "smat": SMaT(criteria=["cons"], schedule=QUICK),
     "paml": PAML(epochs=1, batch_size=4),

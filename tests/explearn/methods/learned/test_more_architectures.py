@@ -51,7 +51,7 @@ class TestTraining:
 
     def test_l2e(self, kind: str) -> None:
         task = task_of(kind)
-        method = L2E(epochs=1, teacher="occlusion", layers=1, width=16).fit(task)
+        method = L2E(epochs=1, samples=4, width=16).fit(task)
         explained(method, task.classifier)
 
     @pytest.mark.parametrize("method", [IvRA, SMaT])

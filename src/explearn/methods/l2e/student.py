@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from explearn.methods.l2e.params import HEADS, L2EParams
+from explearn.methods.l2e.params import HEADS, L2EPaperParams
 
 LEVELS = (-2, -1, 0, 1, 2)
 """High negative, low negative, neutral, low positive, high positive, as the outputs of a labelling student."""
@@ -123,7 +123,7 @@ class Student(nn.Module):
         options: of the network; it has 5 outputs a token, the levels, or 1, the strength for a ranking.
     """
 
-    def __init__(self, vocabulary: int, classes: int, options: L2EParams) -> None:
+    def __init__(self, vocabulary: int, classes: int, options: L2EPaperParams) -> None:
         super().__init__()
         self.vocabulary = vocabulary
         self.embeddings = nn.Embedding(vocabulary, options.width)

@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from explearn.judge.stability import levels
 from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
-from explearn.methods.l2e.network import LEVELS, Student
-from explearn.methods.l2e.params import L2EParams
+from explearn.methods.l2e.params import L2EPaperParams
+from explearn.methods.l2e.student import LEVELS, Student
 from explearn.model.batching import random_batches
 from explearn.model.encoding import Encoding
 from explearn.text.alignment import NO_WORD
@@ -125,7 +125,7 @@ def train(
     student: Student,
     lessons: Sequence[StudentLesson],
     validation: Sequence[StudentLesson],
-    options: L2EParams,
+    options: L2EPaperParams,
     device: torch.device,
     description: str | None = None,
 ) -> list[StudentEpoch]:

@@ -1,0 +1,133 @@
+"""How far a reader's scores of a text can be relied on, learned from texts that it was not trained on.
+
+b = batch, n = tokens.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from explearn.core.certificate import COVERAGE
+
+TOP_WORDS = 3
+"""Words whose scores, together, are held against what the classifier answers without them."""
+
+FAMILIAR = 0.99
+"""Share of the texts held out that count as like those of the training."""
+
+LEAST_ERROR = 0.01
+"""Added to an error before the logarithm: smaller ones are all the same."""
+
+RIDGE = 1.0
+"""Penalty of the regressions, on standardised features."""
+
+FEATURES = 6
+
+
+class Certifier(nn.Module):
+    """Two ridge regressions on six numbers of a text, and the distance of its hidden units from the training texts'.
+
+    The numbers: logarithms of the text's length and of the distance; the answer; the sum of the scores, that of their
+    sizes, and the largest. They give the logarithm of the error of the top words, and the correlation of the
+    scores' sums with the classifier's answers.
+    """
+
+    centre: torch.Tensor
+    precision: torch.Tensor
+    furthest: torch.Tensor
+    offset: torch.Tensor
+    scale: torch.Tensor
+    weights: torch.Tensor
+    margin: torch.Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.register_buffer("centre", torch.zeros(width))
+        self.register_buffer("precision", torch.eye(width))
+        self.register_buffer("furthest", torch.zeros(()))
+        self.register_buffer("offset", torch.zeros(FEATURES))
+        self.register_buffer("scale", torch.ones(FEATURES))
+        self.register_buffer("weights", torch.zeros(FEATURES + 1, 2))
+        self.register_buffer("margin", torch.zeros(()))
+
+    def distance(self, units: torch.Tensor) -> torch.Tensor:
+        """Return the squared Mahalanobis distance of hidden units, (b, width), from the training texts', (b,)."""
+        away = units - self.centre
+        return ((away @ self.precision) * away).sum(-1)
+
+    def features(
+        self, units: torch.Tensor, text: torch.Tensor, scores: torch.Tensor, answer: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the six numbers, (b, 6).
+
+        Args:
+            units: (b, width). text: bool, (b, n), True at sub-tokens of words. scores: of the target, (b, n).
+            answer: probability of the target, of a regression its value, (b,).
+        """
+        own = torch.where(text, scores, 0.0)
+        columns = [
+            text.sum(-1).clamp_min(1).log().to(own.dtype),
+            self.distance(units).clamp_min(1e-6).log(),
+            answer.to(own.dtype),
+            own.sum(-1),
+            own.abs().sum(-1),
+            own.amax(-1),
+        ]
+        return torch.stack(columns, -1)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Return predicted agreement, the bound, and 1 where a text is familiar, else 0, (b, 3)."""
+        inputs = (features - self.offset) / self.scale
+        agreement, error = (inputs @ self.weights[:-1] + self.weights[-1]).unbind(-1)
+        bound = ((error + self.margin).clamp_max(10).exp() - LEAST_ERROR).clamp_min(0)
+        familiar = (features[:, 1] <= self.furthest).to(bound.dtype)
+        return torch.stack([agreement.clamp(-1, 1), bound, familiar], -1)
+
+    def fit_distance(self, units: NDArray[np.float64]) -> None:
+        """Learn where the training texts lie, from their units, (texts, width); see Lee et al. 2018, section 2.1."""
+        from sklearn.covariance import LedoitWolf  # takes a second to import
+
+        found = LedoitWolf().fit(units)
+        self.centre.copy_(torch.from_numpy(found.location_))
+        self.precision.copy_(torch.from_numpy(found.precision_))
+
+    def fit_texts(self, features: torch.Tensor, agreements: NDArray[np.float64], errors: NDArray[np.float64]) -> None:
+        """Learn from texts held out.
+
+        The bound is exceeded by one in ten: the margin is that quantile of the residuals of each text under the
+        regression on all others (Barber et al. 2021, section 2.1, in place of a split, for texts held out are few).
+
+        Args:
+            features: (texts, 6). agreements, errors: (texts,), of each the correlation of sums of scores with the
+                answers, NaN where either is constant, and the absolute error of the top words together.
+        """
+        self.furthest.fill_(float(features[:, 1].double().quantile(FAMILIAR)))
+        self.offset.copy_(features.mean(0))
+        self.scale.copy_(features.std(0, correction=0).clamp_min(1e-6))
+        inputs = ((features - self.offset) / self.scale).double().numpy()
+        known = ~np.isnan(agreements)
+        of_agreement, _ = _ridge(inputs[known], agreements[known])
+        of_error, residuals = _ridge(inputs, np.log(errors + LEAST_ERROR))
+        self.weights.copy_(torch.from_numpy(np.stack([of_agreement, of_error], -1)))
+        rank = math.ceil((len(residuals) + 1) * COVERAGE)
+        self.margin.fill_(float(np.sort(residuals)[min(rank, len(residuals)) - 1]))
+
+
+def _ridge(inputs: NDArray[np.float64], values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return weights, the intercept last, and the residual of each text under the regression on all others."""
+    x = np.concatenate([inputs, np.ones((len(inputs), 1))], 1)
+    inverse = np.linalg.inv(x.T @ x + RIDGE * np.diag([1.0] * inputs.shape[1] + [0.0]))
+    weights = inverse @ x.T @ values
+    return weights, (values - x @ weights) / (1 - np.einsum("ij,jk,ik->i", x, inverse, x))
+
+
+def top_words(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Say which words have the TOP_WORDS largest scores, bool, (w,)."""
+    top = np.zeros(len(scores), dtype=bool)
+    top[np.argsort(-scores, kind="stable")[:TOP_WORDS]] = True
+    return top

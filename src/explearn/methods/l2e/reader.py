@@ -1,0 +1,160 @@
+"""L2E's network: a small one that reads the hidden states of the pass that classifies a text.
+
+b = batch, n = tokens, C = classes, K = sets of words that were kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+
+from explearn.core.errors import DataError
+from explearn.methods.base.training import descend, epoch_bar, seeded
+from explearn.methods.l2e.params import L2EParams
+from explearn.methods.l2e.student import EncoderBlock
+from explearn.model.batching import random_batches
+
+DROPOUT = 0.3
+"""Share of the inputs, and of the units they feed, dropped in training."""
+
+BATCH_TEXTS = 32
+"""Texts a step."""
+
+SORTED_BATCHES = 8
+"""Batches' worth of texts that are sorted by length together."""
+
+WEIGHT_DECAY = 0.02
+"""Of AdamW."""
+
+
+class Read(NamedTuple):
+    """What the network makes of a batch: scores, (b, n, C), and units, (b, width), a text's mean hidden units."""
+
+    scores: torch.Tensor
+    units: torch.Tensor
+
+
+class Reader(nn.Module):
+    """Standardise - Linear - ReLU - Transformer block - layer norm - Linear: hidden states to scores of every class.
+
+    Args:
+        inputs: numbers read of a sub-token, the hidden states of several layers end to end.
+        classes: C.
+        width: of the block, a multiple of HEADS.
+    """
+
+    offset: torch.Tensor
+    scale: torch.Tensor
+    unit: torch.Tensor
+
+    def __init__(self, inputs: int, classes: int, width: int) -> None:
+        super().__init__()
+        self.register_buffer("offset", torch.zeros(inputs))
+        self.register_buffer("scale", torch.ones(inputs))
+        self.register_buffer("unit", torch.ones(()))
+        self.read = nn.Linear(inputs, width)
+        self.block = EncoderBlock(width, None)
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, states: torch.Tensor, real: torch.Tensor) -> Read:
+        """Score each sub-token's share in the answer for each class, in the unit of the answers.
+
+        Args:
+            states: (b, n, inputs). real: bool, (b, n), False at padding.
+        """
+        inputs = functional.dropout((states.float() - self.offset) / self.scale, DROPOUT, self.training)
+        units = self.read(inputs).relu()
+        x = functional.dropout(units, DROPOUT, self.training)
+        scores: torch.Tensor = self.head(self.norm(self.block(x, real, real))) * self.unit
+        weights = real[..., None].to(units.dtype)
+        return Read(scores, (units * weights).sum(1) / weights.sum(1))
+
+
+class Lesson(NamedTuple):
+    """What is learned of a text.
+
+    states: float16, (n, inputs). kept: bool, (K, n), the sub-tokens of the words that were kept. values: float32,
+    (K, C): what the scores of these are to add up to, up to one constant a class if `centred`; NaN where not known.
+    """
+
+    states: torch.Tensor
+    kept: NDArray[np.bool_]
+    values: NDArray[np.float32]
+
+
+def train_reader(
+    lessons: Sequence[Lesson],
+    options: L2EParams,
+    device: torch.device,
+    centred: bool,
+    description: str | None = None,
+) -> tuple[Reader, list[float]]:
+    """Train on all lessons; return the network, on the CPU, and the mean loss of each epoch.
+
+    Loss: the mean square by which sums of scores miss the values (FastSHAP, Jethani et al. 2022, equation 6), in units
+    of the values' standard deviation.
+
+    Raises DataError where all values of each text are the same.
+    """
+    spread = np.sqrt(np.mean([np.nanmean(_centred(lesson.values, centred) ** 2) for lesson in lessons]))
+    if not spread > 1e-6:
+        raise DataError(
+            f"what is to be learned of the {len(lessons):,} training texts is the same whichever words are left out; "
+            "expected a classifier whose answers depend on the words"
+        )
+    losses = []
+    with seeded(options.seed, device):
+        states = torch.cat([lesson.states.float() for lesson in lessons[:: max(1, len(lessons) // 500)]])
+        reader = Reader(states.shape[1], lessons[0].values.shape[1], options.width)
+        reader.offset.copy_(states.mean(0))
+        reader.scale.copy_(states.std(0, correction=0).clamp_min(1e-6))
+        reader.unit.fill_(float(spread))
+        reader.to(device).train()
+        lengths = [len(lesson.states) for lesson in lessons]
+        steps = -(-len(lessons) // BATCH_TEXTS) * options.epochs
+        optimizer = torch.optim.AdamW(reader.parameters(), weight_decay=WEIGHT_DECAY)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.learning_rate, total_steps=steps + 1)
+        generator = torch.Generator().manual_seed(options.seed)
+        parameters = list(reader.parameters())
+        epochs = epoch_bar(options.epochs, description)
+        for _ in epochs:
+            total = 0.0
+            for batch in random_batches(lengths, BATCH_TEXTS, generator, SORTED_BATCHES):
+                loss = _loss(reader, [lessons[i] for i in batch], centred, device)
+                descend(loss, optimizer, parameters)
+                schedule.step()
+                total += loss.item() * len(batch)
+            losses.append(total / len(lessons))
+            epochs.set_postfix(loss=f"{losses[-1]:.4f}")
+    return reader.cpu().requires_grad_(False).eval(), losses
+
+
+def _centred(values: NDArray[np.float32], centred: bool) -> NDArray[np.float32]:
+    return values - np.nanmean(values, 0) if centred else values
+
+
+def _loss(reader: Reader, lessons: Sequence[Lesson], centred: bool, device: torch.device) -> torch.Tensor:
+    tokens, sets = (max(len(part) for part in parts) for parts in list(zip(*lessons, strict=True))[:2])
+    inputs, classes = lessons[0].states.shape[1], lessons[0].values.shape[1]
+    states = torch.zeros(len(lessons), tokens, inputs)
+    real = torch.zeros(len(lessons), tokens, dtype=torch.bool)
+    kept = torch.zeros(len(lessons), sets, tokens)
+    values = torch.full((len(lessons), sets, classes), torch.nan)
+    for row, lesson in enumerate(lessons):
+        n, k = len(lesson.states), len(lesson.kept)
+        states[row, :n], real[row, :n] = lesson.states.float(), True
+        kept[row, :k, :n], values[row, :k] = torch.from_numpy(lesson.kept).float(), torch.from_numpy(lesson.values)
+    values = values.to(device)
+    scores = reader(states.to(device), real.to(device)).scores
+    missed = (kept.to(device) @ scores - values) / reader.unit
+    if centred:
+        missed = missed - missed.nanmean(1, keepdim=True)
+    loss: torch.Tensor = missed[~values.isnan()].square().mean()
+    return loss

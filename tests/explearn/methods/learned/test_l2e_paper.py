@@ -1,0 +1,313 @@
+"""L2E: its losses and network, what a student learns from a teacher's lessons, and whom it explains."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+import explearn
+from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.records import Example
+from explearn.core.writing import write_json
+from explearn.methods.base.task import Lesson, Lessons
+from explearn.methods.base.training import descend
+from explearn.methods.l2e import student_training as module
+from explearn.methods.l2e.paper import L2EPaper
+from explearn.methods.l2e.params import L2EPaperParams
+from explearn.methods.l2e.student import Student, initialise, local_attention, principal_embeddings
+from explearn.methods.l2e.student_training import (
+    StudentLesson,
+    agreement_with,
+    collate,
+    inside,
+    labelling_loss,
+    ranking_loss,
+    student_ids,
+    student_lesson,
+    token_scores,
+)
+from explearn.model.classifier import Classifier
+from explearn.text.alignment import NO_WORD
+
+CPU = torch.device("cpu")
+SMALL: dict[str, Any] = {"layers": 1, "width": 16}
+FILLERS = ("the", "fox", "dog", "sea", "tide", "guide", "castle", "morning")
+WEIGHTS = {"slow": -4.0, "warm": 4.0, **{word: 0.1 * (i + 1) for i, word in enumerate(FILLERS)}}
+"""`slow` speaks against the class, `warm` for it, all else a little for it."""
+
+
+class TestLosses:
+    def test_labelling_by_hand(self) -> None:
+        """Even logits: -log(1/5) whatever the level. A sure logit: 0 where right, the logit's size where wrong."""
+        logits = torch.zeros(1, 4, 5)
+        logits[0, 1, 4] = logits[0, 2, 0] = 100.0
+        levels = torch.tensor([[0, 2, 2, -2]])
+        known = torch.tensor([[True, True, True, False]])
+        assert labelling_loss(logits, levels, known).item() == pytest.approx((math.log(5) + 0 + 100) / 3)
+
+    def test_ranking_by_hand(self) -> None:
+        """Pairs (0,1), (0,2), (1,2); the heavier one is 0, 0 and 2: v_k against the other's v."""
+        values, weights = [1.0, 0.0, -2.0], [3.0, 1.0, 2.0]
+        expected = [-math.log(math.exp(k) / (math.exp(k) + math.exp(o))) for k, o in ((1, 0), (1, -2), (-2, 0))]
+        loss = ranking_loss(torch.tensor([values]), torch.tensor([weights]), torch.ones(1, 3, dtype=torch.bool))
+        assert loss.item() == pytest.approx(sum(expected) / 3)
+
+    def test_ranking_skips_padding_and_equal_weights_and_averages_over_texts(self) -> None:
+        values = torch.tensor([[0.0, 1.0, 7.0], [5.0, 5.0, 5.0]], requires_grad=True)
+        weights = torch.tensor([[2.0, 1.0, 9.0], [1.0, 1.0, 1.0]])
+        known = torch.tensor([[True, True, False], [True, True, True]])
+        # The second text has no pair; the first has one, wrongly ordered by 1.
+        loss = ranking_loss(values, weights, known)
+        assert loss.item() == pytest.approx(math.log(1 + math.e))
+        loss.backward()
+        assert values.grad is not None and values.grad[1].tolist() == [0, 0, 0]
+
+
+def student(formulation: Any = "labelling", **options: Any) -> Student:
+    made = Student(20, 2, L2EPaperParams(formulation=formulation, **{**SMALL, **options})).eval()
+    initialise(made, 0)
+    return made
+
+
+class TestNetwork:
+    @pytest.mark.parametrize("tokens", [2, 5, 8, 13])
+    @pytest.mark.parametrize("window", [1, 4, 20])
+    def test_local_attention_is_whole_attention_under_a_band_mask(self, tokens: int, window: int) -> None:
+        generator = torch.Generator().manual_seed(tokens)
+        q, k, v = (torch.randn(3, 2, tokens, 4, generator=generator) for _ in range(3))
+        lengths = torch.tensor([tokens, max(2, tokens - 3), 2])
+        positions = torch.arange(tokens)
+        real = positions < lengths[:, None]
+        ends = torch.stack([torch.zeros_like(lengths), lengths - 1], 1)
+        at_end = (positions == ends[:, :1]) | (positions == ends[:, 1:])
+        near = (positions[:, None] - positions).abs() <= window
+        mask = (near | at_end[:, :, None] | at_end[:, None, :]) & real[:, None, :]
+        expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask[:, None])
+        kept = real[:, None, :, None]
+        torch.testing.assert_close(local_attention(q, k, v, real, ends, window) * kept, expected * kept)
+
+    @pytest.mark.parametrize("window", [None, 2])
+    def test_padding_changes_nothing_and_the_label_token_decides_too(self, window: int | None) -> None:
+        made = student(window=window)
+        alone = made(*collate([[20, 3, 4, 20]], CPU))
+        together = made(*collate([[20, 3, 4, 20], [21, *range(9), 21]], CPU))
+        torch.testing.assert_close(together[:1, :4], alone)
+        assert not torch.allclose(made(*collate([[21, 3, 4, 21]], CPU))[0, 1:3], alone[0, 1:3])
+
+    def test_principal_embeddings_keep_distances_up_to_a_scale(self) -> None:
+        table = torch.randn(50, 6, generator=torch.Generator().manual_seed(0))
+        components = principal_embeddings(table, 8)
+        assert components.shape == (50, 8)
+        ratio = torch.cdist(components, components) / torch.cdist(table, table).clamp_min(1e-9)
+        off = ~torch.eye(50, dtype=torch.bool)
+        torch.testing.assert_close(ratio[off], ratio[off].mean().expand(50 * 49), rtol=1e-3, atol=1e-4)
+
+
+class TestTexts:
+    @pytest.mark.parametrize("text", ["the quick brown fox", ("the fox sleeps", "a dog")])
+    @pytest.mark.parametrize("kind", ["bert", "roberta"])
+    def test_label_tokens_stand_for_the_special_tokens_around_a_text(self, kind: str, text: Any) -> None:
+        (encoding,) = tiny.classifier(kind).encode([text])
+        assert student_ids(encoding, 1, 1000) == ([1001, *encoding.input_ids[1:-1], 1001], 1)
+
+    def test_every_piece_learns_its_word_s_level_or_magnitude(self) -> None:
+        (encoding,) = tiny.classifier("bert").encode(["unbelievably slow delivery"])
+        weights = np.array([3.0, -2.0, 1.0])
+        lesson = student_lesson(encoding, 0, weights, True, 1000, "labelling")
+        assert (lesson.values.tolist(), lesson.weights.tolist()) == ([2, -2, 1], [3, -2, 1])
+        pieces = [word for word in encoding.word_ids if word != NO_WORD]
+        assert lesson.owner.tolist() == [NO_WORD, *pieces, NO_WORD] and pieces.count(0) > 1
+        ranked = student_lesson(encoding, 0, weights, True, 1000, "ranking")
+        assert ranked.values.tolist() == ranked.weights.tolist() == [3, 2, 1]
+
+    def test_scores_by_hand(self) -> None:
+        """Half high positive, half neutral: an expected level of 1. Strengths of 1 and 3: shares of 1/4 and 3/4."""
+        outputs = torch.full((1, 1, 5), -100.0)
+        outputs[0, 0, 2] = outputs[0, 0, 4] = 5.0
+        assert token_scores(outputs, torch.tensor([[True]]), "labelling").item() == pytest.approx(1.0)
+        values = torch.tensor([[[9.0], [0.0], [math.log(3)], [9.0]]])
+        real = inside(torch.tensor([4]), 4)
+        assert token_scores(values, real, "ranking")[0].tolist() == pytest.approx([0, 0.25, 0.75, 0])
+
+    def test_agreement_is_spearman_s_rho_of_word_scores(self) -> None:
+        class Fixed(Student):
+            def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+                return torch.tensor([[[0.0], [1.0], [5.0], [2.0], [3.0], [0.0]]])
+
+        # Words 0, 0, 1, 2: the student scores them 5, 2, 3; the teacher's order is 1, 2, 3: rho = -1/2.
+        weights = np.array([1.0, 2.0, 3.0])
+        lesson = StudentLesson((9, 1, 2, 3, 4, 9), np.array([-1, 0, 0, 1, 2, -1]), weights, weights)
+        made = Fixed(9, 2, L2EPaperParams(**SMALL))
+        assert agreement_with(made, [lesson], "ranking", CPU) == pytest.approx(-0.5)
+        assert agreement_with(made, [], "ranking", CPU) is None
+
+
+def examples(count: int, split: str = "train") -> list[Example]:
+    """Fillers with one of two telling words somewhere among them."""
+    rng = np.random.default_rng(0 if split == "train" else 1)
+    rows = []
+    for number in range(count):
+        words = list(rng.choice(FILLERS, 5))
+        words.insert(int(rng.integers(6)), ("slow", "warm")[number % 2])
+        rows.append(Example(f"{split}-{number}", tuple(words), "yes", split, "toy"))  # type: ignore[arg-type]
+    return rows
+
+
+def lessons_of(train: list[Example], validation: list[Example] = [], sign: float = 1.0) -> Lessons:  # noqa: B006
+    """`sign`: of what the teacher says on validation texts."""
+
+    def lessons(rows: list[Example], sign: float) -> list[Lesson]:
+        return [Lesson(row.id, "yes", sign * np.array([WEIGHTS[word] for word in row.words])) for row in rows]
+
+    return Lessons({"train": lessons(train, 1.0), "validation": lessons(validation, sign)}, True)
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BATCH_TEXTS", 8)
+
+
+def taught(**options: Any) -> L2EPaper:
+    rows, validation = examples(64), examples(16, "validation")
+    l2e = L2EPaper(**{**SMALL, "epochs": 25, "learning_rate": 5e-3, **options})
+    return l2e.fit_lessons(tiny.classifier("bert"), [*rows, *validation], lessons_of(rows, validation))
+
+
+@pytest.mark.usefixtures("small_batches")
+class TestLearning:
+    @pytest.mark.parametrize("window", [None, 2])
+    def test_levels_are_learned(self, window: int | None) -> None:
+        l2e = taught(window=window)
+        encodings = tiny.classifier("bert").encode(["sea warm fox dog the tide", "tide slow castle sea guide dog"])
+        with_warm, with_slow = (of_text.tolist() for of_text in l2e.word_levels(encodings, [1, 1]))
+        # Next to `warm` the others are below the mean of what speaks for the class.
+        assert with_warm == [1, 2, 1, 1, 1, 1]
+        assert with_slow[1] == -2 and min(with_slow[:1] + with_slow[2:]) > 0
+        first, second = l2e.word_scores(encodings, [1, 1])
+        assert first.argmax() == 1 and second.argmin() == 1 and second[1] < 0
+        assert l2e.signed
+        assert max(epoch.agreement or 0.0 for epoch in l2e.history) > 0.7
+
+    def test_ranking_puts_weight_first_whichever_its_sign(self) -> None:
+        l2e = taught(formulation="ranking")
+        encodings = tiny.classifier("bert").encode(["tide slow castle sea"])
+        (scores,) = l2e.word_scores(encodings, [1])
+        assert scores.argmax() == 1 and scores.sum() == pytest.approx(1) and not l2e.signed
+        with pytest.raises(UnsupportedError, match="knows no levels"):
+            l2e.word_levels(encodings, [1])
+
+    def test_training_stops_without_better_agreement_and_keeps_the_best(self) -> None:
+        rows = examples(16)
+        opposite = lessons_of(rows, rows, sign=-1.0)
+        l2e = L2EPaper(epochs=40, learning_rate=5e-3, **SMALL).fit_lessons(tiny.classifier("bert"), rows, opposite)
+        agreements = [epoch.agreement or 0.0 for epoch in l2e.history]
+        assert len(agreements) == int(np.argmax(agreements)) + 1 + module.PATIENCE < 40
+
+    def test_a_student_that_diverges_is_as_good_as_its_best_epoch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rows, validation = examples(16), examples(8, "validation")
+        taken = 0
+
+        def explode(loss: torch.Tensor, optimizer: torch.optim.Optimizer, *_: object) -> None:
+            nonlocal taken
+            descend(loss, optimizer)
+            if (taken := taken + 1) == 4:
+                optimizer.param_groups[0]["params"][0].data.fill_(torch.nan)
+
+        monkeypatch.setattr(module, "descend", explode)
+        l2e = L2EPaper(epochs=9, **SMALL)
+        l2e.fit_lessons(tiny.classifier("bert"), [*rows, *validation], lessons_of(rows, validation))
+        agreements = [epoch.agreement for epoch in l2e.history]
+        assert agreements[0] is not None and agreements[1:] == [None] * module.PATIENCE
+        scores = l2e.word_scores(tiny.classifier("bert").encode(["the warm fox"]), [0])[0]
+        assert np.isfinite(scores).all()
+
+    def test_the_seed_decides(self) -> None:
+        rows = examples(16)
+
+        def scores(seed: int) -> list[float]:
+            l2e = L2EPaper(epochs=2, seed=seed, **SMALL).fit_lessons(tiny.classifier("bert"), rows, lessons_of(rows))
+            return l2e.word_scores(tiny.classifier("bert").encode(["the warm fox"]), [0])[0].tolist()
+
+        torch.manual_seed(1)
+        first = scores(5)
+        torch.manual_seed(2)
+        assert scores(5) == first != scores(6)
+
+
+def quick(classifier: Classifier, **options: Any) -> L2EPaper:
+    """Trained for an epoch on made-up scores of the shared texts."""
+    rows = [Example(f"t{i}", tuple(text.split()), "x", "train", "toy") for i, text in enumerate(tiny.TEXTS)]
+    pairs = [
+        Example(f"p{i}", tuple(a.split()), "x", "train", "toy", tuple(b.split())) for i, (a, b) in enumerate(tiny.PAIRS)
+    ]
+    every = [*rows, *pairs]
+    lessons = [Lesson(x.id, classifier.labels[0], np.linspace(-1, 1, len(x.all_words))) for x in every]
+    return L2EPaper(epochs=1, **{**SMALL, **options}).fit_lessons(classifier, every, Lessons({"train": lessons}, True))
+
+
+class TestExplaining:
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_every_architecture_single_texts_and_pairs(self, kind: str) -> None:
+        classifier = tiny.classifier(kind, 3)
+        # Other tests share this model, and transformers leaves its own on one whose attention was computed.
+        before = tiny.hooks(classifier.model)
+        l2e = quick(classifier)
+        for texts in (tiny.TEXTS, tiny.PAIRS):
+            attributions = list(l2e.explain(classifier, texts))
+            targets = [classifier.labels.index(attribution.predicted) for attribution in attributions]
+            alone = l2e.word_scores(classifier.encode(list(texts)), targets)
+            for attribution, scores in zip(attributions, alone, strict=True):
+                assert attribution.target == attribution.predicted and attribution.signed
+                np.testing.assert_allclose(attribution.scores, scores, atol=1e-5)
+                assert np.abs(attribution.scores).max() <= 2
+        assert tiny.hooks(classifier.model) == before
+
+    def test_the_student_is_given_the_class_to_explain(self) -> None:
+        classifier, l2e = tiny.classifier("bert"), quick(tiny.classifier("bert"))
+        no, yes = (next(l2e.explain(classifier, ["the warm fox"], [target])) for target in ("no", "yes"))
+        assert (no.target, yes.target) == ("no", "yes")
+        assert not np.allclose(no.scores, yes.scores)
+
+    @pytest.mark.gpu
+    @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+    def test_cuda_agrees_with_the_cpu(self) -> None:
+        gpu = tiny.make_classifier("bert", device="cuda")
+        l2e = quick(gpu, window=2)
+        there = [a.scores for a in l2e.explain(gpu, tiny.TEXTS)]
+        here = [a.scores for a in l2e.explain(tiny.classifier("bert"), tiny.TEXTS)]
+        for a, b in zip(there, here, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-3)
+
+    def test_another_classifier_and_an_untrained_student_are_refused(self) -> None:
+        classifier, other = tiny.classifier("bert"), tiny.make_classifier("bert", seed=1)
+        with pytest.raises(UnsupportedError, match="has learned to explain another classifier"):
+            list(quick(classifier).explain(other, ["fox"]))
+        for use in (
+            lambda: list(explearn.get_explainer("l2e_paper").explain(classifier, ["fox"])),
+            lambda: L2EPaper().word_scores(classifier.encode(["fox"]), [0]),
+            lambda: L2EPaper().save_pretrained("nowhere"),
+        ):
+            with pytest.raises(ModelError, match="this l2e_paper is not trained"):
+                use()
+
+
+def test_what_is_loaded_is_what_was_saved(tmp_path: Path) -> None:
+    classifier = tiny.classifier("bert")
+    l2e = quick(classifier)
+    l2e.save_pretrained(tmp_path / "l2e_paper")
+    again = explearn.get_explainer("l2e_paper", path=str(tmp_path / "l2e_paper"))
+    assert isinstance(again, L2EPaper)
+    assert again.history == l2e.history and again.signed and again.trained_on == l2e.trained_on
+    for a, b in zip(l2e.explain(classifier, tiny.TEXTS), again.explain(classifier, tiny.TEXTS), strict=True):
+        np.testing.assert_array_equal(a.scores, b.scores)
+    config = json.loads((tmp_path / "l2e_paper" / "config.json").read_text(encoding="utf-8"))
+    write_json(tmp_path / "l2e_paper" / "config.json", {**config, "vocabulary": 3})
+    with pytest.raises(ModelError, match=r"l2e_paper: not a trained l2e_paper"):
+        L2EPaper.from_pretrained(tmp_path / "l2e_paper")
