@@ -27,15 +27,16 @@ STAGES = (
     "report",
 )
 
-FROM_TEXTS = ("ivra", "ivra_sparse", "paml")
-FROM_FEATURES = ("cls_row", "expnet", "expnet_in_domain", "expnet_paper", "l2e")
+FROM_TEXTS = ("ivra", "ivra_sparse", "l2e", "paml")
+FROM_FEATURES = ("cls_row", "expnet", "expnet_in_domain", "expnet_paper", "l2e_paper")
 BASELINES = ("random", "raw_attention", "first_layer", "rollout", "input_x_gradient", "occlusion")
 METHODS: dict[str, dict[str, Any]] = {
     "expnet": {"options": {"epochs": 3}},
     "expnet_in_domain": {"options": {"epochs": 3}},
     "expnet_paper": {"options": {"epochs": 3}},
     "cls_row": {"of": "expnet_paper", "options": {"epochs": 3, "features": "task_to_token"}},
-    "l2e": {"options": {"teacher": "occlusion", "layers": 1, "width": 16, "epochs": 3}},
+    "l2e": {"options": {"samples": 4, "width": 16, "epochs": 3}},
+    "l2e_paper": {"options": {"teacher": "occlusion", "layers": 1, "width": 16, "epochs": 3}},
     # On so few validation texts, chance decides whether an epoch is better than none; of this many one is.
     "ivra": {
         "options": {

@@ -211,10 +211,10 @@ STUDENTS = {"teachers": ["lime"]}
         (with_methods(faml={}), "methods.faml: it starts from 'paml', which is not trained"),
         (with_methods(faster={"of": "faml"}), "methods.faster: it starts from 'paml', which is not trained"),
         (
-            with_methods("l2e", l2e={"options": {"teacher": "lime"}}),
-            "unknown teacher under methods.l2e.options",
+            with_methods("l2e_paper", l2e_paper={"options": {"teacher": "lime"}}),
+            "unknown teacher under methods.l2e_paper.options",
         ),
-        (with_methods("l2e", l2e={"options": {"teacher": "ensemble:lime"}}), "expected ensemble:NAME,NAME"),
+        (with_methods("l2e_paper", l2e_paper={"options": {"teacher": "ensemble:lime"}}), "expected ensemble:NAME,NAME"),
         ({"tasks": ["a"]}, "methods.expnet learns from the other tasks' rationales, but there is one task"),
         ({"own_model": {"expnet": {}}}, "own_model.expnet: expected the name of a method that needs no training"),
         ({"teachers": {"expnet": {}}}, "teachers.expnet: expected the name of a method that needs no training"),

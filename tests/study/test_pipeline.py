@@ -58,6 +58,7 @@ class Checkout:
             "~methods.expnet",
             "~methods.expnet_paper",
             "~methods.l2e",
+            "~methods.l2e_paper",
             "~methods.rollout",
             "~studies.students",
             "~teachers.input_x_gradient",

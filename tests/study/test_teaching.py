@@ -17,7 +17,7 @@ from explearn.core.records import Attribution, Example
 from explearn.core.storage import write_examples
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.teachers import members, scaled_ranks
-from explearn.methods.l2e.explainer import L2E
+from explearn.methods.l2e.paper import L2EPaper
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Encoding
 from explearn.model.problems import Problem
@@ -203,14 +203,14 @@ def test_a_student_learns_from_the_files_of_its_teachers(tmp_path: Path) -> None
             "profile": "mine",
             "tasks": [TASK],
             "sources": {TASK: {"kind": "embedded", "adapter": "corpus"}},
-            "explainer": "l2e",
-            "methods": {"l2e": {"options": {"teacher": teacher}}},
-            "learned": {"from_features": ["l2e"]},
+            "explainer": "l2e_paper",
+            "methods": {"l2e_paper": {"options": {"teacher": teacher}}},
+            "learned": {"from_features": ["l2e_paper"]},
             "teachers": {"occlusion": {}, "random": {}},
         }
     )
     task = WorkspaceTask(workspace, params, TASK, ComputeOptions(device="cpu"))
-    l2e = L2E(teacher=teacher, epochs=1, layers=1, width=16)
+    l2e = L2EPaper(teacher=teacher, epochs=1, layers=1, width=16)
     with pytest.raises(DataError, match="run the stage teach"):
         l2e.fit(task)
     for name in params.teachers:

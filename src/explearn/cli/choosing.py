@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -87,9 +87,11 @@ class ChosenMethod:
     bundle: Bundle | None = None
 
     @property
-    def takes_options(self) -> bool:
-        """Whether it takes options: a trained explainer comes with its own; one that refines it still takes some."""
-        return self.bundle is None and (self.folder is None or self.info.base is not None)
+    def accepted(self) -> Collection[str]:
+        """Names of the options that it takes: of a trained explainer few; one that refines it still takes all."""
+        if self.bundle is None and (self.folder is None or self.info.base is not None):
+            return accepted_options(self.info.name)
+        return self.info.later
 
     @property
     def own_classifier(self) -> Path | None:
@@ -156,7 +158,7 @@ def make(methods: Sequence[ChosenMethod], options: Mapping[str, Any], seed: int 
     raises.
     """
     own: dict[str, dict[str, Any]] = {method.info.name: {} for method in methods}
-    accepted = {m.info.name: accepted_options(m.info.name) if m.takes_options else [] for m in methods}
+    accepted = {m.info.name: m.accepted for m in methods}
     for option, value in options.items():
         method, dot, name = option.partition(".")
         if len(methods) == 1:
@@ -177,8 +179,8 @@ def make(methods: Sequence[ChosenMethod], options: Mapping[str, Any], seed: int 
         name = chosen.info.name
         if seed is not None and "seed" in accepted[name]:
             own[name].setdefault("seed", seed)
-        if own[name] and chosen.bundle is not None:
-            names = ", ".join(own[name])
+        if chosen.bundle is not None and (fixed := set(own[name]) - chosen.info.later):
+            names = ", ".join(sorted(fixed))
             raise ParamsError(f"options {names} come with the bundle {chosen.bundle.folder}; give no others")
         path = str(chosen.folder) if chosen.folder else None
         explainers.append(make_explainer(chosen.info, {**chosen.options, **own[name]}, path))

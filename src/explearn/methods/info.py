@@ -51,6 +51,8 @@ class About(Section):
     """Chooses its scores of a text by a metric of faithfulness on that text."""
     ready: bool = False
     """Is trained, but explains without a training of its own, too, with weights that come with the package."""
+    later: frozenset[str] = frozenset()
+    """Options that a trained one may be given anew; all others come with it."""
     base: str | None = None
     """The trained explainer that a method without a training of its own starts from on every text."""
 

@@ -191,9 +191,9 @@ def make_explainer(info: MethodInfo, options: Mapping[str, Any], path: str | Non
     if path is None:
         explainer: Explainer = cls(**chosen)
     elif issubclass(cls, LearnedExplainer):
-        if options:
-            raise ParamsError(f"options {', '.join(options)} come with the trained explainer in {path}; give no others")
-        explainer = cls.from_pretrained(path)
+        if fixed := [name for name in options if name not in info.later]:
+            raise ParamsError(f"options {', '.join(fixed)} come with the trained explainer in {path}; give no others")
+        explainer = cls.from_pretrained(path, **options)
     elif issubclass(cls, RefiningExplainer):
         explainer = cls.from_pretrained(path, **chosen)
     else:

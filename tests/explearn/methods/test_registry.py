@@ -51,7 +51,7 @@ def make(name: str = "shout", **about: Any) -> type[explearn.Explainer]:
 class TestOwnMethods:
     def test_the_methods_of_the_papers_are_there(self) -> None:
         expected = (
-            "expnet expnet_paper l2e ivra smat paml faml consensus "
+            "expnet expnet_paper l2e l2e_paper ivra smat paml faml consensus "
             "random raw_attention attention_mean rollout attention_flow gradient input_x_gradient deep_lift "
             "integrated_gradients gradient_shap sequential_ig lrp full_lrp transformer_attribution gae mgae cam "
             "grad_cam cat attcat attn_lrp occlusion lime shap kernel_shap deep_shap solvex alti globenc decompx"

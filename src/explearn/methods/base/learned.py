@@ -99,13 +99,18 @@ class LearnedExplainer(Explainer):
             write_json(partial / CONFIG, config)
 
     @classmethod
-    def from_pretrained(cls, folder: str | os.PathLike[str]) -> Self:
-        """Read what `save_pretrained` wrote; raises ModelError for a missing or damaged file."""
+    def from_pretrained(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
+        """Read what `save_pretrained` wrote; `options` take the place of those it was saved with.
+
+        Raises ModelError for a missing or damaged file, ParamsError for an option's bad value.
+        """
         folder = Path(folder)
+        cls(**options)  # a bad value is no fault of the folder's
         with raise_as_model_error(folder, cls.name):
-            options, state = read_trained(folder, cls.weights_file, cls.__name__)
+            saved, state = read_trained(folder, cls.weights_file, cls.__name__)
             # An option that this version does not have was for training, or shows in the shapes of the weights.
-            explainer = cls(**{name: options[name] for name in cls.Options.model_fields if name in options})
+            known = {name: saved[name] for name in cls.Options.model_fields if name in saved}
+            explainer = cls(**{**known, **options})
             explainer._restore(state, folder)
         return explainer
 

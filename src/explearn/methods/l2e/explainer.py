@@ -86,7 +86,13 @@ class L2E(LearnedExplainer, BatchExplainer):
     Options: `L2EParams`. The seed decides the words left out, the initial weights, drop-out and the order of the texts.
     """
 
-    about = About(name="l2e", family="learned", cost="one forward pass, and `budget` more", uncounted=True)
+    about = About(
+        name="l2e",
+        family="learned",
+        cost="one forward pass, and `budget` more",
+        uncounted=True,
+        later=frozenset({"budget"}),
+    )
     aggregation = "sum"
     signed = True
     Options = L2EParams

@@ -14,6 +14,7 @@ import explearn
 from explearn.core.certificate import Certificate
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.records import Attribution
+from explearn.methods.base.explainer import Explainer
 from explearn.methods.l2e.answers import Answered, ask, random_words, word_sums
 from explearn.methods.l2e.certificate import Certifier, top_words
 from explearn.methods.l2e.explainer import L2E
@@ -141,7 +142,7 @@ class TestRepair:
         assert passes_of(0.0, 0.0, 1) == 2
 
 
-def explained(method: L2E, of: Classifier, given: Any = tiny.TEXTS, *targets: Any) -> list[Attribution]:
+def explained(method: Explainer, of: Classifier, given: Any = tiny.TEXTS, *targets: Any) -> list[Attribution]:
     return list(method.explain(of, given, *targets))
 
 
@@ -150,7 +151,7 @@ class TestExplaining:
         of = tiny.classifier("bert")
         trained.save_pretrained(tmp_path / "l2e")
         again = explearn.get_explainer("l2e", path=str(tmp_path / "l2e"))
-        for one, other in zip(explained(trained, of), explained(again, of), strict=True):  # type: ignore[arg-type]
+        for one, other in zip(explained(trained, of), explained(again, of), strict=True):
             np.testing.assert_array_equal(one.scores, other.scores)
             assert one.certificate == other.certificate and one.certificate is not None
             assert str(one.certificate) in str(one) and one.to_html().count(one.certificate.verdict)  # type: ignore[union-attr]
@@ -167,8 +168,9 @@ class TestExplaining:
     def test_a_budget_moves_scores_towards_the_classifier_s_own_answers(self, trained: L2E, tmp_path: Path) -> None:
         of, given = tiny.classifier("bert"), texts(6, 9)
         trained.save_pretrained(tmp_path / "l2e")
-        mended = L2E.from_pretrained(tmp_path / "l2e")
-        mended.options = L2EParams(**QUICK, budget=400)
+        mended = explearn.get_explainer("l2e", path=str(tmp_path / "l2e"), budget=400)
+        with pytest.raises(ParamsError, match="options samples come with the trained explainer"):
+            explearn.get_explainer("l2e", path=str(tmp_path / "l2e"), budget=400, samples=3)
         exact = explearn.get_explainer("kernel_shap", removal="delete").explain(of, given)
         for before, after, true in zip(explained(trained, of, given), explained(mended, of, given), exact, strict=True):
             assert np.abs(after.scores - true.scores).sum() < np.abs(before.scores - true.scores).sum()
