@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import tiny
 from saying import command_complaint, complaint
@@ -60,6 +61,17 @@ TEXTS: list[Any] = [" \t\n", None, b"bytes", ["a", "list"], ("one", ""), ("one",
 @pytest.mark.parametrize("text", TEXTS, ids=ascii)
 def test_texts(text: Any) -> None:
     complaint(lambda: list(get_explainer("random").explain(tiny.classifier("bert", 3), ["a film", text])), "text 2")
+
+
+def test_a_table_is_no_list_of_texts_and_its_column_is() -> None:
+    table = pd.DataFrame({"text": ["a film", "a dog"], "label": ["good", "bad"]})
+    for use in (
+        lambda: list(get_explainer("random").explain(tiny.classifier("bert"), table)),
+        lambda: listed_texts(table, None),
+    ):
+        complaint(use, "texts: got DataFrame, a table; expected a list of texts, such as a column")
+    assert len(list(get_explainer("random").explain(tiny.classifier("bert"), table["text"]))) == 2
+    assert [one.label for one in listed_texts(table["text"], table["label"]).examples] == ["good", "bad"]
 
 
 @pytest.mark.parametrize("targets", ["good", {"good": 1}, [], ["good", "good"], ["best"], [3], [None]], ids=ascii)

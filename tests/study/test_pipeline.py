@@ -24,7 +24,7 @@ from explearn_study.code import SHOWING_STAGES, SHOWS_ONLY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
-METHODS = {"random", "raw_attention", "input_x_gradient", "occlusion", "expnet_in_domain", "paml", "faml", "ivra"}
+METHODS = {"random", "gae", "attcat", "attn_lrp", "occlusion", "expnet_in_domain", "paml", "faml", "ivra"}
 
 
 @dataclass
@@ -59,7 +59,6 @@ class Checkout:
             "~methods.expnet_paper",
             "~methods.l2e",
             "~methods.l2e_paper",
-            "~methods.rollout",
             "~studies.students",
             "~teachers.input_x_gradient",
             "explainer=expnet_in_domain",

@@ -151,6 +151,7 @@ def listed_texts(texts: Iterable[str | tuple[str, str]], labels: Sequence[str] |
     check_listed("texts", texts)
     if labels is not None:
         check_listed("labels", labels)
+        labels = list(labels)  # of a column, too
     listed = list(texts)
     if not listed:
         raise DataError("texts: got none; expected at least one")

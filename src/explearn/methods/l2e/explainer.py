@@ -162,7 +162,9 @@ class L2E(LearnedExplainer, BatchExplainer):
 
     def _taught(self, task: TaskData, examples: Sequence[Example]) -> list[Lesson]:
         """Take a teacher's scores of the class that it explained: each set of words kept is a single word."""
-        of_teacher = {one.example_id: one for one in task.lessons(self.options.teacher).by_split.get("train", ())}
+        given = task.lessons(self.options.teacher)
+        self.signed = given.signed
+        of_teacher = {one.example_id: one for one in given.by_split.get("train", ())}
         chosen = [example for example in examples if example.id in of_teacher]
         encodings = task.classifier.encode(chosen)
         lessons = []
@@ -318,6 +320,7 @@ class L2E(LearnedExplainer, BatchExplainer):
             {
                 "classifier": self.classifier,
                 "layers": self.layers,
+                "signed": self.signed,
                 "texts": self.texts,
                 "usual_bound": self.usual_bound,
                 "losses": self.losses,
@@ -328,7 +331,7 @@ class L2E(LearnedExplainer, BatchExplainer):
         record = state.record
         self.classifier, self.layers = str(record["classifier"]), [int(layer) for layer in record["layers"]]
         self.texts, self.losses = dict(record["texts"]), list(record["losses"])
-        self.usual_bound = float(record["usual_bound"])
+        self.signed, self.usual_bound = bool(record["signed"]), float(record["usual_bound"])
         classes, inputs = len(state.tensors["reader.head.bias"]), state.tensors["reader.read.weight"].shape[1]
         self.reader, self.certifier = Reader(inputs, classes, self.options.width), Certifier(self.options.width)
         parts = torch.nn.ModuleDict({"reader": self.reader, "certifier": self.certifier})
