@@ -114,6 +114,7 @@ def main() -> None:
         if other != options.task:
             texts = read(data, other, "test")[: options.texts]
             certificate(classifier, texts, [list(one.explain(classifier, texts)) for one in trained], None, other)
+    trained[0].any_classifier = True
     checks = check_methods([trained[0]], classifier, test[:20], SanityParams(noise_samples=1), seed=0)["l2e"]
     print(f"all weights drawn anew: {checks.random_model} {checks.skipped}")
     for count in (50, 100, 200, 400) if options.curve else ():
