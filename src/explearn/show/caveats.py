@@ -13,6 +13,7 @@ from scipy.stats import spearmanr
 from explearn.core.blocks import bold
 from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.aml.report import is_untrained
+from explearn.methods.base.teachers import ANSWERS
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.show.verdict import MODEL, PEOPLE, QUESTIONS, counted_tasks, means, several
 
@@ -195,8 +196,10 @@ def _near_the_metric(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Cav
         if info.family == "perturbation" and not info.watches_metric and "gradients" not in info.needs
     ]
     trained = [name for name, of in notes.items() if "epochs" in of and not is_untrained(of)]
+    taught = [name for name in run.methods if run.options.get(name, {}).get("teacher") == ANSWERS]
     what = {
         "fitted to the classifier's answers to texts with words left out": probing,
+        "trained on its answers to such texts": taught,
         "trained on the classifier's answers to masked texts": trained,
     }
     said = [f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} {how}" for how, names in what.items() if names]
@@ -205,7 +208,7 @@ def _near_the_metric(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Cav
             CaveatKind.NEAR_METRIC,
             f"{'; '.join(said)}. Comprehensiveness, sufficiency and AOPC measure much the same: part of a lead in "
             "these figures may come from that.",
-            [*probing, *trained],
+            [*probing, *taught, *trained],
         )
 
 

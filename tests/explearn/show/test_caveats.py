@@ -51,6 +51,10 @@ def test_what_every_run_of_such_methods_has_against_it_is_said():
     text = said(task("films", dict.fromkeys(("expnet", "lime", "deep_shap", "cam"), metrics())))
     assert "One training run: expnet, and the classifiers," in text and "with seed 13" in text
     assert "Close to the metric: lime is fitted" in text
+    both = task("films", dict.fromkeys(("lime", "l2e"), metrics()))
+    text = said(both, options={"l2e": {"teacher": "answers"}})
+    assert "lime is fitted" in text and "; l2e is trained on its answers to such texts." in text
+    assert "such texts" not in said(both, options={"l2e": {"teacher": "attcat"}})
     text = said(task("films", {"cam": metrics()}))
     assert "One training run" not in text and "Close to the metric" not in text
 
