@@ -13,7 +13,7 @@ import yaml
 TASKS = ("films", "meals")
 SPLITS = {"train": 24, "validation": 8, "test": 8}
 LEARNED = {
-    "from_texts": ["paml", "ivra"],
+    "from_texts": ["paml", "ivra", "l2e"],
     "from_features": ["expnet_in_domain", "expnet", "cls_row", "expnet_paper", "consensus", "l2e_paper"],
 }
 """Methods of the project that are trained: every one of ours."""
@@ -105,6 +105,7 @@ def _params() -> dict[str, Any]:
             "consensus": {"options": {"aim": 0.5, "copies": 1, "bootstrap": 2}},
             "paml": {"options": {"epochs": 1, "max_texts": 8, "validation_texts": 4, "batch_size": 4}},
             "faml": {"options": {"steps": 1, "samples": 0}},
+            "l2e": {"options": {"samples": 4, "width": 16, "epochs": 2}},
             "l2e_paper": {"options": {"teacher": "input_x_gradient", "layers": 1, "width": 16, "epochs": 2}},
             "ivra": {
                 "options": {

@@ -74,7 +74,7 @@ class TestConf:
         runs = [load(tmp_path, text) for text in texts]
         assert last == "" and [run.profile for run in runs] == [*names, "aml", "embedded"]
         for run in runs:
-            assert set(run.methods) >= {"random", "raw_attention", "input_x_gradient"}
+            assert "random" in run.methods
         by_profile = dict(zip(names, runs, strict=False))
         assert by_profile["aml"].roster == "aml" and runs[-2].roster == "quick"
         assert runs[-1].methods["lime"].options == {"samples": 50} and runs[-1].explainer == "ivra"
