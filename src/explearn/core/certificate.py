@@ -10,24 +10,25 @@ from pydantic import Field
 from explearn.core.validation import Shape
 
 COVERAGE = 0.9
-"""Share of texts whose error stays within the bound."""
+"""Share of texts whose error is within the bound."""
 
 CERTAIN, RELIABLE = 0.8, 0.5
-"""Predicted agreement from which a familiar text's scores are certain, and below which nobody should rely on them."""
+"""For a familiar text: the predicted agreement from which its scores are certain, and below which they are not to be
+relied on."""
 
 Verdict = Literal["certain", "check", "do not rely"]
 
 
 class Certificate(Shape):
-    """What a method says of its own scores of one text, learned from texts that it was not trained on."""
+    """A method's estimate of how far its scores for one text can be relied on."""
 
     agreement: Annotated[float, Field(ge=-1, le=1)]
-    """Predicted correlation, over sets of words left out, of sums of scores with the classifier's answers."""
+    """Predicted correlation between sums of scores and the classifier's answers, when random words are left out."""
     bound: Annotated[float, Field(ge=0)]
-    """What the three top words' scores together, and the change of the answer without these words, differ by at most,
-    for 90 % of texts like those held out; in the answer's unit, a probability."""
+    """Largest difference, for 90 % of texts like those held out, between the sum of the three highest scores and the
+    change in the answer when those three words are left out; in the answer's unit, a probability."""
     familiar: bool
-    """Whether the text is like those of the training. If not, the other two say nothing."""
+    """Whether the text resembles the training texts. If it does not, agreement and bound mean nothing."""
 
     @property
     def verdict(self) -> Verdict:

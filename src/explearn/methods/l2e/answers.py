@@ -1,4 +1,4 @@
-"""What a classifier answers to a text without some of its words."""
+"""The classifier's answers to texts with random words left out."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from explearn.model.classifier import Classifier
 from explearn.model.encoding import Encoding, text_seed
 
 TEXTS_TOGETHER = 64
-"""Texts whose answers are asked for at once."""
+"""Texts that are answered in one go."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answered:
-    """Answers to one text with words left out.
+    """The classifier's answers to one text with words left out.
 
     text: whose w words can be left out. kept: bool, (K, w). answers: float64, (K, C): probabilities, of a regression
     values. The first is to the whole text, the second to the text without a word.
@@ -36,7 +36,7 @@ def random_words(words: int, count: int, rng: np.random.Generator) -> NDArray[np
     """Draw sets of words to keep, bool, (count, words): all, none, then pairs of a random set and its complement.
 
     Sizes are drawn as Kernel SHAP weighs them: k of w words with a chance in proportion to 1 / (k (w - k)) (Lundberg
-    and Lee 2017, theorem 2; paired as in Covert and Lee 2021, section 4.2).
+    and Lee 2017, theorem 2; in pairs as in Covert and Lee 2021).
     """
     kept = np.zeros((count, words), dtype=bool)
     kept[0] = True
@@ -59,9 +59,12 @@ def ask(
     seed: int,
     description: str | None = None,
 ) -> list[Answered]:
-    """Let the classifier answer each text without random words, as often as `counts` says, at least twice."""
+    """Let the classifier answer each text with random words left out, `counts` times each, at least twice.
+
+    Raises ModelError for an answer that is not finite.
+    """
     predict = Predictor(classifier)
-    found: list[Answered] = []
+    answered: list[Answered] = []
     with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
         for start in range(0, len(encodings), TEXTS_TOGETHER):
             part = slice(start, start + TEXTS_TOGETHER)
@@ -71,12 +74,12 @@ def ask(
                 for text, count in zip(texts, counts[part], strict=True)
             ]
             logits = predict([text.perturbed(rows, removal) for text, rows in zip(texts, kept, strict=True)])
-            found += [
+            answered += [
                 Answered(text, rows, outputs(classifier, of_text, "probability"))
                 for text, rows, of_text in zip(texts, kept, logits, strict=True)
             ]
             bar.update(len(texts))
-    return found
+    return answered
 
 
 def word_sums(scores: NDArray[np.floating], text: PerturbedText) -> NDArray[np.float64]:

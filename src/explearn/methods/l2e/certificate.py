@@ -1,4 +1,4 @@
-"""How far a reader's scores of a text can be relied on, learned from texts that it was not trained on.
+"""How far a reader's scores for a text can be relied on, learned from texts held out of its training.
 
 b = batch, n = tokens.
 """
@@ -15,7 +15,7 @@ from torch import nn
 from explearn.core.certificate import COVERAGE
 
 TOP_WORDS = 3
-"""Words whose scores, together, are held against what the classifier answers without them."""
+"""Words whose scores are added up and compared with the change in the answer when these words are left out."""
 
 FAMILIAR = 0.99
 """Share of the texts held out that count as like those of the training."""
@@ -92,26 +92,26 @@ class Certifier(nn.Module):
         """Learn where the training texts lie, from their units, (texts, width); see Lee et al. 2018, section 2.1."""
         from sklearn.covariance import LedoitWolf  # takes a second to import
 
-        found = LedoitWolf().fit(units)
-        self.centre.copy_(torch.from_numpy(found.location_))
-        self.precision.copy_(torch.from_numpy(found.precision_))
+        estimate = LedoitWolf().fit(units)
+        self.centre.copy_(torch.from_numpy(estimate.location_))
+        self.precision.copy_(torch.from_numpy(estimate.precision_))
 
     def fit_texts(self, features: torch.Tensor, agreements: NDArray[np.float64], errors: NDArray[np.float64]) -> None:
-        """Learn from texts held out.
+        """Fit the two regressions and the margin to texts held out.
 
-        The bound is exceeded by one in ten: the margin is that quantile of the residuals of each text under the
-        regression on all others (Barber et al. 2021, section 2.1, in place of a split, for texts held out are few).
+        The margin is the 90 % quantile of each text's residual under the regression on all other texts (the jackknife,
+        as in Barber et al. 2021), which uses all texts held out where a split would take half.
 
         Args:
-            features: (texts, 6). agreements, errors: (texts,), of each the correlation of sums of scores with the
-                answers, NaN where either is constant, and the absolute error of the top words together.
+            features: (texts, 6).
+            agreements: (texts,), the correlation of sums of scores with the answers.
+            errors: (texts,), the absolute error of the top words' scores together.
         """
         self.furthest.fill_(float(features[:, 1].double().quantile(FAMILIAR)))
         self.offset.copy_(features.mean(0))
         self.scale.copy_(features.std(0, correction=0).clamp_min(1e-6))
         inputs = ((features - self.offset) / self.scale).double().numpy()
-        known = ~np.isnan(agreements)
-        of_agreement, _ = _ridge(inputs[known], agreements[known])
+        of_agreement, _ = _ridge(inputs, agreements)
         of_error, residuals = _ridge(inputs, np.log(errors + LEAST_ERROR))
         self.weights.copy_(torch.from_numpy(np.stack([of_agreement, of_error], -1)))
         rank = math.ceil((len(residuals) + 1) * COVERAGE)

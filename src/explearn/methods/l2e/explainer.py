@@ -48,9 +48,9 @@ ENOUGH_HELD_OUT, MOST_HELD_OUT = 40, 400
 """Texts that the certificate is learned from; where validation has fewer, a fifth of the training texts joins them."""
 
 LEAST_HELD_OUT = 20
-"""Of fewer texts no certificate is learned: the bound of nine in ten would be the largest error seen."""
+"""Fewest texts held out from which a certificate is learned. From fewer, the 90 % bound would be the largest error."""
 
-SEEN_SAMPLES = 32
+HELD_OUT_ANSWERS = 32
 """Answers to each text held out."""
 
 
@@ -71,15 +71,15 @@ class L2E(LearnedExplainer, BatchExplainer):
     Linear (`reader.Reader`): a score of every sub-token for every class. A word's score is the sum over its
     sub-tokens.
 
-    Teacher `answers`: the classifier answers each training text without random words, 32 times, and the scores of the
-    words that were kept are to add up to its answer (FastSHAP, Jethani et al. 2022, without its link function). Scores
-    then are in the answer's unit: a word of .2 carries .2 of the probability. Another teacher: its scores of the
-    predicted class are learned by least squares.
+    Teacher `answers`: the classifier answers each training text with random words left out, 32 times, and the scores of
+    the words that were kept are to add up to its answer (as in FastSHAP, Jethani et al. 2022, section 3, with a free
+    constant in place of its constraint). Scores then are in the answer's unit: a word of .2 carries .2 of the
+    probability. Another teacher: its scores of the predicted class are learned by least squares.
 
-    With teacher `answers` each explanation has a certificate, learned from texts held out (the validation texts) where
-    there are LEAST_HELD_OUT: how well its sums agree with the classifier's answers, and a bound for the error of its
-    top words that holds for nine texts in ten. With a
-    `budget` further answers mend the scores (`repair`), more of them where that bound is wide.
+    With teacher `answers` and LEAST_HELD_OUT texts held out (validation texts, and training texts where these are few),
+    each explanation has a certificate: how well sums of scores agree with the classifier's answers, and a bound for the
+    error of the top words that holds for nine texts in ten. With a `budget`, further answers correct the scores
+    (`repair`), more of them where that bound is wide; corrected scores have no certificate.
 
     A trained one belongs to the classifier whose states it has learned to read.
 
@@ -143,7 +143,7 @@ class L2E(LearnedExplainer, BatchExplainer):
         held_out = held_out[:MOST_HELD_OUT] if by_answers and len(held_out) >= LEAST_HELD_OUT else []
         self.texts = {"training": len(lessons), "held_out": len(held_out)}
         if held_out:
-            self._certify(classifier, self.reader, self.certifier, lessons, held_out, description)
+            self._certify(classifier, lessons, held_out, description)
         return self
 
     def _texts(self, task: TaskData, split: str) -> list[Example]:
@@ -195,35 +195,36 @@ class L2E(LearnedExplainer, BatchExplainer):
 
     @torch.inference_mode()
     def _states(self, classifier: Classifier, encodings: Sequence[Encoding]) -> list[torch.Tensor]:
-        """Return what the reader reads of each text, float16, (tokens, inputs)."""
-        found: dict[int, torch.Tensor] = {}
+        """Return what the reader reads of each text, (tokens, inputs), float16 where its range suffices."""
+        states_of: dict[int, torch.Tensor] = {}
         for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens, classifier.same_length):
             _, states = read_states(classifier, classifier.batch([encodings[i] for i in indices]), self.layers)
             for row, index in enumerate(indices):
-                found[index] = states[row, : len(encodings[index])].half().cpu()
-        return [found[i].clone() for i in range(len(encodings))]
+                own = states[row, : len(encodings[index])].cpu()
+                # Some decoders have activations beyond 65,504.
+                states_of[index] = own.half() if own.abs().max() < torch.finfo(torch.float16).max else own.clone()
+        return [states_of[i] for i in range(len(encodings))]
 
     @torch.inference_mode()
     def _certify(
         self,
         classifier: Classifier,
-        reader: Reader,
-        certifier: Certifier,
         lessons: Sequence[Lesson],
         examples: Sequence[Example],
         description: str | None,
     ) -> None:
         """Learn where the training texts lie, and from texts held out how far scores can be relied on."""
+        reader, certifier = self._parts()
         units = [reader(one.states[None], torch.ones(1, len(one.states), dtype=torch.bool)).units for one in lessons]
         certifier.fit_distance(torch.cat(units).double().numpy())
         encodings = classifier.encode(examples)
         # Another draw than a repair's, which would know these answers.
-        answered = self._ask(classifier, encodings, [SEEN_SAMPLES] * len(encodings), 1, description)
+        answered = self._ask(classifier, encodings, [HELD_OUT_ANSWERS] * len(encodings), 1, description)
         features: dict[int, torch.Tensor] = {}
         scores: dict[int, NDArray[np.float64]] = {}
         targets: dict[int, int] = {}
         for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens, classifier.same_length):
-            read = self._read(classifier, reader, certifier, classifier.batch([encodings[i] for i in indices]), None)
+            read = self._read(classifier, classifier.batch([encodings[i] for i in indices]), None)
             features.update(zip(indices, read.features.float().cpu(), strict=True))
             targets.update(zip(indices, read.targets.tolist(), strict=True))
             for index, row in zip(indices, read.scores.double().cpu().numpy(), strict=True):
@@ -237,11 +238,12 @@ class L2E(LearnedExplainer, BatchExplainer):
             words, answers = scores[index], one.answers[:, targets[index]]
             sums = one.kept @ words
             constant = np.ptp(sums) < 1e-9 or np.ptp(answers) < 1e-9
-            agreements.append(np.nan if constant else np.corrcoef(sums, answers)[0, 1])
+            agreements.append(0.0 if constant else np.corrcoef(sums, answers)[0, 1])
             left = outputs(classifier, without[index], "probability")[0, targets[index]]
             errors.append(abs(answers[0] - left - words[tops[index]].sum()))
         of_texts = torch.stack([features[index] for index in range(len(answered))])
-        certifier.fit_texts(of_texts, np.array(agreements), np.array(errors))
+        reader.cpu()
+        certifier.cpu().fit_texts(of_texts, np.array(agreements), np.array(errors))
         self.usual_bound = float(certifier(of_texts)[:, 1].median())
 
     @property
@@ -252,28 +254,26 @@ class L2E(LearnedExplainer, BatchExplainer):
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     def check(self, classifier: Classifier) -> None:
-        if self.reader is None:
-            raise self._untrained()
+        self._parts()
         if classifier.fingerprint != self.classifier and not (self.any_classifier and self._fits(classifier)):
             raise UnsupportedError(
                 "this L2E has learned to read another classifier's hidden states; train one for the classifier given"
             )
 
     def _fits(self, classifier: Classifier) -> bool:
-        assert self.reader is not None
-        width = int(classifier.model.config.hidden_size)
-        return self.reader.read.in_features == width * len(self.layers) and self.reader.head.out_features == len(
-            classifier.labels
-        )
+        reader, _ = self._parts()
+        width, classes = int(classifier.model.config.hidden_size) * len(self.layers), len(classifier.labels)
+        return (reader.read.in_features, reader.head.out_features) == (width, classes)
 
-    def _read(
-        self,
-        classifier: Classifier,
-        reader: Reader,
-        certifier: Certifier,
-        batch: Batch,
-        targets: torch.Tensor | None,
-    ) -> _Read:
+    def _parts(self) -> tuple[Reader, Certifier]:
+        if self.reader is None or self.certifier is None:
+            raise self._untrained()
+        return self.reader, self.certifier
+
+    def _read(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> _Read:
+        reader, certifier = self._parts()
+        reader.to(classifier.device)
+        certifier.to(classifier.device)
         logits, states = read_states(classifier, batch, self.layers)
         chosen = resolve_targets(logits, targets)
         rows = torch.arange(len(batch), device=logits.device)
@@ -285,11 +285,9 @@ class L2E(LearnedExplainer, BatchExplainer):
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        assert self.reader is not None and self.certifier is not None
-        self.reader.to(classifier.device)
-        self.certifier.to(classifier.device)
-        read = self._read(classifier, self.reader, self.certifier, batch, targets)
-        known = certificates(self.certifier(read.features).tolist()) if self.certified else None
+        read = self._read(classifier, batch, targets)
+        _, certifier = self._parts()
+        known = certificates(certifier(read.features).tolist()) if self.certified else None
         return BatchScores(read.scores, read.logits, read.targets, certificates=known)
 
     def score_texts(
@@ -299,22 +297,20 @@ class L2E(LearnedExplainer, BatchExplainer):
         if not self.options.budget:
             return read
         start = time.perf_counter()
-        bounds = [one.certificate.bound if one.certificate else self.usual_bound for one in read]
-        counts = [passes_of(bound, self.usual_bound, self.options.budget) for bound in bounds]
+        counts = [passes_of(one.certificate, self.usual_bound, self.options.budget) for one in read]
         answered = self._ask(classifier, encodings, counts, 0)
         scores = [repaired(one.scores, answer, one.target) for one, answer in zip(read, answered, strict=True)]
         seconds = (time.perf_counter() - start) / sum(counts)
         return [
-            replace(one, scores=of_text, seconds=one.seconds + count * seconds)
+            replace(one, scores=of_text, seconds=one.seconds + count * seconds, certificate=None)
             for one, of_text, count in zip(read, scores, counts, strict=True)
         ]
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> TrainedState:
-        if self.reader is None or self.certifier is None:
-            raise self._untrained()
-        parts = torch.nn.ModuleDict({"reader": self.reader, "certifier": self.certifier})
+        reader, certifier = self._parts()
+        parts = torch.nn.ModuleDict({"reader": reader, "certifier": certifier})
         return TrainedState(
             parts.state_dict(),
             {

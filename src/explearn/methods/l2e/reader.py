@@ -98,8 +98,8 @@ def train_reader(
 ) -> tuple[Reader, list[float]]:
     """Train on all lessons; return the network, on the CPU, and the mean loss of each epoch.
 
-    Loss: the mean square by which sums of scores miss the values (FastSHAP, Jethani et al. 2022, equation 6), in units
-    of the values' standard deviation.
+    Loss: the mean square by which sums of scores miss the values (as in FastSHAP, Jethani et al. 2022, section 3), in
+    units of the values' standard deviation.
 
     Raises DataError where all values of each text are the same.
     """

@@ -1,10 +1,11 @@
-"""Mending a reader's scores of a text by further answers of the classifier."""
+"""Correct a reader's scores for a text with further answers from the classifier."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.certificate import Certificate
 from explearn.methods.l2e.answers import Answered, word_sums
 
 RIDGE = 10.0
@@ -18,14 +19,19 @@ LEAST_SHARE, LARGEST_SHARE = 0.5, 2.0
 """Of the budget that a text gets, however sure its scores are."""
 
 
-def passes_of(bound: float, usual: float, budget: int) -> int:
-    """Return how many passes a text gets: `budget`, by how its bound compares with the usual one; at least 2."""
-    share = bound / usual if usual > 0 else 1.0
+def passes_of(certificate: Certificate | None, usual: float, budget: int) -> int:
+    """Return how many passes a text gets: `budget`, by how its bound compares with the usual one; at least 2.
+
+    Without a certificate it gets `budget`; an unfamiliar text, whose bound means nothing, the largest share.
+    """
+    share = 1.0
+    if certificate is not None:
+        share = certificate.bound / max(usual, 1e-9) if certificate.familiar else LARGEST_SHARE
     return max(2, round(budget * min(max(share, LEAST_SHARE), LARGEST_SHARE)))
 
 
 def repaired(scores: NDArray[np.floating], answered: Answered, target: int) -> NDArray[np.float64]:
-    """Add to a reader's scores what answers say of their errors: ridge regression on the residuals of their sums.
+    """Correct a reader's scores by ridge regression on the residuals: the answers less the sums of the scores.
 
     With ever more answers the word scores become Kernel SHAP's (Lundberg and Lee 2017, theorem 2), wherever they
     started; a few of them move the scores only where they miss (after Paes et al. 2024, "Selective Explanations", and
@@ -42,6 +48,6 @@ def repaired(scores: NDArray[np.floating], answered: Answered, target: int) -> N
     weighted = x * weights[:, None]
     moved = np.linalg.solve(weighted.T @ x + RIDGE * np.eye(x.shape[1]), weighted.T @ residuals)
     per_piece = np.append(moved / answered.text.pieces(), 0.0)
-    found = np.array(scores, dtype=np.float64)
-    found[: len(answered.text.owners)] += per_piece[answered.text.owners]
-    return found
+    corrected = np.array(scores, dtype=np.float64)
+    corrected[: len(answered.text.owners)] += per_piece[answered.text.owners]
+    return corrected

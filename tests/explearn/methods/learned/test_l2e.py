@@ -138,8 +138,11 @@ class TestRepair:
         assert np.mean(ours) < np.mean(theirs)
 
     def test_the_budget_goes_where_the_bound_is_wide(self) -> None:
-        assert [passes_of(bound, 0.2, 32) for bound in (0.01, 0.2, 0.3, 9.0)] == [16, 32, 48, 64]
-        assert passes_of(0.0, 0.0, 1) == 2
+        def passes(bound: float, familiar: bool = True, budget: int = 32) -> int:
+            return passes_of(Certificate(agreement=0.7, bound=bound, familiar=familiar), 0.2, budget)
+
+        assert [passes(bound) for bound in (0.01, 0.2, 0.3, 9.0)] == [16, 32, 48, 64]
+        assert passes(0.01, familiar=False) == 64 and passes(0.01, budget=1) == 2 and passes_of(None, 0.0, 32) == 32
 
 
 def explained(method: Explainer, of: Classifier, given: Any = tiny.TEXTS, *targets: Any) -> list[Attribution]:
@@ -174,6 +177,15 @@ class TestExplaining:
         exact = explearn.get_explainer("kernel_shap", removal="delete").explain(of, given)
         for before, after, true in zip(explained(trained, of, given), explained(mended, of, given), exact, strict=True):
             assert np.abs(after.scores - true.scores).sum() < np.abs(before.scores - true.scores).sum()
+            assert before.certificate is not None and after.certificate is None
+
+    @pytest.mark.parametrize("text", ["fox", "\u200b"])
+    def test_texts_of_a_word_and_of_none_that_is_read(self, trained: L2E, tmp_path: Path, text: str) -> None:
+        trained.save_pretrained(tmp_path / "l2e")
+        for budget in (0, 8):
+            method = explearn.get_explainer("l2e", path=str(tmp_path / "l2e"), budget=budget)
+            (one,) = explained(method, tiny.classifier("bert"), [text])
+            assert np.isfinite(one.filled()).all()
 
     @pytest.mark.parametrize("kind", ["roberta", "distilbert", "modernbert", "gpt2"])
     def test_other_architectures(self, kind: str) -> None:
@@ -200,6 +212,10 @@ class TestMistakes:
             L2E(**QUICK).fit(task(of, 2, 0))
         with pytest.raises(DataError, match="has 0 training texts of two words or more"):
             L2E(**QUICK).fit(ListedTask(of, [("fox", of.labels[0])] * 30))
+        broken = tiny.make_classifier("bert")
+        broken.model.classifier.weight.data.fill_(torch.nan)
+        with pytest.raises(ModelError, match="finite"):
+            L2E(**QUICK).fit(task(broken))
         silent = tiny.make_classifier("bert")
         silent.model.classifier.weight.data.zero_()
         with pytest.raises(DataError, match="is the same whichever words are left out"):
