@@ -164,7 +164,7 @@ class RationalePipeline(transformers.Pipeline):
         )
 
 
-_FIELDS = ("predicted", "method", "words", "scores", "spans", "pair_start", "certificate")
+_FIELDS = ("predicted", "method", "words", "scores", "spans", "pair_start", "completeness_error", "certificate")
 
 
 def _row(attribution: Attribution) -> dict[str, Any]:

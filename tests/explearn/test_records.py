@@ -90,7 +90,9 @@ class TestWordsWithoutAScore:
         assert unread().read.tolist() == [True, True, False]
 
     def test_are_no_part_of_what_is_printed(self) -> None:
-        assert str(unread()) == "m for 'yes' (p = 0.750): fine +0.250, a -0.500 (1 of 3 words were not read)"
+        said = str(unread(completeness_error=0.01))
+        assert said == "m for 'yes' (p = 0.750): fine +0.250, a -0.500 (1 of 3 words were not read)"
+        assert "off by 0.25, 33% of their absolute sum" in str(unread(completeness_error=0.25))
 
 
 class TestFromRecord:

@@ -43,6 +43,10 @@ FAINT = 0.1
 
 UNREAD = "not read by the classifier"
 
+INCOMPLETE = 0.1
+"""Completeness error, as a share of the absolute scores, from which pages, lines and reports say that scores do not add
+up. A bound of our own: integrated gradients in 50 steps have 0.001, DeepLIFT as captum computes it 0.9."""
+
 
 def strengths(scores: ArrayLike) -> NDArray[np.float64]:
     """Return scores as shares of the largest absolute score, from -1 to 1, (words,); NaN (a word not read) stays."""
@@ -117,13 +121,16 @@ def answer_sentence(attribution: Attribution) -> str:
 
 
 def remarks(attribution: Attribution) -> str:
-    """Return how many words the classifier did not read, and how far the scores can be relied on, where there is such.
-
-    Empty where it read all words and the method does not say.
-    """
-    unread = attribution.unaligned
-    said = [f"{unread:,} of {len(attribution.words):,} words were not read"] if unread else []
-    return ". ".join([*said, *([str(attribution.certificate)] if attribution.certificate else [])])
+    """Return what to know of the scores: words not read, a sum missed by INCOMPLETE or more, and how far they can be
+    relied on where the method says so. Empty where there is no such thing."""
+    unread, missed = attribution.unaligned, attribution.missed or 0.0
+    said = [
+        f"{unread:,} of {len(attribution.words):,} words were not read" if unread else "",
+        f"The scores do not add up: their sum is off by {attribution.completeness_error:.3g}, {missed:.0%} of their "
+        "absolute sum" if missed >= INCOMPLETE else "",
+        str(attribution.certificate or ""),
+    ]  # fmt: skip
+    return ". ".join(filter(None, said))
 
 
 # ---- in a terminal ---------------------------------------------------------------------------------------------------
@@ -259,8 +266,8 @@ def rows(attributions: Sequence[Attribution]) -> str:
         # Long names may break after an underscore.
         name = escape_html(attribution.method).replace("_", "_<wbr>")
         note = "" if len(answers) == 1 else f"<br><small>{escape_html(answer_sentence(attribution))}</small>"
-        sure = f"<p><small>{escape_html(str(attribution.certificate))}</small></p>" if attribution.certificate else ""
-        words = f"{words_html(attribution)}{sure}"
+        said = escape_html(remarks(attribution))
+        words = words_html(attribution) + (f"<p><small>{said}</small></p>" if said else "")
         body.append(f'<div class="row"><div><b>{name}</b>{note}</div><div>{words}</div></div>\n')
     head = " · ".join(escape_html(part) for part in heads if part)
     return f'<div class="explearn">{f"<p>{head}</p>" if head else ""}\n{"".join(body)}</div>\n'

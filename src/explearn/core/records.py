@@ -226,6 +226,12 @@ class Attribution:
     certificate: Certificate | None = None
 
     @property
+    def missed(self) -> float | None:
+        """The completeness error as a share of the sum of the words' absolute scores, 0 to 1."""
+        error = self.completeness_error
+        return error and error / max(error, float(np.nansum(np.abs(self.scores))))
+
+    @property
     def read(self) -> NDArray[np.bool_]:
         """Whether each word has a score, (words,)."""
         return ~np.isnan(self.scores)

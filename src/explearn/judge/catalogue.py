@@ -315,7 +315,8 @@ _COSTS = (
     _cost(
         "completeness_error",
         "Completeness error",
-        "for methods whose scores should add up to a known number: by how much they miss it, on average",
+        "for methods whose scores should add up to a known number: by how much they miss it, as a share of their "
+        "absolute sum, on average",
         "lower",
     ),
 )

@@ -23,7 +23,7 @@ def measure(context: Context, columns: MetricColumns) -> None:
         columns.figures[method] |= {
             "forward_passes": context.runs[method].forward_passes,
             "backward_passes": context.runs[method].backward_passes,
-            "completeness_error": mean_of_known([text.completeness_error for text in texts]),
+            "completeness_error": mean_of_known([text.missed for text in texts]),
             "texts": len(texts),
             "unaligned_words": sum(text.unaligned for text in texts),
         }

@@ -16,6 +16,7 @@ from torch import nn
 from explearn.lens.anatomy import check_head
 from explearn.lens.attention import Attention, attention_layers, layer_count, read_weights
 from explearn.lens.threads import here_only, hooked
+from explearn.lens.words import word_layers
 from explearn.model.architectures import blocks_in_order
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
@@ -26,7 +27,7 @@ class Watched:
     """What a forward pass computed, with its graph; b = batch, h = heads, n = tokens, d = width.
 
     Attributes:
-        words: word embeddings, (b, n, e).
+        words: word embeddings, (b, n, e), where `words.word_layers` says that gradients are taken.
         embedded: output of the embeddings, (b, n, e), before a projection to the width of the blocks.
         attentions: probabilities, (b, h, n, n), row = query, of the layers from the first one watched on.
         inputs: of their blocks, (b, n, d).
@@ -56,6 +57,7 @@ def watch(classifier: Classifier, batch: Batch, first_layer: int = 0, keys: torc
     """
     model: Any = classifier.model
     first = first_layer % layer_count(model)
+    words_end = word_layers(classifier)[-1]
     kept: dict[str, Any] = {}
     attentions: list[torch.Tensor] = []
     inputs: list[torch.Tensor] = []
@@ -94,7 +96,7 @@ def watch(classifier: Classifier, batch: Batch, first_layer: int = 0, keys: torc
     base = model.base_model
     blocks = dict.fromkeys(blocks_in_order(base))
     handles = [block.register_forward_pre_hook(here_only(on_block)) for block in blocks]
-    handles.append(model.get_input_embeddings().register_forward_hook(here_only(on_words)))
+    handles.append(words_end.register_forward_hook(here_only(on_words)))
     handles.append(base.register_forward_hook(here_only(on_encoder)))
     if isinstance(embeddings := getattr(base, "embeddings", None), nn.Module):
         handles.append(embeddings.register_forward_hook(here_only(on_embeddings)))

@@ -1,8 +1,13 @@
-"""Word embeddings in the place of those that a model looks up for its words."""
+"""Word embeddings in the place of those that a model looks up for its words.
+
+Where a norm follows the table directly (DeBERTa v2 and v3, ModernBERT, BLOOM), the answer does not depend on the length
+of the embeddings: e . df/de = 0 (Euler), and a path between two embeddings jumps where it passes zero. Gradients are
+then taken behind the norm. Which models these are is measured.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -13,6 +18,11 @@ from explearn.core.errors import UnsupportedError, first_line
 from explearn.lens.threads import here_only, hooked
 from explearn.model.architectures import architecture, word_table
 from explearn.model.classifier import Classifier
+
+UNSCALED = 0.05
+"""Change of the answer by doubling the embeddings, as a share of its change by reversing their order, below which their
+length says nothing. A bound of our own: DeBERTa has 1e-6, ModernBERT 1e-4 to 0.03 (by the epsilon of its norm), models
+that add positions before the norm 0.1 and more."""
 
 INSTEAD = "occlusion, lime and the other methods that look at perturbed texts explain it"
 
@@ -26,6 +36,56 @@ def table_weight(model: Any) -> torch.Tensor:
             "need one"
         )
     return cast(torch.Tensor, table.weight)
+
+
+def word_layers(classifier: Classifier) -> list[nn.Module]:
+    """Return the layers that a text's ids pass, one after the other, up to where gradients are taken.
+
+    That is the word table alone, unless the length of what it gives does not matter: then the layers up to the norm.
+    Raises UnsupportedError where no layer is found at whose output length matters.
+    """
+    model: Any = classifier.model
+    if not classifier.word_layers:
+        with torch.inference_mode(), classifier.gathered(), classifier.autocast():
+            classifier.word_layers = _measured_layers(classifier)
+    return [model.get_submodule(name) for name in classifier.word_layers]
+
+
+def _measured_layers(classifier: Classifier) -> tuple[str, ...]:
+    model: Any = classifier.model
+    names = {module: name for name, module in model.named_modules()}
+    table = word_table(model)
+    if table is None:
+        raise _without_words(model)
+    inputs = classifier.batch(classifier.encode(["a 1 . b"])).model_inputs()
+    ran: dict[nn.Module, None] = {}
+
+    def record(module: nn.Module, _args: object, output: object) -> None:
+        if isinstance(output, torch.Tensor) and output.shape[:2] == inputs["input_ids"].shape:
+            ran.setdefault(module)
+
+    leaves = [module for module in model.modules() if not [*module.children()]]
+    with hooked([leaf.register_forward_hook(here_only(record)) for leaf in leaves]):
+        # Not by model(...): what is measured once is no pass of a text, as `count_passes` counts them.
+        plain = model.forward(**inputs).logits
+
+    def change(layer: nn.Module, to: Callable[[torch.Tensor], torch.Tensor]) -> float:
+        with hooked([layer.register_forward_hook(here_only(lambda _layer, _args, output: to(output)))]):
+            return float((model.forward(**inputs).logits - plain).abs().max())
+
+    order = list(ran)
+    order = order[order.index(table) :] if table in ran else []
+    for number, layer in enumerate(order, start=1):
+        scaled, reversed_ = change(layer, lambda words: 2 * words), change(layer, lambda words: words.flip(1))
+        if not scaled < UNSCALED * reversed_:
+            return tuple(names[module] for module in order[:number])
+    if order:
+        raise UnsupportedError(
+            f"{classifier.name}: the length of its word embeddings does not change its answer, nor does that of any "
+            f"layer behind them; {INSTEAD}"
+        )
+    # A table that gives something else, or is a shared one: `check_words` looks.
+    return (names[table],)
 
 
 def _tables(model: Any) -> list[nn.Module]:
@@ -87,11 +147,16 @@ def replaced_words(model: nn.Module, input_ids: torch.Tensor, vectors: torch.Ten
 def check_words(classifier: Classifier) -> None:
     """Raise UnsupportedError for a model that does not look its words up in a table, or that has no gradients there.
 
-    What is known of (`models.architectures`) does; any other model is tried with a short text.
+    What is known of (`models.architectures`) does; any other model is tried with a short text. Raises as `word_layers`
+    does, too.
     """
+    if architecture(classifier.model.config).attention is None:
+        _try_words(classifier)
+    word_layers(classifier)
+
+
+def _try_words(classifier: Classifier) -> None:
     model: Any = classifier.model
-    if architecture(model.config).attention is not None:
-        return
     _ = classifier.same_length  # a model that cannot read a text at all says so here
     table = word_table(model)
     if table is None:
@@ -113,6 +178,18 @@ def check_words(classifier: Classifier) -> None:
             f"a {model.config.model_type!r} model has no gradients at its embeddings ({first_line(error)[:200]}); "
             f"{INSTEAD}"
         ) from error
+
+
+@contextmanager
+def replaced_embeddings(classifier: Classifier, input_ids: torch.Tensor, vectors: torch.Tensor) -> Iterator[None]:
+    """As `replaced_words`, but at the last of `word_layers`, whose output `vectors` are."""
+    _table, *behind = word_layers(classifier)
+    if not behind:
+        with replaced_words(classifier.model, input_ids, vectors):
+            yield
+        return
+    with hooked([behind[-1].register_forward_hook(here_only(lambda _layer, _args, _output: vectors))]):
+        yield
 
 
 def _without_words(model: Any) -> UnsupportedError:

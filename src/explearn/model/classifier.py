@@ -57,6 +57,8 @@ class Classifier(Answers):
 
     completion: Completion | None = None
     spread: Spread | None = None
+    word_layers: tuple[str, ...] = ()
+    """Paths of the layers that make a text's words what gradients are taken at, once `lens.words` has measured them."""
 
     @torch.inference_mode(False)
     def __init__(

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from explearn.core.blocks import bold
+from explearn.core.display import INCOMPLETE
 from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.aml.report import is_untrained
 from explearn.methods.base.teachers import ANSWERS
@@ -47,6 +48,7 @@ class CaveatKind(Enum):
     OWN_CLASSIFIER = "Another classifier"
     NO_MARKS = "No marked words"
     NO_LABELS = "No labels"
+    INCOMPLETE = "Scores that do not add up"
     REMARK = ""
     SMALL_DIFFERENCES = "Small differences"
     DISAGREEMENT = "People disagree on the words"
@@ -85,6 +87,7 @@ def find_caveats(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Caveat]:
         *_marks(tasks),
         *_training(run, tasks),
         *_near_the_metric(run, tasks),
+        *_incomplete(tasks),
         *_noise(run, counted),
         *_like_chance(run, counted),
         *_sanity(run, tasks),
@@ -209,6 +212,22 @@ def _near_the_metric(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Cav
             f"{'; '.join(said)}. Comprehensiveness, sufficiency and AOPC measure much the same: part of a lead in "
             "these figures may come from that.",
             [*probing, *taught, *trained],
+        )
+
+
+def _incomplete(tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
+    """Methods whose scores should add up to a change of the output and miss it by INCOMPLETE or more on a task."""
+    missed: dict[str, float] = {}
+    for method, figures in (item for task in tasks for item in task.methods.items()):
+        if (error := figures.get("completeness_error") or 0.0) >= INCOMPLETE:
+            missed[method] = max(error, missed.get(method, 0.0))
+    if missed:
+        yield Caveat(
+            CaveatKind.INCOMPLETE,
+            f"{', '.join(f'{method} ({error:.0%})' for method, error in missed.items())}. In brackets: by how much the "
+            "sum misses the change of the output that it should be, as a share of the absolute scores, on the worst "
+            "task. Read the order of words, not the numbers; more steps or another baseline may help.",
+            list(missed),
         )
 
 

@@ -82,6 +82,10 @@ class Explanation(Answer):
     """Whether scores below zero are evidence against the label."""
     unread: int
     """Words that the classifier did not read, mostly because the text is too long."""
+    completeness_error: float | None
+    """By how much the scores miss what they should add up to; null where the method promises no sum."""
+    missed: float | None
+    """The same as a share of the absolute scores; from 0.1 on, do not take the scores as shares of the output."""
     certificate: dict[str, Any] | None
     """How far the scores can be relied on, of methods that say so: agreement, bound, familiar and verdict."""
 
@@ -126,6 +130,10 @@ def result(probabilities: dict[str, float] | None, attributions: Sequence[Attrib
     """Return a TextResult as plain values."""
     explanations = []
     for attribution in attributions:
-        record = attribution.to_record() | {"label": attribution.target, "unread": attribution.unaligned}
+        record = attribution.to_record() | {
+            "label": attribution.target,
+            "unread": attribution.unaligned,
+            "missed": attribution.missed,
+        }
         explanations.append({name: record[name] for name in Explanation.model_fields})
     return {"probabilities": probabilities, "explanations": explanations}

@@ -22,9 +22,11 @@ from gradient_cases import (
     empty,
     explained,
 )
+from scipy.stats import spearmanr
 
 import explearn
 from explearn.core.errors import ParamsError
+from explearn.lens.words import word_layers
 from explearn.methods.base.explainer import BatchExplainer
 from explearn.model.encoding import text_seed
 
@@ -203,3 +205,37 @@ def test_pieces_of_no_word_score_nothing_in_sequential_ig() -> None:
 def test_options_that_cannot_be_used(name: str, option: str, value: Any) -> None:
     with pytest.raises(ParamsError, match=f"{name}: {option}: got {value!r}; expected"):
         explearn.get_explainer(name, **{option: value})
+
+
+@pytest.mark.parametrize("kind", ["deberta-v2", "modernbert"])
+class TestBehindANorm:
+    """A norm directly behind the word table takes the length of the embeddings away; gradients are taken behind it."""
+
+    def test_input_x_gradient_is_that_of_the_norm_s_output(self, kind: str) -> None:
+        of = tiny.make_classifier(kind)
+        of.model.double()
+        embeddings = of.model.base_model.embeddings
+        norm = embeddings.LayerNorm if kind == "deberta-v2" else embeddings.norm
+        for text, found, target in explained("input_x_gradient", of, TEXTS):
+            kept: list[torch.Tensor] = []
+            handle = norm.register_forward_hook(lambda _m, _a, output, kept=kept: kept.append(output.requires_grad_()))
+            (encoding,) = of.encode([text])
+            of.model(**of.batch([encoding]).model_inputs()).logits[0, target].backward()
+            handle.remove()
+            products = (kept[0] * kept[0].grad).sum(-1)[0]
+            close(found.token_scores, products[encoding.positions])
+            assert np.abs(found.token_scores).max() > 0.01
+
+    @pytest.mark.parametrize("baseline", BASELINES)
+    def test_integrated_gradients_reach_their_limit(self, kind: str, baseline: str) -> None:
+        of = tiny.classifier(kind)
+        few = explained("integrated_gradients", of, TEXTS, baseline=baseline)
+        many = explained("integrated_gradients", of, TEXTS, baseline=baseline, steps=400)
+        for (_, found, _), (_, limit, _) in zip(few, many, strict=True):
+            assert len(found.tokens) < 3 or spearmanr(found.token_scores, limit.token_scores).statistic >= 0.99
+            assert found.missed < 0.02
+
+
+def test_only_models_that_scale_does_not_change_are_read_behind_the_norm() -> None:
+    for kind in (*tiny.ARCHITECTURES, "mpnet", "gpt2", "llama"):
+        assert len(word_layers(tiny.classifier(kind))) == 1

@@ -86,6 +86,13 @@ def test_methods_and_figures_no_better_than_random_scores_are_named():
         assert "finding marked words: cam." in said(task(comparisons={"auroc": test}))
 
 
+def test_methods_whose_scores_miss_their_sum_by_a_tenth_are_named():
+    shap, lift = metrics(completeness_error=0.09), metrics(completeness_error=0.3)
+    text = said(task("films", {"shap": shap, "deep_lift": lift}))
+    assert "Scores that do not add up: deep_lift (30%)." in text
+    assert "add up" not in said(task("films", {"shap": shap}))
+
+
 def test_an_explainer_that_came_out_untrained_is_named():
     own = {"ivra": {"criteria": ["comp"], "epochs": 4, "best_epoch": 0, "classifier": {}, "methods": {}}}
     trained = {"ivra": {**own["ivra"], "best_epoch": 1}}

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from explearn.lens.watch import content_mask
-from explearn.lens.words import replaced_words
+from explearn.lens.words import replaced_embeddings, word_layers
 from explearn.methods.base.explainer import resolve_targets
 from explearn.methods.base.outputs import Output, select_output
 from explearn.model.classifier import Classifier
@@ -20,8 +20,9 @@ from explearn.model.encoding import Batch, text_seed
 class EmbeddedClassifier(nn.Module):
     """The explained number of b texts as a function of their word embeddings.
 
-    Embeddings go in where the embedding layer puts out its own, as in captum's Layer methods. The ids go in as well, so
-    that all else that a model reads from them (RoBERTa counts positions by them) stays as it is.
+    Embeddings go in where the embedding layer puts out its own, as in captum's Layer methods, or behind the norm that
+    follows it where only their direction counts (`lens.words.word_layers`). The ids go in as well, so that all else
+    that a model reads from them (RoBERTa counts positions by them) stays as it is.
 
     Args:
         classifier: what is explained.
@@ -54,8 +55,7 @@ class EmbeddedClassifier(nn.Module):
     def embed(self) -> torch.Tensor:
         """Word embeddings of the texts, (b, tokens, d), without graph, at least float32."""
         with torch.no_grad():
-            embedded: torch.Tensor = self.model.get_input_embeddings()(self.inputs["input_ids"])
-        return embedded if embedded.dtype == torch.float64 else embedded.float()
+            return embed(self.classifier, self.inputs["input_ids"])
 
     def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
         """The explained numbers, (rows,), of embeddings (rows, tokens, d).
@@ -68,7 +68,7 @@ class EmbeddedClassifier(nn.Module):
         inputs = {name: values.repeat(copies, 1) for name, values in self.inputs.items()}
         table: Any = self.model.get_input_embeddings()
         vectors = embeddings.to(table.weight.dtype)
-        with replaced_words(self.model, inputs["input_ids"], vectors), self.classifier.autocast():
+        with replaced_embeddings(self.classifier, inputs["input_ids"], vectors), self.classifier.autocast():
             logits = self.model(**inputs).logits
         logits = logits if logits.dtype == torch.float64 else logits.float()
         if self._first:
@@ -80,6 +80,15 @@ class EmbeddedClassifier(nn.Module):
         return values
 
 
+def embed(classifier: Classifier, token_ids: torch.Tensor) -> torch.Tensor:
+    """Embeddings, (..., d), of token ids (...), where gradients are taken; at least float32."""
+    with classifier.autocast():
+        vectors: torch.Tensor = token_ids
+        for layer in word_layers(classifier):
+            vectors = layer(vectors)
+    return vectors if vectors.dtype == torch.float64 else vectors.float()
+
+
 Baseline = Literal["pad", "mask", "zero"]
 """Embedding of the padding token, of the mask token (the unknown token where there is no mask), or zeros."""
 
@@ -89,12 +98,9 @@ CONSTANT_REFERENCES: tuple[Baseline, ...] = ("mask", "pad", "zero")
 
 def baseline_vector(classifier: Classifier, baseline: Baseline) -> torch.Tensor:
     """One word embedding, shape (d,). Raises ModelError for `mask` where there is neither mask nor unknown token."""
-    layer: Any = classifier.model.get_input_embeddings()
-    if baseline == "zero":
-        return torch.zeros_like(layer.weight[0])
-    token_id = classifier.mask_token_id if baseline == "mask" else int(classifier.tokenizer.pad_token_id)
-    vector: torch.Tensor = layer(torch.tensor(token_id, device=classifier.device))
-    return vector
+    token_id = classifier.mask_token_id if baseline == "mask" else classifier.pad_token_id
+    vector = embed(classifier, torch.tensor(token_id, device=classifier.device))
+    return torch.zeros_like(vector) if baseline == "zero" else vector
 
 
 def baseline_embeddings(
