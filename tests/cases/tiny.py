@@ -64,6 +64,17 @@ __all__ = [
     "trace",
 ]
 
+QUICK: dict[str, dict[str, Any]] = {
+    "gradient_shap": {"samples": 3},
+    "integrated_gradients": {"steps": 4},
+    "sequential_ig": {"steps": 2},
+    "lime": {"samples": 20},
+    "kernel_shap": {"samples": 20},
+    "shap": {"max_evals": 20},
+    "deep_shap": {"references": 4},
+}
+"""Options that make costly methods quick."""
+
 # For tensors this small a second thread costs more than it gives.
 torch.set_num_threads(1)
 

@@ -59,7 +59,8 @@ def compute_options(
         Precision,
         typer.Option(
             help="Precision of matrix products. auto: bf16 where the device computes it natively, else fp16 on CUDA, "
-            "else fp32. saved: weights stay in the precision of their file.",
+            "else fp32. saved: weights stay in the precision of their file. nf4, int8: the encoder's weights are "
+            "quantised to 4 or 8 bits.",
             envvar="EXPLEARN_PRECISION",
         ),
     ] = "fp32",

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from explearn.core.documents import read_json
 from explearn.core.errors import DeviceError, ParamsError, shown
@@ -20,8 +20,8 @@ from explearn.core.validation import MOST, check
 if TYPE_CHECKING:
     import torch
 
-Precision = Literal["auto", "fp32", "bf16", "fp16", "saved"]
-PRECISIONS: tuple[Precision, ...] = ("auto", "fp32", "bf16", "fp16", "saved")
+Precision = Literal["auto", "fp32", "bf16", "fp16", "saved", "nf4", "int8"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 Place = str | int
 """A device by name, a GPU by its number, "cpu" or "disk"."""
@@ -55,7 +55,8 @@ class ComputeOptions:
         device: auto (CUDA if there is one, else MPS, else the CPU), cpu, cuda, cuda:N or mps.
         precision: fp32 (the default; last digits may still differ between devices), bf16, fp16, or auto: bf16 where
             the device computes it natively, else fp16 on CUDA, else fp32. These are of matrix products, over weights in
-            float32. saved: weights stay as their file has them, bf16 ones in half the memory; scores are float32.
+            float32. saved: weights stay as their file has them, bf16 ones in half the memory; scores are float32. nf4,
+            int8: the encoder's linear maps are quantised to 4 or 8 bits while it is loaded (`model.quantised`).
         max_tokens: most sub-tokens in a batch, padding included, or auto.
         compile: run the classifier's plain forward pass through torch.compile.
         device_map: spread the model over several devices, and offload what finds no room on them; in the place of a

@@ -13,6 +13,7 @@ from explearn.core.errors import UnknownNameError, UnsupportedError
 from explearn.lens.words import table_weight
 from explearn.model.architectures import UNKNOWN, architecture
 from explearn.model.classifier import Classifier
+from explearn.model.quantised import dequantised
 
 _ANY_BLOCK = re.compile(r"\.(?:layers?|h|blocks?)\.(\d+)\.")
 """Names that most models give to blocks, for types without an entry in the table."""
@@ -69,7 +70,7 @@ def randomised(classifier: Classifier, seed: int, chosen: Collection[str] | None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         fresh = dict(type(model)(copy.deepcopy(model.config)).named_parameters())
-    changed = copy.deepcopy(model)
+    changed = dequantised(copy.deepcopy(model))
     with torch.no_grad():
         for name, parameter in changed.named_parameters():
             if name in names:

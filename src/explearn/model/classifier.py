@@ -18,7 +18,7 @@ from torch.nn import functional
 from tqdm.auto import tqdm
 
 from explearn.core.compute import ComputeOptions, autocast
-from explearn.core.errors import DataError, ModelError, UnsupportedError
+from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.finite import check_logits
 from explearn.core.records import Example
 from explearn.model.architectures import architecture
@@ -28,6 +28,7 @@ from explearn.model.encoding import Batch, Encoding, Text, collate, encode_texts
 from explearn.model.loading import QUESTION_ANSWERING, check_config, load_trained
 from explearn.model.padding import check_ends, padding_shows, with_padding
 from explearn.model.problems import Answers, problem_of, with_both_classes
+from explearn.model.quantised import QUANTISED, has_quantised, prepare_quantised
 from explearn.model.question_answering import ENDS, STARTS, SpanScorer, mark_answer, span_scores
 from explearn.model.spread import OnOneDevice, Spread, spread, spread_of
 
@@ -81,6 +82,11 @@ class Classifier(Answers):
         model = with_both_classes(model, name)
         self.problem = problem_of(model.config)
         self.model = cast(Any, model).eval().requires_grad_(False)
+        if compute.precision in QUANTISED and not has_quantised(self.model):
+            raise ParamsError(
+                f"precision: got {compute.precision!r} for a model in memory; weights are quantised while they are "
+                "loaded (Classifier.from_pretrained)"
+            )
         self.labels = [str(label) for _, label in sorted(self.model.config.id2label.items())]
         self.spread = spread_of(self.model)
         if self.spread is None and compute.device_map is not None:
@@ -95,6 +101,7 @@ class Classifier(Answers):
         self.dtype = compute.resolve_dtype(self.device)
         if compute.precision == "saved" and weights in (torch.bfloat16, torch.float16):
             self.dtype = weights
+        prepare_quantised(self.model, None if compute.precision == "saved" else self.dtype, name or "the classifier")
         devices = (self.device,) if self.spread is None else self.spread.devices
         self.max_tokens = min(compute.resolve_max_tokens(device) for device in devices)
         self._forward: Any = torch.compile(self.model, dynamic=True) if compute.compile else self.model
@@ -125,7 +132,7 @@ class Classifier(Answers):
         if compute.device_map is None:
             compute.resolve_device()
         name = os.fspath(path)
-        model, tokenizer, head, prompt = load_trained(name, revision, completion, compute.precision == "saved")
+        model, tokenizer, head, prompt = load_trained(name, revision, completion, compute)
         if head == QUESTION_ANSWERING:
             return QuestionAnswerer.around(model, tokenizer, compute, name)
         return cls(model, tokenizer, compute, name, prompt)
@@ -150,10 +157,12 @@ class Classifier(Answers):
         other._forward = other.model = changed.eval().requires_grad_(False)
         return other
 
-    def check_one_device(self, what: str) -> None:
-        """Raise UnsupportedError for a model that is spread over several devices, where only one will do."""
+    def check_plain(self, what: str) -> None:
+        """Raise UnsupportedError for a model that is spread over several devices, or has quantised weights."""
         if self.spread is not None:
             raise UnsupportedError(f"{what} takes a model on one device, and this one is spread over several")
+        if has_quantised(self.model):
+            raise UnsupportedError(f"{what} takes a model whose weights are not quantised, as these are")
 
     def gathered(self) -> contextlib.AbstractContextManager[object]:
         """While entered, tensors of several layers may be put together though the layers are on several devices."""

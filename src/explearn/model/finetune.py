@@ -265,6 +265,7 @@ def finetune(
         model, tokenizer = load_encoder(encoder, labels, params.max_length, revision)
     questions = tuple(labels) == ANSWER_LABELS
     classifier = (QuestionAnswerer.around if questions else Classifier)(model, tokenizer, compute)
+    classifier.check_plain("training a classifier")
     datasets = {split: _dataset(classifier, rows, split == "train") for split, rows in splits.items()}
     classifier.model.requires_grad_(True)
     trained: Any = classifier.model if params.lora is None else with_adapters(classifier.model, params.lora)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from explearn.core.compute import ComputeOptions
 from explearn.core.documents import check_regular, is_folder
 from explearn.core.errors import SAVED, ModelError, first_line
 from explearn.core.extras import need
@@ -18,6 +19,7 @@ from explearn.core.finite import check_weights
 from explearn.core.records import ANSWER_LABELS, label_problem
 from explearn.model.architectures import word_table
 from explearn.model.completion import COMPLETION_FILE, Completion, Prompt, read_completion, with_label_head
+from explearn.model.quantised import QUANTISED, quantisation
 
 if TYPE_CHECKING:
     import transformers
@@ -166,7 +168,7 @@ def may_be_on_hub(name: str) -> bool:
 
 
 def load_trained(
-    name: str, revision: str | None, prompt: Prompt | None, as_saved: bool
+    name: str, revision: str | None, prompt: Prompt | None, compute: ComputeOptions
 ) -> tuple[Any, Any, str, Completion | None]:
     """Load a fine-tuned model, or a generative one that is prompted (`explearn.model.completion`).
 
@@ -174,7 +176,8 @@ def load_trained(
         name: local folder or hub name.
         revision: git revision of a hub name.
         prompt: None: what the folder's completion.json says, if it has one.
-        as_saved: leave weights in the precision of their file; otherwise they are float32.
+        compute: says with its precision whether weights stay as their file has them, or are quantised; otherwise they
+            are float32.
 
     Returns the model, its tokenizer, the kind of its head, and how it is prompted, if it is.
 
@@ -198,11 +201,6 @@ def load_trained(
     with _errors_of_loading(name, kind):
         config: Any = transformers.AutoConfig.from_pretrained(name, **shared)
         labels = [str(label) for _, label in sorted(config.id2label.items())]
-    if getattr(config, "quantization_config", None) is not None:
-        raise ModelError(
-            f"{name}: its weights are quantised: they have no precision to set, and no gradients pass them; expected "
-            "weights in fp32, bf16 or fp16 (--precision saved keeps these as they are)"
-        )
     head = head_of(config)
     if head is GENERATION and params is None:
         raise ModelError(
@@ -214,7 +212,9 @@ def load_trained(
             f"{name}: has a head of its own, for {', '.join(labels)}; expected a generative model, or a classifier "
             "that was saved with a prompt for the same classes"
         )
-    options = {"dtype": "auto"} if as_saved else {}
+    options: dict[str, Any] = {"dtype": "auto"} if compute.precision == "saved" else {}
+    if getattr(config, "quantization_config", None) is not None or compute.precision in QUANTISED:
+        options |= quantisation(head, config, name, compute)
     model, tokenizer, missing = load_model(head, name, revision, kind, **options)
     if missing:
         raise ModelError(

@@ -104,7 +104,7 @@ def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, Classifier]:
     if isinstance(classifier, QuestionAnswerer) or classifier.completion is not None:
         what = "classifies by a prompt" if classifier.completion is not None else "answers questions"
         raise UnsupportedError(f"{classifier.name}: {what}; expected a classifier with a head, for ONNX")
-    classifier.check_one_device("export to ONNX")
+    classifier.check_plain("export to ONNX")
     dtypes = {classifier.dtype, *(parameter.dtype for parameter in classifier.model.parameters())}
     if classifier.device.type != "cpu" or dtypes != {torch.float32}:
         raise ParamsError(f"{classifier.name}: is not on the CPU in float32; expected device='cpu', precision='fp32'")

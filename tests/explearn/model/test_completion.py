@@ -43,15 +43,6 @@ PROMPT: dict[str, Any] = {
     "label_words": {"slow": " slow", "quick": " quick"},
 }
 TEXT = "unbelievably slow delivery and a dog"
-FEW: dict[str, dict[str, Any]] = {
-    "gradient_shap": {"samples": 3},
-    "integrated_gradients": {"steps": 4},
-    "sequential_ig": {"steps": 2},
-    "lime": {"samples": 20},
-    "kernel_shap": {"samples": 20},
-    "shap": {"max_evals": 20},
-    "deep_shap": {"references": 4},
-}
 
 
 def language_model(kind: str, **config: Any) -> Any:
@@ -141,7 +132,7 @@ def test_every_method_of_decoders_explains_or_refuses_by_name(kind: str, prompte
     of = prompted(kind)
     headed = tiny.any_classifier(kind)
     for name in [name for name in list_explainers() if not get_info(name).learned]:
-        method = explearn.get_explainer(name, **FEW.get(name, {}))
+        method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
         try:
             list(method.explain(headed, []))
         except UnsupportedError as error:

@@ -18,16 +18,6 @@ from explearn.methods.registry import get_info, list_explainers
 from explearn.model.batching import budget_batches, run_batches
 from explearn.model.classifier import Classifier
 
-FEW: dict[str, dict[str, Any]] = {
-    "gradient_shap": {"samples": 3},
-    "integrated_gradients": {"steps": 4},
-    "sequential_ig": {"steps": 2},
-    "lime": {"samples": 20},
-    "kernel_shap": {"samples": 20},
-    "shap": {"max_evals": 20},
-    "deep_shap": {"references": 4},
-}
-
 
 class Owner:
     same_length = False
@@ -90,7 +80,7 @@ def test_running_out_of_memory_halves_the_budget_and_changes_no_result(
     def answers(of: Classifier) -> Any:
         if method is None:
             return of.predict_proba(of.encode(tiny.TEXTS))
-        found = explearn.get_explainer(method, **FEW.get(method, {})).explain(of, tiny.TEXTS)
+        found = explearn.get_explainer(method, **tiny.QUICK.get(method, {})).explain(of, tiny.TEXTS)
         return np.concatenate([a.scores for a in found])
 
     expected = answers(tiny.make_classifier("bert", max_tokens=20))
@@ -126,7 +116,7 @@ class TestWeightsAsSaved:
         kept = Classifier.from_pretrained(folder, device="cpu", precision="saved")
         widened = Classifier.from_pretrained(folder, device="cpu")
         for name in [name for name in list_explainers() if not get_info(name).learned]:
-            method = explearn.get_explainer(name, **FEW.get(name, {}))
+            method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
             try:
                 expected = list(method.explain(widened, tiny.TEXTS[:2], [1, 0]))
             except UnsupportedError:

@@ -241,7 +241,7 @@ class AttributionModel(nn.Module):
 
 def classifier_backbone(classifier: Classifier) -> transformers.PreTrainedModel:
     """Return a copy of the classifier's model without its head, in float32 where that is in half precision."""
-    classifier.check_one_device("paml with backbone 'classifier'")
+    classifier.check_plain("paml with backbone 'classifier'")
     whole: Any = classifier.model
     backbone: Any = without_pooler(copy.deepcopy(getattr(whole, whole.base_model_prefix)))
     if backbone.dtype in (torch.bfloat16, torch.float16):

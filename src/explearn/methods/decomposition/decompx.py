@@ -17,6 +17,7 @@ from explearn.methods.info import About
 from explearn.model.batching import budget_batches
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding
+from explearn.model.quantised import weight_of
 
 Bias = Literal["absdot", "norm", "equal", "none"]
 Rule = Literal["zero_origin", "linear"]
@@ -152,7 +153,7 @@ class PartRules:
         return parts.addcmul_(weights[..., None], bias)
 
     def linear(self, linear: nn.Linear, parts: torch.Tensor) -> torch.Tensor:
-        return self.share(linear.bias, parts @ linear.weight.T)
+        return self.share(linear.bias, parts @ weight_of(linear).T)
 
     def norm(self, norm: nn.LayerNorm, total: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
         """total: the whole vectors before the layer norm, (b, rows, d)."""
@@ -184,12 +185,12 @@ def _attend(block: EncoderBlock, attention: torch.Tensor, parts: torch.Tensor, f
 
     owned: each source's own part takes the value bias with it. Returns (b, sources, rows, d), without other biases.
     """
-    values = parts @ block.value.weight.T
+    values = parts @ weight_of(block.value).T
     if owned:
         values.diagonal(offset=first, dim1=1, dim2=2).add_(block.value.bias[:, None])
     heads = values.view(*values.shape[:-1], block.heads, -1)
     context = torch.einsum("bhij,bkjhe->bkihe", attention, heads)
-    return context.flatten(-2) @ block.output.weight.T
+    return context.flatten(-2) @ weight_of(block.output).T
 
 
 def _derivative(function: Activation, points: torch.Tensor) -> torch.Tensor:

@@ -24,11 +24,17 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
+from explearn.model.quantised import rounds_inputs, weight_of
 
 
 def check_parts(classifier: Classifier) -> None:
     """Raise UnsupportedError for a classifier that cannot be taken apart, or whose weights have too few bits for it."""
     dissect(classifier.model)
+    if rounds_inputs(classifier.model):
+        raise UnsupportedError(
+            f"{classifier.name or 'this classifier'} has weights in 8 bits, whose products round their inputs, and "
+            "parts of a rounded state do not add up; load it with precision fp32 or nf4"
+        )
     if classifier.model.dtype in (torch.bfloat16, torch.float16):
         precision = str(classifier.model.dtype).removeprefix("torch.")
         raise UnsupportedError(
@@ -94,7 +100,8 @@ def slices(count: int, each: int, limit: int) -> Iterator[slice]:
 
 def head_vectors(block: EncoderBlock, kept: BlockTrace, sources: slice) -> torch.Tensor:
     """What each head, then the residual connection, has to give of each source: (b, sources, h + 1, d)."""
-    output = block.output.weight.view(len(block.output.weight), block.heads, -1)
+    output = weight_of(block.output)
+    output = output.view(len(output), block.heads, -1)
     heads = torch.einsum("bhje,dhe->bjhd", kept.value[:, :, sources], output)
     return torch.cat([heads, kept.input[:, sources, None]], dim=2)
 

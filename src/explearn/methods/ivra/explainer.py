@@ -116,7 +116,7 @@ class IvRA(LearnedExplainer, BatchExplainer):
         check_task(task)
         classifier, options = task.classifier, self.options
         self.check_problem(classifier)
-        classifier.check_one_device("training ivra, which trains the classifier with it,")
+        classifier.check_plain("training ivra, which trains the classifier with it,")
         train, validation = task.examples("train"), task.examples("validation")
         encodings, labels = classifier.encode_labelled(train)
         kept = reached(encodings, classifier.max_length) if train else []

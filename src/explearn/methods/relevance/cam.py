@@ -17,6 +17,7 @@ from explearn.model.architectures import architecture, unusual_build
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
 from explearn.model.problems import ONE_CLASS
+from explearn.model.quantised import weight_of
 
 Normalisation = Literal["none", "matrix"]
 
@@ -87,7 +88,7 @@ def head_states(classifier: Classifier, states: torch.Tensor) -> tuple[torch.Ten
         for place in (head.dense, head.activation, head.norm):
             if place is not None:
                 states = activation_of(model, place)(states)
-        return states, linear_map(attrgetter(head.classifier)(model)).weight
+        return states, weight_of(linear_map(attrgetter(head.classifier)(model)))
 
 
 class GradCAM(BatchExplainer):

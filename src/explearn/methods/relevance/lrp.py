@@ -34,6 +34,7 @@ from explearn.methods.info import About
 from explearn.model.architectures import architecture
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
+from explearn.model.quantised import dequantised, has_quantised, weight_of
 
 RuleName = Literal["conserving", "doubling"]
 ClsScore = Literal["own", "original"]
@@ -154,21 +155,21 @@ def through_head(
 
     Returns (batch, tokens, d), 0 but at the first token.
     """
-    relevance = rules.linear(relevance, activated, head.classifier.weight)
+    relevance = rules.linear(relevance, activated, weight_of(head.classifier))
     first = hidden[:, 0]
     result = torch.zeros_like(hidden)
-    result[:, 0] = join(first, [rules.linear(relevance, first, head.dense.weight)])
+    result[:, 0] = join(first, [rules.linear(relevance, first, weight_of(head.dense))])
     return result
 
 
 def to_attention(rules: Rules, block: EncoderBlock, kept: BlockTrace, relevance: torch.Tensor) -> AttentionRelevance:
     """From a block's output, (batch, tokens, d), to its attention probabilities and values."""
     contracted, middle = rules.add(relevance, kept.contracted, kept.middle)
-    activated = rules.linear(contracted, kept.activated, block.contract.weight)
-    expanded = rules.linear(activated, kept.middle, block.expand.weight)
+    activated = rules.linear(contracted, kept.activated, weight_of(block.contract))
+    expanded = rules.linear(activated, kept.middle, weight_of(block.expand))
     attention_sum = join(kept.middle, [middle, expanded])
     attended, skipped = rules.add(attention_sum, kept.attended, kept.input)
-    context = split_heads(rules.linear(attended, kept.context, block.output.weight), block.heads)
+    context = split_heads(rules.linear(attended, kept.context, weight_of(block.output)), block.heads)
     attention, value = product(context, kept.attention, kept.value, split_heads(kept.context, block.heads))
     return AttentionRelevance(attention, value, skipped)
 
@@ -181,7 +182,7 @@ def to_input(rules: Rules, block: EncoderBlock, kept: BlockTrace, reached: Atten
     relevance, _ = rules.add(reached.attention, scaled, scaled.new_zeros(()))
     query, key = product(relevance, kept.query, kept.key.transpose(-1, -2), logits)
     parts = [
-        rules.linear(merge_heads(part), kept.input, linear.weight)
+        rules.linear(merge_heads(part), kept.input, weight_of(linear))
         for part, linear in (
             (query, block.query),
             (key.transpose(-1, -2), block.key),
@@ -238,8 +239,9 @@ class LRP(BatchExplainer, ABC):
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         # Quotients of small numbers want float64. A model on several devices has no room for a copy.
         spread = classifier.spread is not None
-        run = TracedPass.run(classifier.model if spread else copy.deepcopy(classifier.model).double(), batch)
-        low_precision = classifier.dtype in (torch.bfloat16, torch.float16)
+        model = classifier.model if spread else dequantised(copy.deepcopy(classifier.model)).double()
+        run = TracedPass.run(model, batch)
+        low_precision = classifier.dtype in (torch.bfloat16, torch.float16) or has_quantised(classifier.model)
         logits = classifier.logits(batch) if low_precision else run.logits
         targets = resolve_targets(logits, targets)
         start = nn.functional.one_hot(targets, logits.shape[-1]).to(run.logits)
@@ -319,7 +321,7 @@ class FullLRP(LRP):
             block, kept = run.anatomy.blocks[layer], run.block(layer)
             relevance = to_input(self.rules, block, kept, to_attention(self.rules, block, kept, relevance))
         if run.anatomy.projection is not None:
-            relevance = self.rules.linear(relevance, run.embedded, run.anatomy.projection.weight)
+            relevance = self.rules.linear(relevance, run.embedded, weight_of(run.anatomy.projection))
         error = (relevance.sum((1, 2)) - 1).abs() if self.options.rules == "conserving" else None
         return relevance.sum(-1), error
 

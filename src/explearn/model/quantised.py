@@ -1,0 +1,142 @@
+"""Weights in 4 or 8 bits, by bitsandbytes: quantised while a model is loaded, or saved so.
+
+Matrix products of 4-bit weights (NF4 or FP4; Dettmers et al. 2023) are of their dequantised values, those of 8-bit ones
+(LLM.int8(); Dettmers et al. 2022) round their inputs as well. Gradients pass both to the inputs.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ModelError, ParamsError, UnsupportedError
+from explearn.core.extras import need
+
+logger = logging.getLogger(__name__)
+
+QUANTISED = ("nf4", "int8")
+"""Precisions (`core.compute`) that quantise the weights of the linear maps while a model is loaded."""
+
+
+def quantisation(loader: str, config: Any, name: str, compute: ComputeOptions) -> dict[str, Any]:
+    """Return what `from_pretrained` of transformers needs to load a model with quantised weights, or to quantise it.
+
+    Args:
+        loader: name of the class of transformers. config: of the saved model. name: of the model, for messages.
+
+    The encoder's linear maps are quantised, the head never: its rounding moves the logits themselves.
+
+    Raises MissingExtraError without bitsandbytes; ModelError for a model that is quantised by something else, or
+    already where `compute` would have it quantised; ParamsError for a device_map.
+    """
+    precision = compute.precision
+    if compute.device_map is not None:
+        raise ParamsError(
+            f"device-map: {name} has quantised weights, which are not divided here; load it by transformers with a "
+            "device_map, and make explearn.Classifier(model, tokenizer) of it"
+        )
+    saved: Any = getattr(config, "quantization_config", None)
+    if saved is not None:
+        saved = saved if isinstance(saved, dict) else saved.to_dict()
+        method = saved.get("quant_method")
+        if method != "bitsandbytes":
+            raise ModelError(
+                f"{name}: its weights are quantised by {method!r}; expected bitsandbytes, or plain weights"
+            )
+        if precision in QUANTISED:
+            raise ModelError(f"{name}: its weights are quantised already; expected another precision than {precision}")
+    # It tells of each product that its inputs are rounded, and of each kernel that is not there.
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
+    need("bitsandbytes", extra="quantized", what="a model with quantised weights")
+    need("accelerate", extra="quantized", what="a model with quantised weights")
+    place = {"device_map": {"": compute.resolve_device()}}
+    if saved is not None:
+        return place
+    import transformers
+
+    with torch.device("meta"):
+        empty = getattr(transformers, loader).from_config(config)
+    head = [part for part, _ in empty.named_children() if part != empty.base_model_prefix]
+    kind: dict[str, Any] = {"load_in_8bit": True}
+    if precision == "nf4":
+        kind = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
+    settings: Any = transformers.BitsAndBytesConfig
+    return {**place, "quantization_config": settings(**kind, llm_int8_skip_modules=head)}
+
+
+def is_quantised(module: nn.Module) -> bool:
+    """Whether it is a linear map with quantised weights, which need not be there if none is."""
+    return isinstance(module, nn.Linear) and type(module.weight).__name__ in ("Params4bit", "Int8Params")
+
+
+def has_quantised(model: nn.Module) -> bool:
+    """Whether one of its linear maps has quantised weights."""
+    return any(map(is_quantised, model.modules()))
+
+
+def rounds_inputs(model: nn.Module) -> bool:
+    """Whether matrix products with its weights round their inputs, as those of 8-bit weights do."""
+    return any(is_quantised(module) and type(module.weight).__name__ == "Int8Params" for module in model.modules())
+
+
+def prepare_quantised(model: Any, dtype: torch.dtype | None, name: str) -> None:
+    """Let gradients pass a model's quantised weights, and warn of a quantised head.
+
+    Args:
+        dtype: of matrix products with 4-bit weights; None: as saved.
+
+    Raises ModelError for weights that bitsandbytes has packed for passes without gradients.
+    """
+    maps = {path: module for path, module in model.named_modules() if is_quantised(module)}
+    for path, module in maps.items():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            # On some CPUs bitsandbytes packs 4-bit weights at the first pass that needs no gradient, in a form that
+            # passes none from then on.
+            module.support_avx512bf16_for_cpu = False
+            if getattr(module.weight.quant_state, "packing_format_for_cpu", False):
+                raise ModelError(
+                    f"{name}: {path} is packed for inference, and passes no gradients; load the model anew"
+                )
+            if dtype is not None:
+                module.compute_dtype, module.compute_type_is_set = dtype, True
+    head = [path for path in maps if path.partition(".")[0] != model.base_model_prefix]
+    if head:
+        logger.warning(
+            "%s: its head is quantised (%s), which moves its answers most; quantise the encoder alone "
+            "(llm_int8_skip_modules)",
+            name,
+            ", ".join(head),
+        )
+
+
+def weight_of(linear: nn.Module) -> torch.Tensor:
+    """Return a linear map's weights, (d_out, d_in): those of a quantised one dequantised.
+
+    Raises UnsupportedError for a map that computes with more than its weights, such as an adapter.
+    """
+    if not isinstance(linear, nn.Linear):
+        raise UnsupportedError(
+            f"this method reads weights by themselves, and a {type(linear).__name__} has others beside them; merge "
+            "adapters first (merge_and_unload)"
+        )
+    if not is_quantised(linear):
+        return linear.weight
+    from transformers.integrations.bitsandbytes import dequantize_bnb_weight
+
+    weight: Any = linear.weight
+    return cast(torch.Tensor, dequantize_bnb_weight(weight, getattr(linear, "state", None))).float()
+
+
+def dequantised(model: Any) -> Any:
+    """Replace a model's quantised linear maps by those of their dequantised weights; returns the model, changed."""
+    for path, module in list(model.named_modules()):
+        if is_quantised(module):
+            plain = nn.Linear(module.in_features, module.out_features, module.bias is not None, device="meta")
+            plain.weight = nn.Parameter(weight_of(module), requires_grad=False)
+            plain.bias = module.bias
+            model.set_submodule(path, plain)
+    return model
