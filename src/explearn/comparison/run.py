@@ -41,7 +41,6 @@ from explearn.model.labels import check_labels
 from explearn.model.problems import CLASSES, Problem
 from explearn.show.examples import draw_examples
 from explearn.text.agreement import agreement_metrics
-from explearn.text.alignment import NO_WORD
 from explearn.text.choice import texts_to_explain
 from explearn.text.rationales import merge_annotators
 
@@ -306,10 +305,7 @@ class MethodsRun:
             "Means over the texts; comprehensiveness: larger is better, sufficiency: smaller"
         )
         # The words of an answer are read, and have no score.
-        unread = [
-            len(e.words) - len(set(e.word_ids) - {NO_WORD}) - (e.answer[1] - e.answer[0] if e.answer else 0)
-            for e in encodings
-        ]
+        unread = [len(e.words) - len(e.read) - (e.answer[1] - e.answer[0] if e.answer else 0) for e in encodings]
         if any(unread):
             tell(
                 f"{counted(sum(unread), 'word')} of {counted(sum(map(bool, unread)), 'text')} not read, being beyond "
@@ -322,7 +318,7 @@ class MethodsRun:
             return {}
         labels, p = self.classifier.labels, self.classifier.predict_proba(list(self.encodings.values()))
         predicted = {i: (labels[row.argmax()], float(row.max())) for i, row in zip(self.encodings, p, strict=True)}
-        read = {i: set(encoding.word_ids) - {NO_WORD} for i, encoding in self.encodings.items()}
+        read = {i: encoding.read for i, encoding in self.encodings.items()}
         return {name: match_scores(name, rows, self.examples, predicted, read) for name, rows in records.items()}
 
     def explain(self, methods: Mapping[str, Mapping[str, Any]]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
+from explearn.core.words import words_of
 from explearn.methods.base.targets import check_listed
 from explearn.text.custom import CustomAdapter
 from explearn.text.encoding import as_segments
@@ -126,7 +127,7 @@ def read_texts(path: str | Path, columns: TextColumns) -> UserTexts:
         if identifier in examples:
             raise row.error("id", identifier, "unique ids")
         try:
-            example = Example(identifier, mapped.words, mapped.label, "test", name, mapped.pair)
+            example = Example(identifier, mapped.words, mapped.label, "test", name, mapped.pair, joined=mapped.joined)
         except DataError as error:
             raise DataError(f"{row.where}, {error}") from error
         examples[identifier] = example
@@ -159,10 +160,9 @@ def listed_texts(texts: Iterable[str | tuple[str, str]], labels: Sequence[str] |
         raise ParamsError(f"labels: got {len(labels)} for {len(listed)} texts; expected one for each")
     examples = []
     for number, (text, label) in enumerate(zip(listed, labels or [""] * len(listed), strict=True), start=1):
-        first, second, _ = as_segments(text, number)
-        words = tuple(first.split()), tuple((second or "").split())
+        words, pair, joined = words_of(as_segments(text, number)[0])
         try:
-            examples.append(Example(f"texts-{number}", words[0], label, "test", "texts", words[1]))
+            examples.append(Example(f"texts-{number}", words, label, "test", "texts", pair, joined=joined))
         except DataError as error:
             raise DataError(f"text {number}, {error}") from error
     return UserTexts("texts", examples, (), _labels(examples))

@@ -168,6 +168,7 @@ class ExampleText(Block):
     Attributes:
         title, note: its name, and what is known of it.
         words: of the text. pair_start: index of its second segment's first word, None where it has one segment.
+        joined: indices of the words that stand directly behind the one before.
         rows: who chooses which words.
         right: whether the classifier's answer is right, None where that is not known.
     """
@@ -178,6 +179,7 @@ class ExampleText(Block):
     rows: Sequence[TextRow]
     pair_start: int | None = None
     right: bool | None = None
+    joined: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ def terminal(attribution: Attribution) -> Text:
     from rich.text import Text
 
     title = printable(f"{attribution.method}: {answer_sentence(attribution)}", one_line=True)
-    text = Text(f"{title}\n", style="bold")
+    text, joined = Text(f"{title}\n", style="bold"), set(attribution.joined)
     signs = shows_signs(attribution.signed, attribution.scores)
     for index, (word, strength) in enumerate(zip(attribution.words, strengths(attribution.scores), strict=True)):
         if index == attribution.pair_start:
@@ -169,7 +169,7 @@ def terminal(attribution: Attribution) -> Text:
             style = f"not bold {colour}" if abs(strength) >= FAINT else "not bold"
         sign = ("+" if strength > 0 else "−") if signs and abs(strength) >= FAINT else ""
         text.append(sign + printable(word, one_line=True), style=style)
-        text.append(" ", style="not bold")
+        text.append("" if index + 1 in joined else " ", style="not bold")
     top = top_words(attribution, TOP)
     below = ["  ".join(f"{printable(word, one_line=True)} {score:+.4f}" for word, score, *_ in top)]
     text.append("".join(f"\n{part}" for part in [*below, remarks(attribution)] if part) + "\n", "dim not bold")
@@ -232,21 +232,23 @@ def words_html(attribution: Attribution, chosen: Sequence[bool] = ()) -> str:
     chosen: words that are a <strong> element; empty: none.
     """
     signs = shows_signs(attribution.signed, attribution.scores)
-    parts = []
+    parts: list[str] = []
+    joined = set(attribution.joined)
     for index, (word, score, strength) in enumerate(
         zip(attribution.words, attribution.scores.tolist(), strengths(attribution.scores).tolist(), strict=True)
     ):
         if index == attribution.pair_start:
-            parts.append('<span aria-label="second segment">‖</span>')
+            parts.append('<span aria-label="second segment">‖</span> ')
         tag = "strong" if len(chosen) and chosen[index] else "span"
+        blank = "" if index + 1 in joined else " "
         if np.isnan(strength):
-            parts.append(f'<{tag} class="unread" title="{UNREAD}">{escape_html(word)}</{tag}>')
+            parts.append(f'<{tag} class="unread" title="{UNREAD}">{escape_html(word)}</{tag}>{blank}')
             continue
         side = "against" if strength < 0 else "for"
         side += " signed" * (signs and abs(strength) >= FAINT)
         share = f"--s:{abs(strength):.3g}"
-        parts.append(f'<{tag} class="{side}" style="{share}" title="{score:+.4g}">{escape_html(word)}</{tag}>')
-    return f'<p class="words" dir="auto">{" ".join(parts)}</p>'
+        parts.append(f'<{tag} class="{side}" style="{share}" title="{score:+.4g}">{escape_html(word)}</{tag}>{blank}')
+    return f'<p class="words" dir="auto">{"".join(parts).rstrip()}</p>'
 
 
 def block(attribution: Attribution) -> str:

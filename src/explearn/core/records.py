@@ -23,6 +23,7 @@ from explearn.core.display import TopWord, block, in_notebook, line, terminal, t
 from explearn.core.errors import DataError, kind_of, shown
 from explearn.core.escape import is_unicode
 from explearn.core.validation import MOST, Name, Number, Shape, UnicodeText, check, check_fields
+from explearn.core.words import Segment, joined_words, segments_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -101,17 +102,18 @@ def check_text(text: str, field: str) -> None:
     """Raise DataError as `check_words` does for the words of a text."""
     # Almost every text is no longer than a word may be: then none of its words is too long, and there are not too many.
     if len(text) > MAX_WORD_CHARS or not text.strip() or not is_unicode(text):
-        check_words(tuple(text.split()), field)
+        check_words(Segment.of(text).words if is_unicode(text) else tuple(text.split()), field)
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
     """One labelled text.
 
-    `words` are its white-space separated words and `pair` those of the second segment (empty for single texts).
+    `words` are its words and `pair` those of the second segment (empty for single texts). `joined` are the indices in
+    `all_words` of those that stand directly behind the one before, with no white space between (`explearn.core.words`).
     `answer`, of a question with its passage, is the [first, end) of `all_words`, within `pair`, that answer it.
     Raises DataError when words are missing or unusable, id or label is not valid Unicode, `split` is not one of SPLITS,
-    or the answer is not within `pair`.
+    or the answer is not within `pair`, or a joined word has none before it.
     """
 
     id: Name
@@ -121,6 +123,7 @@ class Example:
     task: str
     pair: tuple[str, ...] = ()
     answer: tuple[int, int] | None = None
+    joined: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -134,6 +137,8 @@ class Example:
                     f"field 'answer': got {list(self.answer)}; expected [first, end) within the words of the second "
                     f"segment, {len(self.words)} to {len(self.all_words)}"
                 )
+        if wrong := set(self.joined) - ({*range(len(self.all_words))} - {0, len(self.words)}):
+            raise DataError(f"field 'joined': got {min(wrong)}; expected numbers of words that have one before them")
 
     @property
     def all_words(self) -> tuple[str, ...]:
@@ -141,12 +146,17 @@ class Example:
         return self.words + self.pair
 
     @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The text with the places of its words, and that of the second segment, if any."""
+        return segments_of(self.all_words, self.joined, len(self.words) if self.pair else None)
+
+    @property
     def text(self) -> str:
-        return " ".join(self.words)
+        return self.segments[0].text
 
     @property
     def pair_text(self) -> str | None:
-        return " ".join(self.pair) if self.pair else None
+        return self.segments[1].text if self.pair else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +240,11 @@ class Attribution:
         """The completeness error as a share of the sum of the words' absolute scores, 0 to 1."""
         error = self.completeness_error
         return error and error / max(error, float(np.nansum(np.abs(self.scores))))
+
+    @property
+    def joined(self) -> tuple[int, ...]:
+        """Indices of the words that stand directly behind the one before, as far as `spans` tell."""
+        return joined_words(self.spans, self.pair_start)
 
     @property
     def read(self) -> NDArray[np.bool_]:

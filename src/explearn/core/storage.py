@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ from explearn.core.records import SPLITS, Attribution, Example, Rationale
 _STRING, _STRINGS, _NUMBERS = pa.string(), pa.list_(pa.string()), pa.list_(pa.float32())
 
 EXAMPLE_SCHEMA = make_schema(id=_STRING, words=_STRINGS, pair=_STRINGS, label=_STRING, split=_STRING, task=_STRING)
-ANSWERED_SCHEMA = EXAMPLE_SCHEMA.append(pa.field("answer", pa.list_(pa.int32())))
-"""Of questions: with the [first, end) word of the answer."""
+EXTRA_FIELDS = {name: pa.field(name, pa.list_(pa.int32())) for name in ("answer", "joined")}
+"""Columns of the files that need them: those of questions, and of texts with words that no white space separates."""
 
 RATIONALE_SCHEMA = make_schema(example_id=_STRING, annotator=_STRING, kind=_STRING, mask=pa.list_(pa.bool_()))
 
@@ -50,23 +50,24 @@ def _rows(records: Iterable[Any], schema: pa.Schema) -> list[dict[str, Any]]:
 
 def write_examples(target: str | os.PathLike[str], examples: Iterable[Example]) -> None:
     examples = list(examples)
-    answered = any(example.answer is not None for example in examples)
-    schema = ANSWERED_SCHEMA if answered else EXAMPLE_SCHEMA
+    schema = _example_schema([name for name in EXTRA_FIELDS if any(getattr(e, name) for e in examples)])
     write_table(target, _rows(examples, schema), schema)
+
+
+def _example_schema(extra: Collection[str]) -> pa.Schema:
+    return pa.schema([*EXAMPLE_SCHEMA, *(field for name, field in EXTRA_FIELDS.items() if name in extra)])
 
 
 def read_examples(path: str | os.PathLike[str]) -> list[Example]:
     """Raises DataError naming file and row (from 1) for a broken record or an id that comes twice."""
     examples: dict[str, Example] = {}
     with open_parquet(path, columns=()) as file:
-        answered = "answer" in file.schema_arrow.names
-    for number, row in enumerate(
-        read_table(path, ANSWERED_SCHEMA if answered else EXAMPLE_SCHEMA).to_pylist(), start=1
-    ):
+        schema = _example_schema(file.schema_arrow.names)
+    for number, row in enumerate(read_table(path, schema).to_pylist(), start=1):
         if row["id"] in examples:
             raise DataError(f"{path}, row {number}, field 'id': {row['id']!r} comes twice; expected unique ids")
         try:
-            tuples = {name: tuple(row[name]) for name in ("words", "pair", "answer") if row.get(name) is not None}
+            tuples = {name: tuple(row[name]) for name in ("words", "pair", *EXTRA_FIELDS) if row.get(name) is not None}
             examples[row["id"]] = Example(**{**row, **tuples})
         except DataError as error:
             raise DataError(f"{path}, row {number}: {error}") from error

@@ -14,10 +14,11 @@ from tqdm.auto import tqdm
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line, kind_of, shown
 from explearn.core.records import label_problem
 from explearn.core.validation import PositiveInt, Section, check_section
+from explearn.core.words import Segment, Span, joined_words
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding, Text
 from explearn.model.problems import Problem
-from explearn.text.alignment import NO_WORD, Span, word_spans
+from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import align_words, as_segments
 
 PredictProba = Callable[[list[Any]], ArrayLike]
@@ -49,7 +50,7 @@ class CallableClassifier(Classifier):
         CallableClassifier(pipeline.predict_proba, pipeline.classes_)
 
     Methods of perturbation explain it, and the metrics of faithfulness judge the explanations; what looks inside a
-    model refuses. Words are separated by white space, and the function gets them joined by single blanks. A word that
+    model refuses. The function gets the words of a text, with single blanks in the place of white space. A word that
     is left out is gone, or has the mask word in its place. Its "logits" are log p, or log p / (1 - p) by label.
 
     Equal texts of a request are asked about once, `batch_size` texts a call.
@@ -101,8 +102,8 @@ class CallableClassifier(Classifier):
         self.device, self.dtype = torch.device("cpu"), torch.float64
         self.max_tokens = 2**16
         self._function = predict_proba
-        self._words = [self.mask if token_id == MASK else "" for token_id in range(FIRST_WORD)]
-        self._ids: dict[str, int] = {}
+        self._words = [(self.mask if token_id == MASK else "", True, True) for token_id in range(FIRST_WORD)]
+        self._ids: dict[tuple[str, bool, bool], int] = {}
         self._lock = threading.Lock()
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -133,28 +134,32 @@ class CallableClassifier(Classifier):
             raise UnsupportedError(f"{self.name}: is a function of texts, which gets them whole; leave out the windows")
         return [self._encode(*as_segments(text, number), number) for number, text in enumerate(texts, start=first)]
 
-    def _encode(self, text: str, pair: str | None, example_id: str, number: int) -> Encoding:
-        shift = len(text) + 1
-        offsets: list[Span | None] = [None, *word_spans(text)]
-        if pair is not None:
-            offsets += [None, *((shift + a, shift + b) for a, b in word_spans(pair))]
-        fields = align_words(offsets, [(0, text), (shift, pair or "")])
+    def _encode(self, segments: Sequence[Segment], example_id: str, number: int) -> Encoding:
+        between = len(segments[0].spans) + 1
+        pair_start = None if len(segments) == 1 else between - 1
+        parts = [(n * (len(segments[0].text) + 1), segment) for n, segment in enumerate(segments)]
+        offsets: list[Span | None] = []
+        for start, segment in parts:
+            offsets += [None, *((start + a, start + b) for a, b in segment.spans)]
+        fields = align_words(offsets, parts)
         words, owners = fields["words"], fields["word_ids"]
         if len(words) > self.max_words:
             where = f"example {example_id!r}" if example_id else f"text {number}"
             raise DataError(f"{where} has {len(words):,} words; expected at most {self.max_words:,} (max_words)")
+        # A word, and whether it stands directly behind the one before and before the one behind.
+        joined = set(joined_words(fields["spans"], pair_start))
+        placed = [(word, i in joined, i + 1 in joined) for i, word in enumerate(words)]
         with self._lock:
-            for word in words:
+            for word in placed:
                 if word not in self._ids:
                     self._ids[word] = len(self._words)
                     self._words.append(word)
-        between = len(word_spans(text)) + 1
         return Encoding(
-            input_ids=(START, *(BETWEEN if owner == NO_WORD else self._ids[words[owner]] for owner in owners[1:])),
-            token_type_ids=() if pair is None else tuple(int(i >= between) for i in range(len(owners))),
+            input_ids=(START, *(BETWEEN if owner == NO_WORD else self._ids[placed[owner]] for owner in owners[1:])),
+            token_type_ids=() if pair_start is None else tuple(int(i >= between) for i in range(len(owners))),
             special=tuple(owner == NO_WORD for owner in owners),
             example_id=example_id,
-            pair_start=None if pair is None else between - 1,
+            pair_start=pair_start,
             **fields,
         )
 
@@ -164,9 +169,20 @@ class CallableClassifier(Classifier):
     def _text_of(self, ids: list[int]) -> str | tuple[str, str]:
         """Return the text that ids, without padding, stand for."""
         place = ids.index(BETWEEN) if BETWEEN in ids else len(ids)
-        words = [self._words[token_id] for token_id in ids]
-        first, second = (" ".join(filter(None, part)) for part in (words[:place], words[place:]))
+        first, second = self._string(ids[:place]), self._string(ids[place:])
         return (first, second) if BETWEEN in ids else first
+
+    def _string(self, ids: list[int]) -> str:
+        text, last = "", START
+        for token_id in ids:
+            word, behind, _ = self._words[token_id]
+            if not word:
+                continue
+            # A blank stays where either of two words has one on this side; between two masks it cannot be told.
+            if text and (last == token_id == MASK or not (behind and self._words[last][2])):
+                text += " "
+            text, last = text + word, token_id
+        return text
 
     # ---- answers -------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from explearn.core.compute import ComputeOptions, autocast
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.finite import check_logits
 from explearn.core.records import Example
+from explearn.core.words import lay_out
 from explearn.model.architectures import architecture
 from explearn.model.batching import budget_batches, run_batches
 from explearn.model.completion import Completion, Prompt
@@ -329,7 +330,7 @@ class QuestionAnswerer(Classifier):
         """Return the words of the passage that the model gives as its answer."""
         (encoding,) = self.encode([text])
         first, end = encoding.answer or (0, 0)
-        return " ".join(encoding.words[first:end])
+        return lay_out(encoding.words[first:end], encoding.joined, first).text
 
     @torch.inference_mode()
     def best_spans(self, encodings: Sequence[Encoding]) -> list[tuple[int, int]]:

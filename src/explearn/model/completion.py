@@ -25,11 +25,11 @@ from explearn.core.documents import read_json, read_yaml
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line, kind_of
 from explearn.core.records import Example
 from explearn.core.validation import problems_sentence
+from explearn.core.words import Segment
 from explearn.core.writing import write_json
 from explearn.model.encoding import Encoding, Text
 from explearn.model.params import PAIR_SLOT, TEXT_SLOT, CompletionParams
 from explearn.model.problems import label_maps
-from explearn.text.alignment import word_spans
 from explearn.text.encoding import align_words, as_segments
 
 if TYPE_CHECKING:
@@ -126,12 +126,12 @@ class Completion:
             )
         encodings = []
         for number, given in enumerate(texts, start=first):
-            text, pair, example_id = as_segments(given, number)
+            segments, example_id = as_segments(given, number)
             where = f"example {example_id!r}" if example_id else f"text {number}"
-            if (pair is not None) != self.params.takes_pairs:
-                expected = "a pair, as the template has {pair}" if pair is None else "one segment, or {pair} in it"
+            if (single := len(segments) == 1) == self.params.takes_pairs:
+                expected = "a pair, as the template has {pair}" if single else "one segment, or {pair} in it"
                 raise DataError(f"{where}: does not fit the template {self.params.template!r}; expected {expected}")
-            encoding = self._encode(text, pair, limit, where)
+            encoding = self._encode(segments, limit, where)
             encodings.append(replace(encoding, example_id=example_id))
         return encodings
 
@@ -147,23 +147,30 @@ class Completion:
         """Write the prompt beside the model."""
         write_json(Path(folder) / COMPLETION_FILE, self.params.model_dump(mode="json"))
 
-    def _encode(self, text: str, pair: str | None, limit: int | None, where: str) -> Encoding:
-        ids, offsets = self._read(self.prompt(text, pair))
-        parts, start = [], 0
-        for piece, scored in self.params.pieces(text, pair):
+    def _encode(self, segments: Sequence[Segment], limit: int | None, where: str) -> Encoding:
+        texts = [segment.text for segment in segments]
+        ids, offsets = self._read(self.prompt(*texts))
+        shown, start = [], 0
+        for piece, scored in self.params.pieces(*texts):
             if scored and piece:
-                parts.append((start, piece))
+                shown.append((start, piece))
             start += len(piece)
+        # The text comes behind the shots.
+        parts = [(start, Segment.of(shot)) for start, shot in shown[: -len(segments)]]
+        parts += [(start, part) for (start, _), part in zip(shown[-len(segments) :], segments, strict=True)]
         # A token that holds something of a text and of the prompt is the text's.
         part_of = [
-            next((n for n, (a, part) in enumerate(parts) if o is not None and o[0] < a + len(part) and a < o[1]), None)
+            next(
+                (n for n, (a, part) in enumerate(parts) if o is not None and o[0] < a + len(part.text) and a < o[1]),
+                None,
+            )
             for o in offsets
         ]
         encoding = Encoding(
             input_ids=tuple(ids),
             token_type_ids=(),
             special=tuple(part is None for part in part_of),
-            pair_start=None if pair is None else len(word_spans(text)),
+            pair_start=None if len(segments) == 1 else len(segments[0].spans),
             **align_words(offsets, parts),
         )
         if self.params.score_shots:
@@ -171,13 +178,13 @@ class Completion:
             encoding = replace(encoding, spans=())
         if limit is None or len(ids) <= limit:
             return encoding
-        last = range(len(parts) - (1 if pair is None else 2), len(parts))
-        segments = [[i for i, part in enumerate(part_of) if part == n] for n in last]
+        last = range(len(parts) - len(segments), len(parts))
+        pieces = [[i for i, part in enumerate(part_of) if part == n] for n in last]
         dropped: set[int] = set()
         while len(ids) - len(dropped) > limit:
-            longer = max(segments, key=len)
+            longer = max(pieces, key=len)
             if len(longer) < 2:
-                prompt = len(ids) - len(dropped) - sum(map(len, segments))
+                prompt = len(ids) - len(dropped) - sum(map(len, pieces))
                 raise DataError(
                     f"{where}: the prompt takes {prompt} of the {limit} sub-tokens that {self.name} reads; expected "
                     "room for the text, with fewer or shorter shots"

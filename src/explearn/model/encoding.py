@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from explearn.core.words import Segment
 from explearn.model.architectures import position_offset
 from explearn.text.encoding import Encoding as Encoding  # noqa: PLC0414 (taken from here)
 from explearn.text.encoding import Text as Text  # noqa: PLC0414
@@ -30,11 +31,19 @@ def encode_texts(
         limit: most sub-tokens per text, special ones included; pairs are cut from the longer segment first. None: any.
         first: number of the first text, for messages.
     """
-    segments = [as_segments(text, number) for number, text in enumerate(texts, start=first)]
-    if not segments:
+    return encode_segments(
+        tokenizer, [as_segments(text, number) for number, text in enumerate(texts, start=first)], limit
+    )
+
+
+def encode_segments(
+    tokenizer: transformers.PreTrainedTokenizerBase, texts: Sequence[tuple[Sequence[Segment], str]], limit: int | None
+) -> list[Encoding]:
+    """Do as `encode_texts` does with texts whose words are known; each with its id."""
+    if not texts:
         return []
     encoded = tokenizer(
-        [text if pair is None else (text, pair) for text, pair, _ in segments],
+        [segments[0].text if len(segments) == 1 else (segments[0].text, segments[1].text) for segments, _ in texts],
         truncation=limit is not None,
         max_length=limit,
         verbose=False,
@@ -43,13 +52,14 @@ def encode_texts(
     use_types = "token_type_ids" in tokenizer.model_input_names
     return [
         encoding_of(
-            segments_of_text,
+            segments,
             encoded["input_ids"][row],
             encoded["token_type_ids"][row] if use_types else (),
             encoded.sequence_ids(row),
             encoded["offset_mapping"][row],
+            example_id,
         )
-        for row, segments_of_text in enumerate(segments)
+        for row, (segments, example_id) in enumerate(texts)
     ]
 
 

@@ -259,7 +259,7 @@ def finetune(
             raise UnknownNameError(f"label of example {example.id!r}:", example.label, labels)
     seed_everything(seed)
     if encoder == SCRATCH:
-        texts = [" ".join(example.all_words) for example in splits["train"]]
+        texts = [" ".join(segment.text for segment in example.segments) for example in splits["train"]]
         model, tokenizer = from_scratch(params.scratch, texts, labels, params.max_length)
     else:
         model, tokenizer = load_encoder(encoder, labels, params.max_length, revision)

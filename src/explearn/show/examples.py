@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from explearn.core.blocks import ExampleText, TextRow
 from explearn.core.records import Example, Rationale, RationaleKind
+from explearn.core.words import lay_out
 from explearn.judge.plausibility import binarise
 from explearn.judge.runs import MethodRun
 from explearn.methods.info import MethodInfo
@@ -111,18 +113,22 @@ def example_text(run: RunFacts, text: ExampleReport, name: str, notes: Mapping[s
     notes: method -> what it is there for. Default: all methods but random scores, each with its hits.
     """
     example = text.example
-    label = " ".join(example.all_words[slice(*example.answer)]) if example.answer else example.label
+    label = example.label
+    if example.answer:
+        label = lay_out(example.all_words[slice(*example.answer)], example.joined, example.answer[0]).text
     facts = [f"true label {label}"] if label else []
     if text.answer is not None:
         facts.append(f"predicted {text.answer.predicted} (p = {text.answer.probability:.2f})")
     rows = []
+    spans = tuple(span for segment in example.segments for span in segment.spans)
     if text.kinds:
         rows.append(
             TextRow("marked", f"{', '.join(text.kinds)}: {several(int(text.gold.sum()), 'word')}", text.gold.tolist())
         )
     shown = [m for m in run.ordered(text.attributions) if run.methods[m].family != "chance"] if notes is None else notes
     for method in shown:
-        chosen, scores = text.selected[method], text.attributions[method]
+        # Files of attributions do not say where words stand.
+        chosen, scores = text.selected[method], replace(text.attributions[method], spans=spans)
         note = (
             f"{int((chosen & text.gold).sum())} of {int(chosen.sum())} are marked" if notes is None else notes[method]
         )
@@ -131,4 +137,5 @@ def example_text(run: RunFacts, text: ExampleReport, name: str, notes: Mapping[s
             note += f"; explains “{scores.target}”"
         rows.append(TextRow(method, note, chosen.tolist(), scores, method if notes is None else ""))
     pair = len(example.words) if example.pair else None
-    return ExampleText(name, f"· {' · '.join(facts)}" if facts else "", example.all_words, rows, pair, is_right(text))
+    note = f"· {' · '.join(facts)}" if facts else ""
+    return ExampleText(name, note, example.all_words, rows, pair, is_right(text), example.joined)

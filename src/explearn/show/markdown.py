@@ -82,17 +82,21 @@ def _first_as_reference(match: re.Match[str]) -> str:
     return f"&#{ord(match[0][0])};{match[0][1:]}"
 
 
-def emphasise(words: Sequence[str], selected: Sequence[bool], whole: bool = True) -> Markdown:
+def emphasise(
+    words: Sequence[str], selected: Sequence[bool], whole: bool = True, joined: Sequence[int] = ()
+) -> Markdown:
     """Return words with the selected ones in bold, neighbours in one run; all are escaped.
 
-    With `whole` False, an ellipsis stands for each run of other words.
+    With `whole` False, an ellipsis stands for each run of other words. Runs have a blank between them, also where the
+    text has none (`joined`): without, Markdown does not read marks beside punctuation as bold.
     """
-    runs: list[tuple[bool, list[str]]] = []
-    for word, chosen in zip(words, selected, strict=True):
+    runs: list[tuple[bool, str]] = []
+    for index, (word, chosen) in enumerate(zip(words, selected, strict=True)):
         if not runs or runs[-1][0] != bool(chosen):
-            runs.append((bool(chosen), []))
-        runs[-1][1].append(word)
-    parts = [(chosen, escape_markdown(" ".join(run)) if chosen or whole else "…") for chosen, run in runs]
+            runs.append((bool(chosen), word))
+        else:
+            runs[-1] = bool(chosen), runs[-1][1] + ("" if index in joined else " ") + word
+    parts = [(chosen, escape_markdown(run) if chosen or whole else "…") for chosen, run in runs]
     return Markdown(" ".join(f"**{text}**" if chosen else text for chosen, text in parts))
 
 
@@ -139,7 +143,10 @@ def _block(block: Block, folder: str) -> str:
         case ExampleText():
             whole = len(block.words) <= WHOLE_TEXT_WORDS
             words = [
-                [f"{row.name} ({row.note})" if row.note else row.name, emphasise(block.words, row.chosen, whole)]
+                [
+                    f"{row.name} ({row.note})" if row.note else row.name,
+                    emphasise(block.words, row.chosen, whole, block.joined),
+                ]
                 for row in block.rows
             ]
             cut = "" if whole else f" Of more than {WHOLE_TEXT_WORDS} words only those marked or chosen are shown."

@@ -185,12 +185,11 @@ def model(kind: str, classes: int = 2, seed: int = 0, **config: Any) -> transfor
     sizes = {**({} if kind == "gpt2" else sizes), **_SPECIAL_SIZES.get(kind, {})}
     settings = transformers.AutoConfig.for_model(
         kind,
-        vocab_size=len(words),
         pad_token_id=words.pad_token_id,
         initializer_range=0.25,
         id2label=dict(enumerate(names)),
         label2id={name: index for index, name in enumerate(names)},
-        **{"max_position_embeddings": POSITIONS, **sizes, **config},
+        **{"vocab_size": len(words), "max_position_embeddings": POSITIONS, **sizes, **config},
     )
     # Shared models may be made first by a test in inference mode, and no gradient passes weights made there.
     with torch.inference_mode(False), torch.random.fork_rng():

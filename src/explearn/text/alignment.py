@@ -7,7 +7,6 @@ most characters with; a piece that shares none belongs to no word.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -15,18 +14,9 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import ExplearnError
 from explearn.core.records import Aggregation
-
-_WORD = re.compile(r"\S+")
-
-Span = tuple[int, int]
-"""[start, end) in characters."""
+from explearn.core.words import Span
 
 NO_WORD = -1
-
-
-def word_spans(text: str) -> list[Span]:
-    """Spans of the white-space separated words of a text."""
-    return [match.span() for match in _WORD.finditer(text)]
 
 
 def align(offsets: Iterable[Span], words: Sequence[Span]) -> list[int]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from explearn.core.errors import ParamsError
 from explearn.core.escape import is_unicode
 from explearn.core.records import Split
+from explearn.core.words import Segment, lay_out, words_of
 from explearn.text.mapping import OWN_NAMES, HubDefault, MappedRow, Marks, identifier, one_of
 from explearn.text.marks import parse_marked, parse_mask, parse_spans, parse_word_list
 from explearn.text.params import SourceParams
@@ -20,7 +21,7 @@ annotators per text, go into rationale files."""
 class CustomAdapter:
     """Rows of any table, by the columns of `SourceParams.columns`.
 
-    The words come from column `text` (white-space separated), `words` (a list) or, alone, `marked`. At most one of
+    The words come from column `text`, `words` (a list, with blanks between) or, alone, `marked`. At most one of
     `marked`, `mask` and `spans` gives a rationale; an empty cell means that the row has none, and so does marked text
     without marks.
     Raises ParamsError when the columns contradict each other.
@@ -61,22 +62,24 @@ class CustomAdapter:
 
     def map_row(self, row: RawRow) -> MappedRow:
         columns = self.names
-        pair = row.words(columns.pair) if columns.pair else ()
+        segments = [Segment.of(row.text(columns.pair))] if columns.pair else []
         marked = self._marked(row)
         if marked is not None and not (columns.text or columns.words):
-            words = marked[0]
+            text = marked[0]
         else:
-            words = row.words(columns.text) if columns.text else self._words(row)
-        if marked is not None and marked[0] != words:
+            text = Segment.of(row.text(columns.text)) if columns.text else lay_out(self._words(row))
+        if marked is not None and marked[0].words != text.words:
             raise row.error(
-                str(columns.marked), " ".join(marked[0]), "the words of the text, with marks around some of them"
+                str(columns.marked), marked[0].text, "the words of the text, with marks around some of them"
             )
+        words, pair, joined = words_of([text, *segments])
         mask = self._mask(row, len(words) + len(pair))
         if marked is not None and any(marked[1]):
             mask = marked[1] + (False,) * len(pair)
         return MappedRow(
             words=words,
             pair=pair,
+            joined=joined,
             label=self._label(row),
             id=self._id(row),
             marks=() if mask is None else (Marks(INLINE_ANNOTATOR, "human", mask),),
@@ -89,7 +92,7 @@ class CustomAdapter:
         row.check_words(words, column)
         return words
 
-    def _marked(self, row: RawRow) -> tuple[tuple[str, ...], tuple[bool, ...]] | None:
+    def _marked(self, row: RawRow) -> tuple[Segment, tuple[bool, ...]] | None:
         if not self.names.marked:
             return None
         column, value = row.value(self.names.marked)
@@ -98,9 +101,9 @@ class CustomAdapter:
         if not isinstance(value, str):
             raise row.error(column, value, "a text with [[marks]]")
         with row.located(column):
-            words, mask = parse_marked(value)
-        row.check_words(words, column)
-        return words, mask
+            text, mask = parse_marked(value)
+        row.check_words(text.words, column)
+        return text, mask
 
     def _mask(self, row: RawRow, n_words: int) -> tuple[bool, ...] | None:
         name = self.names.mask or self.names.spans

@@ -8,7 +8,8 @@ from typing import Any
 
 from explearn.core.errors import DataError, kind_of
 from explearn.core.records import Example, check_text
-from explearn.text.alignment import NO_WORD, Span, align, word_spans
+from explearn.core.words import Segment, Span, joined_words, segments_of
+from explearn.text.alignment import NO_WORD, align
 
 Text = str | tuple[str, str] | Example
 """What can be classified and explained: a text, a pair of texts, or an example."""
@@ -32,6 +33,8 @@ class Encoding:
             elsewhere (`explearn.model.question_answering`).
         spans: of each word, its [start, end) in the characters of its segment; empty in encodings made without a
             tokenizer.
+        shared: (word, other word) for each word that has no sub-token of its own, for one of the other's is of
+            characters of both.
     """
 
     input_ids: tuple[int, ...]
@@ -44,6 +47,7 @@ class Encoding:
     pair_start: int | None = None
     answer: Span | None = None
     spans: tuple[Span, ...] = ()
+    shared: tuple[tuple[int, int], ...] = ()
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -54,9 +58,25 @@ class Encoding:
         return self.input_ids, self.token_type_ids
 
     @property
+    def read(self) -> set[int]:
+        """Words that the model reads something of."""
+        owners = set(self.word_ids) - {NO_WORD}
+        return owners | {word for word, other in self.shared if other in owners}
+
+    @property
     def positions(self) -> list[int]:
         """Positions that are not special tokens."""
         return [position for position, special in enumerate(self.special) if not special]
+
+    @property
+    def joined(self) -> tuple[int, ...]:
+        """Indices of the words that stand directly behind the one before, as far as `spans` tell."""
+        return joined_words(self.spans, self.pair_start)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The text with the places of its words, and that of the second segment, if any."""
+        return segments_of(self.words, self.joined, self.pair_start)
 
     def select(self, kept: list[int]) -> Encoding:
         """Keep only these positions, ascending; `words` stay the text's."""
@@ -83,20 +103,20 @@ class Encoding:
 
 
 def encoding_of(
-    segments: tuple[str, str | None, str],
+    segments: Sequence[Segment],
     input_ids: Sequence[int],
     token_type_ids: Sequence[int],
     sequence: Sequence[int | None],
     offsets: Sequence[Span],
+    example_id: str = "",
 ) -> Encoding:
     """Return a text's encoding from what a tokenizer gives.
 
     Args:
-        segments: as `as_segments` returns them.
+        segments: one, or two of a pair.
         sequence: segment of each sub-token, None for special tokens. offsets: its characters in that segment.
     """
-    text, pair, example_id = segments
-    shift = len(text) + 1
+    shift = len(segments[0].text) + 1
     places = [
         None if segment is None else (start + segment * shift, end + segment * shift)
         for segment, (start, end) in zip(sequence, offsets, strict=True)
@@ -106,43 +126,52 @@ def encoding_of(
         token_type_ids=tuple(token_type_ids),
         special=tuple(segment is None for segment in sequence),
         example_id=example_id,
-        pair_start=None if pair is None else len(word_spans(text)),
-        **align_words(places, [(0, text)] if pair is None else [(0, text), (shift, pair)]),
+        pair_start=None if len(segments) == 1 else len(segments[0].spans),
+        **align_words(places, [(n * shift, segment) for n, segment in enumerate(segments)]),
     )
 
 
-def align_words(offsets: Sequence[Span | None], parts: Sequence[tuple[int, str]]) -> dict[str, Any]:
+def align_words(offsets: Sequence[Span | None], parts: Sequence[tuple[int, Segment]]) -> dict[str, Any]:
     """Assign the sub-tokens of a string to the words of texts that are parts of it.
 
     Args:
         offsets: [start, end) of each sub-token in the characters of the string; None for special tokens.
         parts: the texts in their order, each behind the place where it starts in the string.
 
-    Returns the fields words, word_ids, characters and spans of an `Encoding`.
+    Returns the fields words, word_ids, characters, spans and shared of an `Encoding`.
     """
-    spans = [(start, a, b) for start, text in parts for a, b in word_spans(text)]
+    spans = [(start, a, b) for start, part in parts for a, b in part.spans]
     places = [(start + a, start + b) for start, a, b in spans]
     word_ids, characters = [NO_WORD] * len(offsets), [(0, 0)] * len(offsets)
     known = [(position, offset) for position, offset in enumerate(offsets) if offset is not None]
     owners = align([offset for _, offset in known], places)
+    owned, shared = set(owners), dict[int, int]()
     for (position, (start, end)), owner in zip(known, owners, strict=True):
         if owner != NO_WORD:
             word_ids[position] = owner
             word_start, word_end = places[owner]
             characters[position] = max(start, word_start) - word_start, min(end, word_end) - word_start
+            first = last = owner
+            while first and start < places[first - 1][1]:
+                first -= 1
+            while last + 1 < len(places) and places[last + 1][0] < end:
+                last += 1
+            shared |= {word: owner for word in range(first, last + 1) if word not in owned | shared.keys()}
     return {
-        "words": tuple(text[a:b] for _, text in parts for a, b in word_spans(text)),
+        "words": tuple(part.text[a:b] for _, part in parts for a, b in part.spans),
         "word_ids": tuple(word_ids),
         "characters": tuple(characters),
         "spans": tuple((a, b) for _, a, b in spans),
+        "shared": tuple(shared.items()),
     }
 
 
-def as_segments(text: Text, number: int) -> tuple[str, str | None, str]:
-    """Return a text, its second segment and its id; raise DataError, naming `number`, for an unusable word."""
+def as_segments(text: Text, number: int) -> tuple[tuple[Segment, ...], str]:
+    """Return the segments of a text and its id; raise DataError, naming `number`, for an unusable word."""
     if isinstance(text, Example):
-        return text.text, text.pair_text, text.id
+        return text.segments, text.id
     first, second = text if isinstance(text, tuple) and len(text) == 2 else (text, None)
+    segments = []
     for segment in (first,) if second is None else (first, second):
         if not isinstance(segment, str):
             raise DataError(f"text {number}: got {kind_of(text)}; expected a text, a pair of texts or an Example")
@@ -150,4 +179,5 @@ def as_segments(text: Text, number: int) -> tuple[str, str | None, str]:
             check_text(segment, "text")
         except DataError as error:
             raise DataError(f"text {number}: {error}") from error
-    return first, second, ""
+        segments.append(Segment.of(segment))
+    return tuple(segments), ""

@@ -43,7 +43,7 @@ class MappedRow:
         id: identifier, or None for TASK-FILE-ROW.
         split: the row's own split, for files that hold several.
         marks: the rationales in the row.
-        answer: as in Example.
+        answer, joined: as in Example.
         lost: what of the row could not be used, reason -> count.
     """
 
@@ -55,6 +55,7 @@ class MappedRow:
     marks: tuple[Marks, ...] = ()
     lost: Mapping[str, int] | None = None
     answer: tuple[int, int] | None = None
+    joined: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ These functions raise DataError saying what they got and expected; callers that 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from explearn.core.documents import parse_json
 from explearn.core.errors import DataError
+from explearn.core.words import Segment, lay_out, locate
 
 OPEN, CLOSE = "[[", "]]"
 
@@ -19,34 +20,30 @@ _CONTEXT_CHARS = 20
 """Characters of the text repeated in an error, to find the place."""
 
 
-def parse_marked(text: str) -> tuple[tuple[str, ...], tuple[bool, ...]]:
-    """Words and mask of a text whose evidence is set in double square brackets.
+def parse_marked(text: str, expected: Segment | None = None) -> tuple[Segment, tuple[bool, ...]]:
+    """Return a text without its marks, which are double square brackets around evidence, and the mask of its words.
 
-    `"a [[good film]] ."` gives `("a", "good", "film", ".")` and `(False, True, True, False)`. Words are separated by
-    white space, and a word counts as marked when any of its characters stands inside brackets: `[[good]],` is the
-    marked word `good,`. A single square bracket is text; of three in a row, the outer one of an opening pair's right
-    side and of a closing pair's left side is text (`[[[1]]]` is the marked word `[1]`).
+    `"a [[good film]] ."` gives the words `("a", "good", "film", ".")` and `(False, True, True, False)`. A word counts
+    as marked when any of its characters stands inside brackets: `[[good]],` is the marked word `good,`. A single square
+    bracket is text; of three in a row, the outer one of an opening pair's right side and of a closing pair's left side
+    is text (`[[[1]]]` is the marked word `[1]`).
+
+    Args:
+        expected: the same text without marks; its words count, where the characters are the same but for white space.
 
     Raises DataError for brackets that are nested, not closed, not opened or without a word inside, and for an empty
     text.
     """
-    words: list[str] = []
-    mask: list[bool] = []
-    word, marked, inside, filled = "", False, False, False
+    plain = ""
+    marked: list[bool] = []
+    inside, filled = False, False
     opened_at = 0
 
     def take(piece: str) -> None:
-        nonlocal word, marked, filled
-        word += piece
-        if inside and piece:
-            marked = filled = True
-
-    def finish() -> None:
-        nonlocal word, marked
-        if word:
-            words.append(word)
-            mask.append(marked)
-        word, marked = "", False
+        nonlocal plain, filled
+        plain += piece
+        marked.extend([inside] * len(piece))
+        filled = filled or (inside and not piece.isspace() and piece != "")
 
     position = 0
     for match in _BRACKETS.finditer(text):
@@ -54,7 +51,7 @@ def parse_marked(text: str) -> tuple[tuple[str, ...], tuple[bool, ...]]:
         position = match.end()
         run = match.group()
         if run.isspace():
-            finish()
+            take(run)
             continue
         place = f"at character {match.start()} ({_context(text, match.start())})"
         if run[0] == "[":
@@ -72,22 +69,27 @@ def parse_marked(text: str) -> tuple[tuple[str, ...], tuple[bool, ...]]:
                 raise DataError(f"got marks around nothing {place}; expected at least one word between '[[' and ']]'")
             inside = False
     take(text[position:])
-    finish()
     if inside:
         raise DataError(
             f"got '[[' at character {opened_at} ({_context(text, opened_at)}) that is never closed; expected ']]'"
         )
-    if not words:
+    if not plain.strip():
         raise DataError(f"got {text!r}; expected a text of at least one word")
-    return tuple(words), tuple(mask)
+    if expected is not None and plain.split() == expected.text.split():
+        segment = Segment(plain, locate(expected.words, plain))
+    else:
+        segment = Segment.of(plain)
+    return segment, tuple(any(marked[start:end]) for start, end in segment.spans)
 
 
 def _context(text: str, position: int) -> str:
     return repr(text[max(0, position - _CONTEXT_CHARS) : position + _CONTEXT_CHARS])
 
 
-def format_marked(words: Sequence[str], mask: Sequence[bool]) -> str:
+def format_marked(words: Sequence[str], mask: Sequence[bool], joined: Collection[int] = ()) -> str:
     """Text with the marked words in double square brackets, neighbours together; `parse_marked` reads it back.
+
+    joined: indices of the words that stand directly behind the one before.
 
     Raises DataError when words and mask differ in number or a word itself holds `[[` or `]]`.
     """
@@ -100,7 +102,7 @@ def format_marked(words: Sequence[str], mask: Sequence[bool]) -> str:
     for start, end in spans_from_mask(mask):
         pieces[start] = OPEN + pieces[start]
         pieces[end - 1] += CLOSE
-    return " ".join(pieces)
+    return lay_out(pieces, joined).text
 
 
 def mask_from_spans(spans: Iterable[Sequence[int]], n_words: int) -> tuple[bool, ...]:

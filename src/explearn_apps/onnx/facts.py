@@ -29,8 +29,9 @@ the first. target: the class to explain, -1 for the most probable one.
 """
 
 WORDS = (
-    "Words are separated by white space. A sub-token belongs to the word that it shares most characters with, by the "
-    "tokenizer's offsets, the first such word on ties; one that shares none belongs to no word."
+    "Words are separated by white space, and by ICU's rules in scripts without spaces. A sub-token belongs to the word "
+    "that it shares most characters with, by the tokenizer's offsets, the first such word on ties; one that shares "
+    "none belongs to no word."
 )
 
 

@@ -119,9 +119,9 @@ class OnnxExplainer(Labelled):
         """Tokenise texts as the classifier's tokenizer does. Raises as `Classifier.encode` does."""
         encodings = []
         for number, text in enumerate(texts, start=first):
-            segments = as_segments(text, number)
-            row = self._tokenizer.encode(*segments[:2])
-            encodings.append(encoding_of(segments, row.ids, row.type_ids, row.sequence_ids, row.offsets))
+            segments, example_id = as_segments(text, number)
+            row = self._tokenizer.encode(segments[0].text, segments[1].text if len(segments) == 2 else None)
+            encodings.append(encoding_of(segments, row.ids, row.type_ids, row.sequence_ids, row.offsets, example_id))
         return encodings
 
     def tokens(self, encoding: Encoding) -> tuple[str, ...]:

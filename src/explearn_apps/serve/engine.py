@@ -114,8 +114,7 @@ class Engine:
             texts = list(zip(wanted.texts, wanted.pairs, strict=True))
         words, labels = 0, len(wanted.label or ()) or 1
         for number, text in enumerate(texts, start=1):
-            first, second, _ = as_segments(text, number)
-            words += len(first.split()) + len((second or "").split())
+            words += sum(len(segment.spans) for segment in as_segments(text, number)[0])
         if (scores := words * len(methods) * labels) > self.limits.scores:
             raise HTTPException(
                 413,

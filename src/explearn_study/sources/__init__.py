@@ -214,7 +214,7 @@ def _naming(place: str) -> Iterator[None]:
 def _example(task: str, text: _Text, split: Split) -> Example:
     try:
         mapped = text.mapped
-        return Example(text.id, mapped.words, mapped.label, split, task, mapped.pair, mapped.answer)
+        return Example(text.id, mapped.words, mapped.label, split, task, mapped.pair, mapped.answer, mapped.joined)
     except DataError as error:
         raise DataError(f"{text.row.where}, {error}") from error
 

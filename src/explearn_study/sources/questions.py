@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Split
-from explearn.text.alignment import word_spans
+from explearn.core.words import locate
 from explearn.text.mapping import ID_COLUMNS, OWN_NAMES, Dropped, HubDefault, MappedRow, row_id
 from explearn.text.params import SourceParams
 from explearn.text.rows import RawRow
@@ -43,7 +43,7 @@ class SquadAdapter:
         if passage[start : start + len(text)] != text:
             raise row.error("answers", text, f"the text of the passage from character {start} on")
         end = start + len(text)
-        touched = [i for i, (a, b) in enumerate(word_spans(passage)) if a < end and start < b]
+        touched = [i for i, (a, b) in enumerate(locate(words, passage)) if a < end and start < b]
         if not touched:
             raise row.error("answers", text, "an answer of at least one word")
         if len(touched) > ANSWER_WORDS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Iterable
+from itertools import zip_longest
 from pathlib import Path
 
 from explearn.core.errors import DataError
@@ -115,15 +116,15 @@ def _from_spans(row: RawRow, example: Example) -> tuple[bool, ...]:
 def _from_marked(row: RawRow, example: Example) -> tuple[bool, ...]:
     words: tuple[str, ...] = ()
     mask: tuple[bool, ...] = ()
-    for column in ("text", "pair"):
+    for column, segment in zip_longest(("text", "pair"), example.segments):
         value = row.value(column)[1] if column == "text" else row.values.get(column)
         if column == "pair" and value in (None, ""):
             continue
         if not isinstance(value, str):
             raise row.error(column, value, "a text with [[marks]]")
         with row.located(column):
-            more_words, more_mask = parse_marked(value)
-        words, mask = words + more_words, mask + more_mask
+            read, more = parse_marked(value, segment)
+        words, mask = words + read.words, mask + more
     _check_words(row, "text", words, example)
     return mask
 

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explearn.core.words import Segment
 from explearn.model.batching import budget_batches
 from explearn.model.encoding import Encoding, collate
 from explearn.text.encoding import align_words
@@ -59,7 +60,7 @@ def test_the_key_is_the_model_s_input() -> None:
 def test_words_of_parts_of_a_prompt() -> None:
     # "Q: so it; A: no": the texts are "so it" from 3 and "no" from 13; a piece joins "t;".
     offsets = [None, (0, 2), (2, 5), (6, 7), (7, 9), (13, 15)]
-    fields = align_words(offsets, [(3, "so it"), (13, "no")])
+    fields = align_words(offsets, [(3, Segment.of("so it")), (13, Segment.of("no"))])
     assert fields["words"] == ("so", "it", "no") and fields["spans"] == ((0, 2), (3, 5), (0, 2))
     assert fields["word_ids"] == (-1, -1, 0, 1, 1, 2)
     assert fields["characters"] == ((0, 0), (0, 0), (0, 2), (0, 1), (1, 2), (0, 2))

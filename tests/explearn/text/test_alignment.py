@@ -7,12 +7,16 @@ import tiny
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from explearn.core.words import Span, word_spans
 from explearn.model.encoding import Encoding
-from explearn.text.alignment import NO_WORD, Span, align, word_spans
+from explearn.text.alignment import NO_WORD, align
 
-any_word = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12).filter(
-    lambda word: word.split() == [word]
+spaced = st.characters(exclude_categories=("Cs",), max_codepoint=0xDFF) | st.characters(
+    min_codepoint=0x1F300, max_codepoint=0x1FAFF
 )
+"""Scripts that put spaces between words, up to Sinhala, and emoji."""
+
+any_word = st.text(spaced, min_size=1, max_size=12).filter(lambda word: word.split() == [word])
 any_words = st.lists(any_word, min_size=1, max_size=8)
 ascii_words = st.lists(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1), min_size=1, max_size=8)
 gaps = st.text(st.sampled_from(" \t\n\u00a0\u3000"), min_size=1, max_size=3)

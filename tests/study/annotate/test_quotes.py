@@ -43,6 +43,7 @@ class TestAlignment:
             ("caf\u00e9 na\u00efve", ["cafe\u0301"], "10", (0, 1, 0)),  # another Unicode form of the same letters
             ("\ufb01ne stra\u00dfe", ["fine", "STRASSE"], "11", (0, 2, 0)),
             ("\u7535\u5f71 \u597d", ["\u597d"], "01", (1, 0, 0)),
+            ("\u7535\u5f71 \u597d \u770b", ["\u7535\u5f71\u597d"], "110", (0, 1, 0)),  # words without spaces
             ("an excellent cast", ["excelent"], "010", (0, 0, 1)),
             ("a really lovely little film", ["realy lovely little"], "01110", (0, 0, 1)),
             ("warm , dry , and funny", ["warm ... funny"], "100001", (2, 0, 0)),

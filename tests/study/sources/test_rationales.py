@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from explearn.core.errors import DataError
 from explearn.core.records import Example, Rationale
+from explearn.core.words import lay_out
 from explearn.text.marks import format_marked, mask_from_spans, parse_marked, parse_mask, spans_from_mask
 from explearn.text.rationales import merge_annotators
 from explearn_study.sections import RationaleFile
@@ -35,7 +36,8 @@ class TestMarkedText:
         ],
     )
     def test_a_word_is_marked_when_any_of_it_stands_in_brackets(self, text: str, words: str, mask: str) -> None:
-        assert parse_marked(text) == (tuple(words.split()), tuple(m == "1" for m in mask))
+        segment, marked = parse_marked(text)
+        assert (segment.words, marked) == (tuple(words.split()), tuple(m == "1" for m in mask))
 
     @pytest.mark.parametrize(
         ("text", "complaint"),
@@ -68,7 +70,8 @@ class TestMarkedText:
     @given(words_and_mask)
     def test_writing_and_reading_marks_gives_the_same_words_and_mask(self, pairs: list[tuple[str, bool]]) -> None:
         words, mask = tuple(w for w, _ in pairs), tuple(m for _, m in pairs)
-        assert parse_marked(format_marked(words, mask)) == (words, mask)
+        segment, marked = parse_marked(format_marked(words, mask), lay_out(words))
+        assert (segment.words, marked) == (words, mask)
 
     def test_a_word_with_marks_of_its_own_cannot_be_written(self) -> None:
         with pytest.raises(DataError, match=r"a\[\[b"):

@@ -17,7 +17,7 @@ from torch import nn
 from explearn.core.errors import SAVED, ModelError, first_line
 from explearn.model.architectures import architecture, position_offset, tells_segments_apart
 from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch, Encoding, Text, collate, encode_texts, max_length
+from explearn.model.encoding import Batch, Encoding, collate, encode_segments, max_length
 from explearn.model.loading import holds_no_words, quiet_transformers, resolve_encoder
 from explearn.text.alignment import NO_WORD
 
@@ -45,14 +45,7 @@ class Bridge:
 
     def read(self, encodings: Sequence[Encoding]) -> list[Encoding]:
         """Encode the words of some texts in the sub-tokens of this tokenizer, cut at its own limit."""
-        return encode_texts(self.tokenizer, [as_text(e.words, e.pair_start) for e in encodings], self.limit)
-
-
-def as_text(words: Sequence[str], pair_start: int | None) -> Text:
-    """Return the text, or the pair of texts, of some words."""
-    if pair_start is None:
-        return " ".join(words)
-    return " ".join(words[:pair_start]), " ".join(words[pair_start:])
+        return encode_segments(self.tokenizer, [(e.segments, e.example_id) for e in encodings], self.limit)
 
 
 def links(target: Encoding, source: Encoding) -> list[list[int]]:

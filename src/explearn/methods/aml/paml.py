@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from torch import nn
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.words import segments_of
 from explearn.judge.protocols import FaithfulnessProtocol
 from explearn.lens.words import check_words
 from explearn.methods.aml.attribution_model import (
     AttributionModel,
     Bridge,
-    as_text,
     check_tokenizer,
     classifier_backbone,
     load_backbone,
@@ -197,7 +197,8 @@ def remixed(
             if draws.random() < share:
                 other = texts[int(draws.integers(len(texts)))].words
                 words[place] = other[int(draws.integers(len(other)))]
-        exchanged.append(as_text(words, text.pair_start))
+        segments = segments_of(words, text.joined, text.pair_start)
+        exchanged.append(segments[0].text if len(segments) == 1 else (segments[0].text, segments[1].text))
     return classifier.encode(exchanged)
 
 

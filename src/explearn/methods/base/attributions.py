@@ -86,7 +86,9 @@ def attribution_of(
     check_logits(logits, classifier.name)
     joined = first.scores[: len(encoding)] if whole else text.join([window.scores for window in windows])
     scores = np.asarray(joined, dtype=np.float32)
-    word_scores, without_score = aggregate(scores, encoding.word_ids, len(encoding.words), aggregation)
+    word_scores, _ = aggregate(scores, encoding.word_ids, len(encoding.words), aggregation)
+    for word, other in encoding.shared:
+        word_scores[word] = word_scores[other]
     # The words of an answer to a question have no score; that does not make them unread.
     answer = encoding.answer[1] - encoding.answer[0] if encoding.answer else 0
     target = classifier.labels[first.target]
@@ -99,7 +101,7 @@ def attribution_of(
         method=method,
         aggregation=aggregation,
         signed=signed,
-        unaligned=without_score + (first.unread if whole else 0) - answer,
+        unaligned=int(np.isnan(word_scores).sum()) + (first.unread if whole else 0) - answer,
         seconds=sum(window.seconds for window in windows),
         completeness_error=first.completeness_error if whole else None,
         example_id=encoding.example_id,

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from explearn.core.errors import UnsupportedError
 from explearn.core.validation import MOST_ROUNDS, Seeded
+from explearn.core.words import lay_out
 from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import Inputs, PerturbedText
@@ -174,7 +175,7 @@ def token_masker(classifier: Classifier, encoding: Encoding) -> tuple[Any, str] 
 
     tokenizer = classifier.tokenizer
     seen = max(encoding.word_ids) + 1
-    string = " ".join(encoding.words[:seen])
+    string = lay_out(encoding.words[:seen], encoding.joined).text
     offsets = tokenizer(string, truncation=True, max_length=classifier.max_length, return_offsets_mapping=True)[
         "offset_mapping"
     ]

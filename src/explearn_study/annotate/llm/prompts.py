@@ -120,7 +120,7 @@ class BoundPrompt:
     def _opening(self) -> list[dict[str, str]]:
         messages = [{"role": "system", "content": self.system}]
         for shot in self.shots:
-            quotes = quote_evidence(shot.example.all_words, shot.mask)
+            quotes = quote_evidence(shot.example.all_words, shot.mask, shot.example.joined)
             shown = ", ".join(quote for quote, _ in quotes) or "nothing in particular"
             answer: dict[str, Any] = {
                 "label": shot.example.label,

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
 from rapidfuzz import fuzz
 
+from explearn.core.words import Segment, Span, lay_out
 from explearn.text.marks import spans_from_mask
 
 FUZZY_THRESHOLD = 90.0
@@ -27,7 +28,6 @@ letter or have one too many; `never` is not taken for `ever` (88.9)."""
 _ELLIPSIS = re.compile(r"\.{3,}|…")
 
 Round = Literal["exact", "insensitive", "fuzzy"]
-Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def plain(word: str) -> str:
     return "".join(char for char in folded if unicodedata.category(char)[0] in "LMN") or folded
 
 
-def quote_evidence(words: Sequence[str], mask: Sequence[bool]) -> list[tuple[str, int]]:
+def quote_evidence(words: Sequence[str], mask: Sequence[bool], joined: Collection[int] = ()) -> list[tuple[str, int]]:
     """The quotes, (words, occurrence), of a perfect answer; `align_quotes` gives the mask back."""
     plain_words = [plain(word) for word in words]
     quotes = []
@@ -78,7 +78,7 @@ def quote_evidence(words: Sequence[str], mask: Sequence[bool]) -> list[tuple[str
             if first == last:
                 continue
             places = _plain_places(plain_words, words[first:last])
-            quotes.append((" ".join(words[first:last]), places.index((first, last)) + 1))
+            quotes.append((lay_out(words[first:last], joined, first).text, places.index((first, last)) + 1))
     return quotes
 
 
@@ -104,7 +104,7 @@ def align_quotes(quotes: Sequence[Quote], words: Sequence[str], threshold: float
         elif name == "insensitive":
             places = _plain_places(plain_words, part)
         else:
-            places = _like_places(plain_words, part, threshold)
+            places = _like_places(plain_words, Segment.of(quotes[number].text).words, threshold)
         if occurrence > 1 and name != "fuzzy":
             # The model counts places as a reader does, `Warm,` and `warm` alike.
             counted = _plain_places(plain_words, part)

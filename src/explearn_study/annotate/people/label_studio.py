@@ -18,7 +18,7 @@ from explearn.core.documents import read_json
 from explearn.core.errors import DataError, kind_of, shown
 from explearn.core.records import Example, Rationale
 from explearn.core.validation import Shape, check
-from explearn.text.alignment import word_spans
+from explearn.core.words import lay_out, locate
 
 Identifier = str | int | None
 
@@ -86,9 +86,9 @@ def read_label_studio(
     documents = read_json(path)
     if not isinstance(documents, list):
         raise DataError(f"{path}: got {kind_of(documents)}; expected the list of tasks that Label Studio exports")
-    by_words: dict[tuple[str, ...], list[Example]] = defaultdict(list)
+    by_text: dict[str, list[Example]] = defaultdict(list)
     for example in examples:
-        by_words[example.all_words].append(example)
+        by_text[lay_out(example.all_words, example.joined).text].append(example)
     rationales: list[Rationale] = []
     seen: dict[tuple[str, str], str] = {}
     for number, document in enumerate(documents, start=1):
@@ -99,12 +99,12 @@ def read_label_studio(
         for annotation in task.annotations:
             if annotation.was_cancelled:
                 continue
-            example = _find(task.data, by_words, where)
+            example = _find(task.data, by_text, where)
             name = annotation.annotator or annotator or path.stem
             if (first := seen.get((example.id, name))) is not None:
                 raise DataError(f"{where}: {name!r} has marked {example.id!r} in {first} too; expected it once")
             seen[example.id, name] = where
-            mask = _mask(annotation, task.data.text, frozenset(evidence), where)
+            mask = _mask(annotation, task.data.text, example.all_words, frozenset(evidence), where)
             rationales.append(Rationale(example.id, name, "human", mask))
     return rationales
 
@@ -120,8 +120,8 @@ def _are_regions(values: Sequence[object]) -> bool:
     return all(isinstance(value, dict) and {"start", "end"} <= value.keys() for value in values)
 
 
-def _find(data: _Data, by_words: Mapping[tuple[str, ...], list[Example]], where: str) -> Example:
-    candidates = by_words.get(tuple(data.text.split()), [])
+def _find(data: _Data, by_text: Mapping[str, list[Example]], where: str) -> Example:
+    candidates = by_text.get(" ".join(data.text.split()), [])
     if not candidates:
         raise DataError(f"{where}: got the text {shown(data.text)}; expected the words of a text of this task")
     ids = {str(value) for value in (data.example_id, data.text_id, data.id)}
@@ -134,9 +134,11 @@ def _find(data: _Data, by_words: Mapping[tuple[str, ...], list[Example]], where:
     return (named or candidates)[0]
 
 
-def _mask(annotation: _Annotation, text: str, evidence: frozenset[str], where: str) -> tuple[bool, ...]:
-    words = word_spans(text)
-    mask = [False] * len(words)
+def _mask(
+    annotation: _Annotation, text: str, words: Sequence[str], evidence: frozenset[str], where: str
+) -> tuple[bool, ...]:
+    spans = locate(words, text)
+    mask = [False] * len(spans)
     for value in (result.value for result in annotation.result if _are_regions([result.value])):
         region: _Region = check(_Region, value, before=f"{where}, ")
         if evidence and evidence.isdisjoint(region.labels or region.hypertextlabels or ()):
@@ -149,7 +151,7 @@ def _mask(annotation: _Annotation, text: str, evidence: frozenset[str], where: s
                 raise DataError(
                     f"{where}: got a span of {shown(region.text)}; expected the text to have it at {region.start}"
                 )
-        hit = [number for number, (first, last) in enumerate(words) if first < end and last > start]
+        hit = [number for number, (first, last) in enumerate(spans) if first < end and last > start]
         if not (start < end <= len(text) and hit):
             raise DataError(
                 f"{where}: got the span [{shown(start)}, {shown(end)}); expected one with a word in it, within the "

@@ -18,6 +18,7 @@ import jinja2
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
+from explearn.core.words import lay_out
 from explearn.core.writing import check_output, locked, write_text
 from explearn.text.marks import format_marked, parse_marked, parse_mask
 from explearn.text.rows import RawRow, read_file
@@ -106,9 +107,9 @@ def _table(kind: SheetKind, rows: Sequence[SheetRow]) -> str:
     for row in rows:
         words, rationale = row.example.all_words, ""
         try:
-            text = format_marked(words, row.mask)
+            text = format_marked(words, row.mask, row.example.joined)
         except DataError:  # a word holds brackets
-            text, rationale = " ".join(words), _digits(row.mask)
+            text, rationale = lay_out(words, row.example.joined).text, _digits(row.mask)
         opinions = "; ".join(f"{name}: {_digits(mask)}" for name, mask in row.opinions.items())
         cells: dict[str, str] = {
             "sheet": kind,
@@ -198,7 +199,7 @@ def _marks(row: RawRow, example: Example) -> Mask:
         raise row.error(column, raw, "a text with [[marks]]")
     for text in (raw, _unguarded(raw)):
         with row.located("text"):
-            words, mask = parse_marked(text)
-        if words == example.all_words:
+            segment, mask = parse_marked(text, lay_out(example.all_words, example.joined))
+        if segment.words == example.all_words:
             return mask
-    raise row.error("text", " ".join(words), f"the {len(example.all_words)} words of text {example.id!r}")
+    raise row.error("text", segment.text, f"the {len(example.all_words)} words of text {example.id!r}")

@@ -1,0 +1,156 @@
+"""Words, marks and scores of texts in scripts with and without spaces, on three kinds of tokenizer."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import tokenizers
+import transformers
+from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
+
+import explearn
+from explearn.core.compute import ComputeOptions
+from explearn.core.display import words_html
+from explearn.core.extras import MissingExtraError
+from explearn.core.records import Example
+from explearn.core.storage import read_examples, write_examples
+from explearn.core.words import Segment, joined_words, lay_out, words_of
+from explearn.judge.faithfulness import faithfulness
+from explearn.judge.params import EvaluateParams
+from explearn.text.marks import format_marked, parse_marked
+
+TEXTS = {
+    "Chinese": ("这部电影非常好看，我很喜欢。", "这|部|电影|非常|好看|，|我|很喜欢|。"),
+    "Japanese": ("この映画は面白い。", "この|映画|は|面白い|。"),
+    "Thai": ("ภาษาไทย สวยมาก", "ภาษา|ไทย| สวย|มาก"),
+    "Khmer": ("ខ្ញុំស្រឡាញ់ភាសាខ្មែរ", "ខ្ញុំ|ស្រឡាញ់|ភាសាខ្មែរ"),
+    "Lao": ("ຂ້ອຍຮັກພາສາລາວ", "ຂ້ອຍ|ຮັກ|ພາສາ|ລາວ"),
+    "Burmese": ("မြန်မာစကား", "မြန်မာ|စကား"),
+    "Arabic": ("هذا الفيلم رائع، أحببته!", "هذا| الفيلم| رائع،| أحببته!"),
+    "Hindi": ("यह फ़िल्म बहुत अच्छी है।", "यह| फ़िल्म| बहुत| अच्छी| है।"),
+    "Korean": ("이 영화는 정말 재미있다！", "이| 영화는| 정말| 재미있다！"),
+    "emoji": ("👨‍👩‍👧 👍🏽 good😀!", "👨‍👩‍👧| 👍🏽| good😀!"),
+    "mixed": ("iPhone手机 很好 http://a.b/中文，ok", "iPhone|手机| 很好| http://a.b/|中文|，|ok"),
+}
+"""By script a text and its words, a bar before each but the first."""
+
+
+@functools.cache
+def classifier(kind: str) -> explearn.Classifier:
+    """A tiny BERT that reads WordPieces, byte-level BPE or SentencePiece's Unigram, learned from the texts above."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    texts = [text for text, _ in TEXTS.values()]
+    trainer: Any
+    if kind == "WordPiece":
+        made = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))  # type: ignore[call-arg]
+        made.normalizer = normalizers.BertNormalizer()
+        made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        trainer = trainers.WordPieceTrainer(vocab_size=300, special_tokens=special, show_progress=False)
+    elif kind == "byte-level BPE":
+        made = tokenizers.Tokenizer(models.BPE())
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=special, show_progress=False)
+    else:
+        made = tokenizers.Tokenizer(models.Unigram())
+        made.pre_tokenizer = pre_tokenizers.Metaspace()
+        trainer = trainers.UnigramTrainer(
+            vocab_size=300, special_tokens=special, unk_token="[UNK]", show_progress=False
+        )
+    made.train_from_iterator(texts, trainer)
+    ends = [(token, made.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
+    )
+    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]", "cls_token": "[CLS]"}
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=62, **names)  # type: ignore[no-untyped-call]
+    return explearn.Classifier(tiny.model("bert", vocab_size=len(fast)), fast, ComputeOptions(device="cpu"), kind)
+
+
+KINDS = ("WordPiece", "byte-level BPE", "Unigram")
+
+
+def example(script: str) -> Example:
+    words, pair, joined = words_of([Segment.of(TEXTS[script][0])])
+    return Example(script, words, "pos", "test", "t", pair, joined=joined)
+
+
+@pytest.mark.parametrize("script", TEXTS)
+class TestWords:
+    def test_they_are_unicode_s_and_the_text_can_be_put_together_again(self, script: str) -> None:
+        text, expected = TEXTS[script]
+        words = Segment.of(text)
+        joined = joined_words(words.spans)
+        assert "|".join(f"{' ' * (i > 0 and i not in joined)}{w}" for i, w in enumerate(words.words)) == expected
+        assert lay_out(words.words, joined) == words
+
+    def test_examples_keep_the_text_in_files(self, script: str, tmp_path: Path) -> None:
+        write_examples(tmp_path / "texts.parquet", [example(script)])
+        (read,) = read_examples(tmp_path / "texts.parquet")
+        assert read == example(script) and read.text == TEXTS[script][0]
+
+    def test_marks_are_written_and_read(self, script: str) -> None:
+        of = example(script)
+        mask = tuple(i in (1, 2) for i in range(len(of.words)))
+        segment, read = parse_marked(format_marked(of.words, mask, of.joined))
+        assert (segment.text, segment.words, read) == (of.text, of.words, mask)
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_they_are_the_same_for_every_tokenizer_and_on_the_page(self, script: str, kind: str) -> None:
+        text = TEXTS[script][0]
+        (free,) = explearn.get_explainer("gradient").explain(classifier(kind), [text])
+        (of_data,) = explearn.get_explainer("occlusion").explain(classifier(kind), [example(script)])
+        assert free.words == of_data.words == example(script).words and free.spans == of_data.spans
+        assert free.tokens == of_data.tokens and free.unaligned == 0
+        page = words_html(free)
+        assert page.count(" </") == 0 and page.count("</span> <span") == text.count(" ")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_methods_are_judged_on_them(kind: str) -> None:
+    texts = [example(script) for script in TEXTS]
+    scores = list(explearn.get_explainer("occlusion").explain(classifier(kind), texts))
+    assert [a.words for a in scores] == [e.words for e in texts]
+    encodings = dict(zip(TEXTS, classifier(kind).encode(texts), strict=True))
+    judged = faithfulness(classifier(kind), encodings, {"occlusion": scores}, EvaluateParams())
+    assert np.isfinite(judged["occlusion"].values["aopc_comprehensiveness"]).all()
+
+
+def test_a_word_within_another_s_sub_token_shares_its_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = tiny.classifier("bert")
+    # Words of "dog" and "lazy" as ICU might cut them, of which the tokenizer makes a piece each.
+    whole = Segment("lazy dog", ((0, 3), (3, 4), (5, 6), (6, 8)))
+    monkeypatch.setattr(Segment, "of", lambda _text: whole)
+    (encoding,) = of.encode(["lazy dog"])
+    assert encoding.word_ids == (-1, 0, 3, -1) and encoding.shared == ((1, 0), (2, 3)) and encoding.read == {0, 1, 2, 3}
+    (scores,) = explearn.get_explainer("occlusion").explain(of, ["lazy dog"])
+    assert scores.unaligned == 0 and scores.scores.tolist() == scores.token_scores[[0, 0, 1, 1]].tolist()
+
+
+def test_a_function_gets_the_text_as_it_was_written() -> None:
+    asked: list[str] = []
+
+    def function(texts: list[str]) -> np.ndarray:
+        asked.extend(texts)
+        return np.full((len(texts), 2), 0.5)
+
+    of = explearn.CallableClassifier(function, ["neg", "pos"])
+    list(explearn.get_explainer("occlusion", removal="delete").explain(of, [TEXTS["mixed"][0]]))
+    assert asked[:4] == [
+        "iPhone手机 很好 http://a.b/中文，ok",
+        "手机 很好 http://a.b/中文，ok",
+        "iPhone 很好 http://a.b/中文，ok",
+        "iPhone手机 http://a.b/中文，ok",
+    ]
+
+
+def test_without_icu_such_a_text_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "icu4py.breakers", None)
+    with pytest.raises(MissingExtraError, match=r"words of a script without spaces.*explearn\[scripts\]"):
+        Segment.of("很好")
+    assert Segment.of("a good film").words == ("a", "good", "film")
