@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from explearn.methods.listed_task import ListedTask
     from explearn.model.callable import CallableClassifier
     from explearn.model.classifier import Classifier
+    from explearn.training import train
 
 __all__ = [
     "About",
@@ -59,6 +60,7 @@ __all__ = [
     "side_by_side",
     "to_arrow",
     "to_frame",
+    "train",
 ]
 
 _LAZY = {
@@ -82,6 +84,7 @@ _LAZY = {
     "to_frame": "explearn.core.word_tables",
     "TextColumns": "explearn.comparison.texts",
     "compare": "explearn.comparison.run",
+    "train": "explearn.training",
 }
 """Name -> its module. Importing torch takes seconds; `import explearn` and the command line's help must not."""
 

@@ -218,7 +218,7 @@ def test_budgets(budget: Any) -> None:
     complaint(lambda: parse_budget(budget), "budget")
 
 
-@pytest.mark.parametrize("methods", ["", ",", "lime,light"], ids=ascii)
+@pytest.mark.parametrize("methods", ["", ",", "lime,lime", 3], ids=ascii)
 def test_methods_to_compare(methods: Any) -> None:
     complaint(lambda: choose_methods(methods))
 

@@ -18,6 +18,7 @@ from explearn.cli.demo.command import demo
 from explearn.cli.explain import explain
 from explearn.cli.export import export
 from explearn.cli.running import command
+from explearn.cli.train import train
 from explearn.core.errors import ParamsError
 from explearn.core.version import explearn_version
 from explearn.methods.info import Family
@@ -26,7 +27,9 @@ from explearn.methods.registry import explainer_class, get_info, list_explainers
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]}
+)
 
 
 def _print_version(wanted: bool) -> None:
@@ -96,7 +99,7 @@ def _describe_options(console: Console, section: type[BaseModel], indent: int = 
             _describe_options(console, field.annotation, indent + 4)
 
 
-for _command in (explain, compare, methods, demo, export):
+for _command in (explain, compare, train, methods, demo, export):
     app.command()(_command)
 # Commands that installed packages declare: Typer apps, or functions.
 for _entry in sorted(importlib.metadata.entry_points(group="explearn.commands"), key=lambda entry: entry.name):

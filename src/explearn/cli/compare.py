@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from explearn.cli import choosing
 from explearn.cli.running import Seed, command
+from explearn.cli.tables import ClassifierToJudge, Table
+from explearn.comparison.texts import TextColumns
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 
 
 @command
 def compare(
-    classifier: Annotated[
-        str, typer.Option(help="Folder of a saved sequence classifier, or its hub name.", envvar="EXPLEARN_CLASSIFIER")
-    ],
-    texts: Annotated[Path, typer.Option(help="A .csv, .jsonl or .parquet table, or a .txt file with a text a line.")],
-    text_column: Annotated[str | None, typer.Option(help="Column of the text.", show_default="text")] = None,
-    pair_column: Annotated[str | None, typer.Option(help="Column of the second segment, for pairs.")] = None,
-    id_column: Annotated[str | None, typer.Option(help="Column of a unique identifier.")] = None,
-    labels: Annotated[
-        str | None, typer.Option(help="Column of the true label; without it the classifier's accuracy is not known.")
-    ] = None,
-    label_name: Annotated[
+    classifier: ClassifierToJudge,
+    texts: Table,
+    method: Annotated[
         list[str] | None,
-        typer.Option(help="A value in the labels' column and its class, VALUE=CLASS; may be repeated."),
+        typer.Option(
+            "--method",
+            "--methods",
+            help="quick, light or complete, or a method (`explearn methods`); may be repeated, or name several, "
+            "separated by commas.",
+            show_default="light",
+        ),
     ] = None,
-    rationales: Annotated[
-        str | None,
-        typer.Option(help="Column of the marked words, FORMAT:COLUMN; formats: mask (0/1), marked ([[...]]), spans."),
+    explainer: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Folder of a trained explainer, or a bundle, to judge beside the methods; may be repeated. Texts that "
+            "it has learned from are left out.",
+            show_default=False,
+        ),
     ] = None,
-    methods: Annotated[
-        str, typer.Option(help="quick, light or complete, or names separated by commas (`explearn methods`).")
-    ] = "light",
     budget: Annotated[
         str | None, typer.Option(help="Time to keep to, such as 90s, 10m or 1.5h: fewer texts, then fewer methods.")
     ] = None,
@@ -56,24 +55,24 @@ def compare(
     ] = None,
     seed: Seed = None,
     *,
+    columns: TextColumns,
     compute: ComputeOptions,
 ) -> None:
     """Judge explanation methods on your own classifier and texts; writes one page that needs no other file."""
-    names = _label_names(label_name or (), labels)
+    trained = choosing.make(choosing.choose(None, explainer), {}, seed) if explainer else []
     # What loads torch takes seconds, which --help need not wait for.
     from explearn.comparison.run import compare as run
-    from explearn.comparison.texts import TextColumns
 
     comparison = run(
         classifier,
         texts,
-        methods=methods,
+        methods=[*_names(method or ["light"]), *trained],
         budget=budget,
         max_texts=max_texts,
         out=out,
         work=work,
         scores=scores or (),
-        columns=TextColumns(text_column, pair_column, labels, id_column, rationales, names),
+        columns=columns,
         seed=13 if seed is None else seed,
         completion=completion,
         compute=compute,
@@ -85,11 +84,5 @@ def compare(
     print(comparison.report)
 
 
-def _label_names(pairs: Sequence[str], labels: str | None) -> dict[str, str]:
-    """Return VALUE=CLASS as value -> class. Raises ParamsError for another form, and without a column `labels`."""
-    names = dict(pair.split("=", 1) for pair in pairs if re.fullmatch("[^=]+=.+", pair))
-    if len(names) < len(pairs):
-        raise ParamsError(f"--label-name: got {', '.join(pairs)}; expected VALUE=CLASS, one class for each value")
-    if names and labels is None:
-        raise ParamsError("--label-name: got names, but no --labels; expected the column that holds the labels")
-    return names
+def _names(given: list[str]) -> list[str]:
+    return [name for one in given for name in one.split(",")]

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from explearn.cli.tables import text_columns
 from explearn.core.compute import ComputeOptions, Precision, read_device_map, read_max_memory
 from explearn.core.errors import ExplearnError, sentence_of
 from explearn.core.escape import printable
@@ -105,25 +106,35 @@ def compute_options(
     return ComputeOptions(device, precision, tokens, compile, read_device_map(device_map), read_max_memory(max_memory))
 
 
-COMPUTE_OPTIONS = inspect.signature(compute_options, eval_str=True).parameters
+def _panel(name: str, function: Callable[..., Any]) -> tuple[Callable[..., Any], list[inspect.Parameter]]:
+    """Return a function and its parameters, which help shows under `name`."""
+    parameters = list(inspect.signature(function, eval_str=True).parameters.values())
+    for parameter in parameters:
+        parameter.annotation.__metadata__[0].rich_help_panel = name
+    return function, parameters
+
+
+SHARED = {"columns": _panel("Columns of the table", text_columns), "compute": _panel("Computing", compute_options)}
+"""Parameter of a command -> the function that makes it of options, and these."""
 
 
 def command(function: Callable[..., None], precision: Precision = "fp32") -> Callable[..., None]:
     """Turn a function into a command: it ends on errors as `user_errors` says, and takes the shared options.
 
-    A parameter `compute` of the function becomes COMPUTE_OPTIONS; `precision` is the default of the option --precision.
+    A parameter of the function that SHARED names becomes options; `precision` is the default of the option --precision.
     """
     signature = inspect.signature(function, eval_str=True)
-    shared = COMPUTE_OPTIONS if "compute" in signature.parameters else {}
+    shared = {name: SHARED[name] for name in signature.parameters if name in SHARED}
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
         with user_errors():
-            if shared:
-                values["compute"] = compute_options(**{name: values.pop(name) for name in shared})
+            for name, (make, options) in shared.items():
+                values[name] = make(**{option.name: values.pop(option.name) for option in options})
             function(**values)
 
-    parameters = [*(one for one in signature.parameters.values() if one.name != "compute"), *shared.values()]
+    parameters = [one for one in signature.parameters.values() if one.name not in shared]
+    parameters += [one for _, options in shared.values() for one in options]
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     parameters = [one.replace(default=precision) if one.name == "precision" else one for one in parameters]
     del run.__wrapped__

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
 from explearn.core.documents import read_json
-from explearn.core.errors import DataError, ParamsError, UnknownNameError, kind_of, shown
+from explearn.core.errors import DataError, ParamsError, UnknownNameError, shown
 from explearn.core.validation import MOST, Number, Shape
 from explearn.core.writing import write_json
 from explearn.methods import __file__ as METHODS
@@ -34,36 +34,40 @@ PLAN = "plan.json"
 """Written first into the folder of a comparison."""
 
 
-def choose_methods(wanted: str) -> dict[str, dict[str, Any]]:
-    """Method -> options, quick ones first: those of a roster, or those named, separated by commas.
+def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Method -> options, quick ones first: those of the rosters and methods that are named.
 
     A method that is named takes the options that roster light gives it, else its own defaults.
+
+    Args:
+        wanted: names, as a list or separated by commas.
+
     Raises UnknownNameError for a name that is neither, ParamsError for a method that has to be trained, or named
     twice, and for what is no text.
     """
-    if not isinstance(wanted, str):
-        raise ParamsError(f"methods: got {kind_of(wanted)}; expected a roster, or names separated by commas")
     rosters: dict[str, dict[str, Any]] = json.loads(ROSTERS.read_text(encoding="utf-8"))
-    if wanted in rosters:
-        chosen = rosters[wanted]
-    else:
-        names = [name.strip() for name in wanted.split(",")]
-        if not all(names):
+    names = wanted.split(",") if isinstance(wanted, str) else wanted
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) and name.strip() for name in names):
+        raise ParamsError(f"methods: got {shown(wanted)}; expected {', '.join(rosters)}, or names of methods")
+    names = [name.strip() for name in names]
+    if len(set(names)) != len(names):
+        raise ParamsError(f"methods: {shown(wanted)} repeats a name; expected each once")
+    chosen: dict[str, dict[str, Any]] = {}
+    for name in names:
+        if name in rosters:
+            chosen |= rosters[name]
+            continue
+        try:
+            info = get_info(name)
+        except UnknownNameError:
+            untrained = (info.name for info in known_infos() if info.ready or not info.learned)
+            raise UnknownNameError("method", name, (*rosters, *untrained)) from None
+        if info.learned and not info.ready:
             raise ParamsError(
-                f"methods: got {shown(wanted)}; expected one of {', '.join(rosters)}, or names separated by commas"
+                f"methods: {name!r} has to be trained; give a trained one (--explainer FOLDER, or the explainer itself "
+                "in the list), which `explearn train` makes, or leave it out"
             )
-        if len(set(names)) != len(names):
-            raise ParamsError(f"methods: {wanted!r} repeats a name; expected each once")
-        light = rosters["light"]
-        for name in names:
-            try:
-                info = get_info(name)
-            except UnknownNameError:
-                untrained = (info.name for info in known_infos() if info.ready or not info.learned)
-                raise UnknownNameError("method", name, (*rosters, *untrained)) from None
-            if info.learned and not info.ready:
-                raise ParamsError(f"methods: {name!r} has to be trained, and a comparison trains nothing; leave it out")
-        chosen = {name: light.get(name, {}) for name in names}
+        chosen[name] = rosters["light"].get(name, {})
     return {name: chosen[name] for name in sorted(chosen, key=lambda name: get_info(name).costly)}
 
 

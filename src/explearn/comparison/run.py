@@ -1,4 +1,4 @@
-"""The whole judgement of explanations on one's own classifier, in one process: no project, no DVC, no training."""
+"""The whole judgement of explanations on one's own classifier, in one process: no project and no DVC."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import yaml
 
 from explearn.comparison.choice import PLAN, Plan, choose_methods, parse_budget, read_plan, within_budget, write_plan
 from explearn.comparison.score_files import Records, match_scores, read_scores
-from explearn.comparison.texts import TextColumns, UserTexts, listed_texts, read_texts
+from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_of
 from explearn.core.extras import check_installed
@@ -30,6 +30,7 @@ from explearn.judge.predictions import Predictions
 from explearn.judge.runs import COST_FIGURES, MethodRun, read_run, write_run
 from explearn.judge.sanity import SanityResult, check_methods
 from explearn.methods.base.explainer import Explainer, unread_words_known
+from explearn.methods.base.learned import LearnedExplainer, text_hashes
 from explearn.methods.base.timing import ForwardClock, explain_timed, untrained_method
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info, known_infos
@@ -90,7 +91,7 @@ def compare(
     texts: str | Path | Sequence[str | tuple[str, str]],
     *,
     labels: Sequence[str] | None = None,
-    methods: str = "light",
+    methods: str | Sequence[str | Explainer] = "light",
     budget: str | float | None = None,
     max_texts: int | None = None,
     out: str | Path = "report.html",
@@ -109,7 +110,9 @@ def compare(
             `explearn.CallableClassifier`.
         texts: a .csv, .jsonl, .parquet or .txt file, or a list of texts (or pairs of texts).
         labels: the true labels of a list of texts; of a file, `columns.label` names their column.
-        methods: a roster (quick, light, complete), or names of methods that need no training, separated by commas.
+        methods: rosters (quick, light, complete) and names of methods that need no training, separated by commas or as
+            a list, which may also hold explainers, trained ones among them. Texts that one of these has learned from
+            are left out.
         budget: seconds, or a text such as 10m: as many texts, and if need be methods, as fit, by measured speed.
         max_texts: most texts; those with marked words come first, the others are drawn by `seed`.
         out: the page to write.
@@ -134,7 +137,9 @@ def compare(
     if max_texts is not None and max_texts < 1:
         raise ParamsError(f"max_texts: got {max_texts}; expected 1 or more")
     clock, start = PartClock(), time.perf_counter()
-    chosen, limit = choose_methods(methods), parse_budget(budget)
+    given, limit = _explainers_in(methods), parse_budget(budget)
+    names = methods if isinstance(methods, str) else [one for one in methods if not isinstance(one, Explainer)]
+    chosen = {**choose_methods(names), **{name: _options_of(explainer) for name, explainer in given.items()}}
     folder = None if work is None else Path(work)
     # Before the work, which takes minutes.
     check_place(out)
@@ -143,14 +148,7 @@ def compare(
             raise ParamsError(f"work: {folder} is a file; expected a folder, or the name of a new one")
         check_replaceable(folder, lambda earlier: (earlier / PLAN).exists(), "comparison")
         check_place(folder / PLAN)
-    if not isinstance(texts, str | Path):
-        if columns is not None:
-            raise ParamsError("columns: go with a file; got a list of texts")
-        user_texts = listed_texts(texts, labels)
-    elif labels is not None:
-        raise ParamsError("labels: go with a list of texts; of a file, columns.label names their column")
-    else:
-        user_texts = read_texts(texts, columns or TextColumns())
+    user_texts = _unseen(given_texts(texts, labels, columns), given.values(), tell)
     records, from_files = read_scores(map(Path, scores))
     compute = compute or ComputeOptions()
     seed_everything(seed)
@@ -172,7 +170,7 @@ def compare(
             if plan is None:
                 left = None if limit is None else limit - (time.perf_counter() - start)
                 most = min(len(user_texts.examples), max_texts or len(user_texts.examples))
-                plan = make_plan(model, user_texts, chosen, most, left, seed)
+                plan = make_plan(model, user_texts, chosen, given, most, left, seed)
                 if folder is not None:
                     write_plan(folder, request, plan)
                 expected = sum(plan.expected(name) or 0.0 for name in plan.methods)
@@ -182,7 +180,7 @@ def compare(
                         f"loading, and {counted(len(plan.methods), 'method')} on {counted(plan.texts, 'text')} would "
                         f"take about {expected:.0f} s, besides measuring speeds and making the page"
                     )
-        run = MethodsRun(model, user_texts, plan, seed, folder, clock, tell)
+        run = MethodsRun(model, user_texts, given, plan, seed, folder, clock, tell)
         # Before the work: a record that fits no text is to be reported at once.
         matched = run.match(records)
         run.explain({name: chosen[name] for name in plan.methods})
@@ -219,6 +217,7 @@ def make_plan(
     classifier: Classifier,
     texts: UserTexts,
     methods: Mapping[str, Mapping[str, Any]],
+    given: Mapping[str, Explainer],
     count: int,
     budget: float | None,
     seed: int,
@@ -229,7 +228,8 @@ def make_plan(
     packages alone would keep the first result waiting.
 
     Args:
-        methods: method -> options. count: most texts. budget: seconds that are left, None: no end.
+        methods: method -> options. given: explainers that come made, by name.
+        count: most texts. budget: seconds that are left, None: no end.
 
     Raises UnsupportedError where no method can explain the classifier.
     """
@@ -244,7 +244,7 @@ def make_plan(
     unsupported: dict[str, str] = {}
     untimed: list[str] = []
     for name, options in methods.items():
-        explainer, _ = untrained_method(name, options, seed)
+        explainer, _ = _made(name, options, given, seed)
         try:
             if budget is None and get_info(name).costly:
                 explainer.check_explains(classifier)
@@ -280,13 +280,14 @@ class MethodsRun:
         self,
         classifier: Classifier,
         texts: UserTexts,
+        given: Mapping[str, Explainer],
         plan: Plan,
         seed: int,
         folder: Path | None,
         clock: PartClock,
         tell: Tell,
     ) -> None:
-        self.classifier, self.texts, self.plan, self.seed = classifier, texts, plan, seed
+        self.classifier, self.texts, self.given, self.plan, self.seed = classifier, texts, given, plan, seed
         self.folder, self.clock, self.tell = folder, clock, tell
         self.params = EvaluateParams(infidelity_samples=INFIDELITY_SAMPLES)
         self.gold = {i: mask for i, mask in merge_annotators(texts.rationales).items() if any(mask)}
@@ -325,7 +326,7 @@ class MethodsRun:
         """Explain the texts with every method (method -> options) that has not done so in an earlier call."""
         forward: ForwardClock | None = None
         for name, chosen_options in methods.items():
-            self._explainers[name], options = untrained_method(name, chosen_options, self.seed)
+            self._explainers[name], options = _made(name, chosen_options, self.given, self.seed)
             path = None if self.folder is None else self.folder / f"{name}.parquet"
             run = None if path is None else self._kept(path, options)
             if run is not None:
@@ -481,7 +482,7 @@ class MethodsRun:
             f"{name} explains with the weights that come with the package (docs/explearn/{name}.md); nothing was "
             "trained here."
             for name in self.runs
-            if name not in from_files and get_info(name).ready
+            if name not in from_files and name not in self.given and get_info(name).ready
         ]
         if from_files:
             remarks.append(
@@ -489,6 +490,55 @@ class MethodsRun:
                 "sanity checks need the method itself."
             )
         return [*remarks, self.texts.hint] if self.texts.hint else remarks
+
+
+def _explainers_in(methods: object) -> dict[str, Explainer]:
+    """Return the explainers of a list by name. Raises ParamsError for two of one name."""
+    explainers = [one for one in methods if isinstance(one, Explainer)] if isinstance(methods, list | tuple) else []
+    by_name = {one.name: one for one in explainers}
+    if len(by_name) < len(explainers):
+        raise ParamsError(f"methods: got {', '.join(one.name for one in explainers)}; expected each once")
+    return by_name
+
+
+def _options_of(explainer: Explainer) -> dict[str, Any]:
+    """Return what an explainer's scores depend on besides the classifier: its options, and what it has learned."""
+    learned = {"weights": explainer.content_hash()} if isinstance(explainer, LearnedExplainer) else {}
+    return {**explainer.options.model_dump(mode="json"), **learned}
+
+
+def _made(
+    name: str, options: Mapping[str, Any], given: Mapping[str, Explainer], seed: int
+) -> tuple[Explainer, dict[str, Any]]:
+    """Return a method that is given, as a copy since checks change it, or make it; and its options."""
+    return (copy.copy(given[name]), dict(options)) if name in given else untrained_method(name, options, seed)
+
+
+def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> UserTexts:
+    """Leave out the texts that an explainer has learned from: it would be judged on what it knows.
+
+    Raises DataError where none is left.
+    """
+    seen = {
+        one for explainer in explainers if isinstance(explainer, LearnedExplainer) for one in explainer.trained_texts
+    }
+    kept = {i for i, text in text_hashes(texts.examples).items() if text not in seen}
+    count = len(texts.examples) - len(kept)
+    if not kept:
+        raise DataError(
+            f"texts: a trained explainer has learned from all {len(texts.examples)} of them; expected others, kept "
+            "back from its training"
+        )
+    if not count:
+        return texts
+    note = f"{counted(count, 'text')} left out, from which a trained explainer has learned"
+    tell(note)
+    return replace(
+        texts,
+        examples=[one for one in texts.examples if one.id in kept],
+        rationales=[one for one in texts.rationales if one.example_id in kept],
+        hint=f"{note}. {texts.hint}".strip(),
+    )
 
 
 def counted(count: int, thing: str) -> str:

@@ -1,4 +1,4 @@
-"""Reading somebody's own texts: from a CSV, JSON Lines, Parquet or text file, or from a list."""
+"""Reading somebody's own texts: from a CSV, JSON Lines, Parquet or text file, from a table in memory or a list."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
@@ -86,6 +87,35 @@ class _Unlabelled(CustomAdapter):
         return ""
 
 
+def given_texts(texts: Any, labels: Sequence[str] | None = None, columns: TextColumns | None = None) -> UserTexts:
+    """Return the texts of a file, of a table (pandas, datasets, a list of dicts), or of a list with its labels.
+
+    Raises as `read_texts` and `listed_texts` do; ParamsError for labels beside a table and columns beside a list.
+    """
+    rows = _rows(texts)
+    if rows is None and not isinstance(texts, str | Path):
+        if columns is not None:
+            raise ParamsError("columns: go with a file or a table; got a list of texts")
+        return listed_texts(texts, labels)
+    if labels is not None:
+        raise ParamsError("labels: go with a list of texts; of a file or a table, columns.label names their column")
+    columns = columns or TextColumns()
+    return read_texts(texts, columns) if rows is None else _texts_of_rows(rows, "texts", columns)
+
+
+def _rows(texts: Any) -> list[RawRow] | None:
+    """Return the rows of a table in memory; None for anything else."""
+    if hasattr(texts, "to_dict") and hasattr(texts, "columns"):
+        records = texts.to_dict("records")  # pandas
+    elif isinstance(texts, list) or hasattr(texts, "column_names"):  # datasets
+        records = list(texts)
+    else:
+        return None
+    if not records or not all(isinstance(record, Mapping) for record in records):
+        return None
+    return [RawRow("texts", "texts", number, record) for number, record in enumerate(records, start=1)]
+
+
 def read_texts(path: str | Path, columns: TextColumns) -> UserTexts:
     """Read the texts of a .csv, .jsonl or .parquet table, or of a .txt file with a text a line.
 
@@ -104,20 +134,23 @@ def read_texts(path: str | Path, columns: TextColumns) -> UserTexts:
         raise DataError(f"{path}: got a file ending in {path.suffix!r}; expected {', '.join((*READERS, LINES))}")
     if not rows:
         raise DataError(f"{path}: no text; expected at least one")
-    text = columns.text or TEXT
+    # The file's own, as far as it may name files.
+    return _texts_of_rows(rows, re.sub(r"[^A-Za-z0-9_.-]+", "_", path.stem).lstrip(".-") or "texts", columns)
+
+
+def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns) -> UserTexts:
+    text, file = columns.text or TEXT, rows[0].file
     if text not in rows[0].values and columns.text is None and not (columns.rationales or "").startswith("marked:"):
         raise DataError(
-            f"{path}: got the columns {', '.join(rows[0].values)}; expected a column 'text', or the name of the one "
+            f"{file}: got the columns {', '.join(rows[0].values)}; expected a column 'text', or the name of the one "
             "with the texts (--text-column)"
         )
     section = columns.section(text)
     if columns.text is None and text not in rows[0].values:
         section = section.model_copy(update={"text": None})
     source = SourceParams(
-        kind="files", adapter="custom", path=str(path), columns=section, label_names=dict(columns.label_names)
+        kind="files", adapter="custom", path=file, columns=section, label_names=dict(columns.label_names)
     )
-    # The file's own, as far as it may name files.
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", path.stem).lstrip(".-") or "texts"
     adapter = (_Unlabelled if columns.label is None else _Labelled)(name, source)
     examples: dict[str, Example] = {}
     rationales = []

@@ -5,28 +5,32 @@ The folder holds config.json, one safetensors file, and whatever else a method w
 
 from __future__ import annotations
 
+import hashlib
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save, save_file
 
 from explearn.core.documents import check_regular, read_json
-from explearn.core.errors import DataError, ModelError, first_line
+from explearn.core.errors import DataError, ModelError, ParamsError, first_line
 from explearn.core.finite import check_weights
+from explearn.core.records import Example
 from explearn.core.validation import Shape, check_shape
-from explearn.core.writing import atomic_folder, check_replaceable, write_json
+from explearn.core.writing import atomic_folder, check_replaceable, locked, write_json
 from explearn.methods.base.explainer import Explainer
 
 if TYPE_CHECKING:
     from explearn.methods.base.task import TaskData
 
 CONFIG = "config.json"
+TRAINED_TEXTS = "trained_texts"
+"""Key in config.json of `LearnedExplainer.trained_texts`."""
 DIVERGED = "try a lower learning rate; the folder is as it was"
 """Advice about weights that are not finite after training."""
 
@@ -57,6 +61,8 @@ class LearnedExplainer(Explainer):
     """
 
     weights_file: ClassVar[str]
+    trained_texts: frozenset[str] = frozenset()
+    """Hashes (`text_hashes`) of the texts that it was given to learn from, where whoever trained it noted them."""
 
     @abstractmethod
     def fit(self, task: TaskData, *, description: str | None = None) -> Self:
@@ -91,11 +97,13 @@ class LearnedExplainer(Explainer):
         state = self._state()
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
         check_weights(tensors.items(), f"{folder}: {self.name} diverged in training", DIVERGED)
-        check_replaceable(folder, _holds_explainer, "trained explainer")
+        check_explainer_place(folder)
         with atomic_folder(folder) as partial:
             save_file(tensors, partial / self.weights_file)
             self._save_more(partial)
             config = {"explainer": type(self).__name__, "options": self.options.model_dump(), **state.record}
+            if self.trained_texts:
+                config[TRAINED_TEXTS] = sorted(self.trained_texts)
             write_json(partial / CONFIG, config)
 
     @classmethod
@@ -112,7 +120,13 @@ class LearnedExplainer(Explainer):
             known = {name: saved[name] for name in cls.Options.model_fields if name in saved}
             explainer = cls(**{**known, **options})
             explainer._restore(state, folder)
+            explainer.trained_texts = frozenset(state.record.get(TRAINED_TEXTS, ()))
         return explainer
+
+    def content_hash(self) -> str:
+        """Return a SHA-256 of what it has learned. Raises ModelError where it was not trained."""
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self._state().tensors.items()}
+        return hashlib.sha256(save(tensors)).hexdigest()
 
     def _untrained(self) -> ModelError:
         """Return the error to raise where an untrained one is to explain or to be saved."""
@@ -132,6 +146,20 @@ class RefiningExplainer(Explainer):
 
         Raises ModelError for a missing or damaged file, ParamsError for an option's bad value.
         """
+
+
+def text_hashes(examples: Iterable[Example]) -> dict[str, str]:
+    """Return example id -> a hash of its words, by which a text is known again without being kept."""
+    return {one.id: hashlib.sha256("\0".join(one.all_words).encode()).hexdigest()[:16] for one in examples}
+
+
+def check_explainer_place(folder: str | os.PathLike[str]) -> None:
+    """Raise ParamsError for what holds anything but a trained explainer, DataError where nothing can be written."""
+    if os.path.lexists(folder) and not Path(folder).is_dir():
+        raise ParamsError(f"{folder}: is no folder; expected a folder, or nothing")
+    check_replaceable(folder, _holds_explainer, "trained explainer")
+    with locked(folder):
+        pass
 
 
 def _holds_explainer(folder: Path) -> bool:

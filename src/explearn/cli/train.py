@@ -1,0 +1,60 @@
+"""`explearn train`: an explainer of one's own classifier, learned from one's own texts."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from explearn.cli.choosing import Options, parse_options
+from explearn.cli.running import Seed, command
+from explearn.cli.tables import ClassifierToJudge, Table
+from explearn.comparison.texts import TextColumns
+from explearn.core.compute import ComputeOptions
+from explearn.core.escape import printable
+
+
+@command
+def train(
+    method: Annotated[
+        str,
+        typer.Argument(
+            help="l2e or paml, which learn from the classifier's answers; expnet, from marked words or, without, from "
+            "what the consensus marks; ivra or smat, which train a classifier of their own and need labels.",
+            show_default=False,
+        ),
+    ],
+    classifier: ClassifierToJudge,
+    texts: Table,
+    out: Annotated[Path, typer.Option(help="Folder of the trained explainer, for --explainer.")],
+    option: Options = None,
+    seed: Seed = None,
+    *,
+    columns: TextColumns,
+    compute: ComputeOptions,
+) -> None:
+    """Train an explainer for your classifier on your texts.
+
+    l2e needs nothing but texts, some hundreds of them:
+
+    explearn train l2e --classifier FOLDER_OR_HUB_NAME --texts my-texts.csv --out my-l2e
+    """
+    options = parse_options(option or [])
+    from explearn.training import train as run
+
+    start = time.perf_counter()
+    run(
+        method,
+        classifier,
+        texts,
+        columns=columns,
+        out=out,
+        seed=13 if seed is None else seed,
+        compute=compute,
+        description=f"train {method}",
+        **options,
+    )
+    print(printable(f"{method} for {classifier}, trained in {time.perf_counter() - start:.0f} s"))
+    print(out)

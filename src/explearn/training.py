@@ -1,0 +1,154 @@
+"""Training an explainer for one's own classifier on one's own texts, in one call: no project, no DVC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from explearn.comparison.texts import TextColumns, UserTexts, given_texts
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.core.records import Example
+from explearn.core.seeds import hash_order, seed_everything
+from explearn.methods.base.learned import LearnedExplainer, check_explainer_place, text_hashes
+from explearn.methods.base.task import TaskData
+from explearn.methods.consensus.explainer import Consensus
+from explearn.methods.expnet.explainer import ExpNet
+from explearn.methods.expnet.targets import Curriculum, WordTargets
+from explearn.methods.info import MethodInfo
+from explearn.methods.listed_task import ListedTask
+from explearn.methods.registry import accepted_options, get_info, known_infos, make_explainer
+from explearn.model.classifier import Classifier
+from explearn.model.labels import check_labels
+from explearn.text.rationales import merge_annotators
+
+MOST_VALIDATION = 400
+"""Most texts that are set aside to watch the training on; otherwise a fifth is."""
+
+MARKS = "training_rationales"
+
+
+def train(
+    method: str,
+    classifier: str | Path | Classifier,
+    texts: str | Path | Sequence[str | tuple[str, str]],
+    *,
+    labels: Sequence[str] | None = None,
+    columns: TextColumns | None = None,
+    out: str | Path | None = None,
+    seed: int = 13,
+    compute: ComputeOptions | None = None,
+    description: str | None = None,
+    **options: Any,
+) -> LearnedExplainer:
+    """Train a learned method for a classifier on some texts.
+
+    `l2e` and `paml` learn from the classifier's answers to the texts. `expnet` learns from marked words where the texts
+    have some, else from what the consensus that comes with the package marks. `ivra` and `smat` need labels, for they
+    train a classifier of their own.
+
+    Args:
+        method: name of a learned method.
+        classifier: hub name or folder of a sequence classifier, or a loaded one.
+        texts: a .csv, .jsonl, .parquet or .txt file, or a list of texts (or pairs of texts).
+        labels: the true labels of a list of texts; of a file, `columns.label` names their column.
+        columns: where a file holds what.
+        out: folder to save it in, for `get_explainer(method, path=out)` (default: it is not saved). An earlier one
+            there is replaced when the training is over.
+        seed: of everything random.
+        description: text of a progress bar (default: no bar).
+        options: of the method (`explearn methods NAME` lists them).
+
+    Raises DataError, ParamsError, UnknownNameError, ModelError, UnsupportedError or DeviceError, before training
+    starts, for what cannot be used.
+    """
+    info = _trainable(method)
+    given = given_texts(texts, labels, columns)
+    info = _checked(info, given, options)
+    if out is not None:
+        check_explainer_place(out)
+    own = {"seed": seed} if "seed" in accepted_options(info.name) else {}
+    explainer = make_explainer(info, {**own, **options})
+    assert isinstance(explainer, LearnedExplainer)
+    seed_everything(seed)
+    model = classifier
+    if not isinstance(model, Classifier):
+        model = Classifier.from_pretrained(model, compute or ComputeOptions())
+    check_labels(model.name, model.labels, given.labels, "map the texts' labels with --label-name VALUE=CLASS")
+    explainer.check_problem(model)
+    marks = {i: mask for i, mask in merge_annotators(given.rationales).items() if any(mask)}
+    # Methods that learn from marks or from all texts alike need nothing to watch.
+    train, validation = (list(given.examples), []) if MARKS in info.needs else _split(given.examples, seed)
+    task = ListedTask(
+        model,
+        [replace(one, split="train") for one in train],
+        [replace(one, split="validation") for one in validation],
+        gold=marks,
+        name=given.name,
+        seed=seed,
+    )
+    if isinstance(explainer, ExpNet) and explainer.options.protocol == "universal":
+        _fit_to_shipped_consensus(explainer, task, description)
+    else:
+        explainer.fit(task, description=description)
+    explainer.trained_texts = frozenset(text_hashes(given.examples).values())
+    if out is not None:
+        explainer.save_pretrained(out)
+    return explainer
+
+
+def _trainable(name: str) -> MethodInfo:
+    """Return what is known of a method. Raises UnknownNameError or ParamsError for one that cannot be trained so."""
+    try:
+        info = get_info(name)
+    except UnknownNameError:
+        raise UnknownNameError("method", name, (one.name for one in known_infos() if one.trained)) from None
+    if not info.trained:
+        begins = f"it starts from a trained {info.base}" if info.base else "it needs no training"
+        raise ParamsError(f"method: {name!r} has nothing to train; {begins}")
+    if "other_tasks" in info.needs:
+        raise ParamsError(
+            f"method: {name!r} learns from the marks of other tasks, and these are the texts of one; it explains at "
+            "once, or is trained with explearn.ListedTask(others=...)"
+        )
+    return info
+
+
+def _checked(info: MethodInfo, texts: UserTexts, options: Mapping[str, Any]) -> MethodInfo:
+    """Return the method, or its variant that learns from the marks. Raises ParamsError where texts lack what it needs,
+    or hold marks that it does not learn from."""
+    if info.own_model and not texts.labels:
+        raise ParamsError(f"labels: got none; {info.name!r} trains a classifier of its own, which needs them")
+    if not texts.rationales:
+        return info
+    if MARKS not in info.needs:
+        raise ParamsError(f"rationales: {info.name!r} does not learn from marked words; leave them out")
+    if not texts.labels:
+        raise ParamsError(
+            "rationales: got no labels beside them; marks count where the classifier gives the text's label"
+        )
+    return get_info("expnet_in_domain") if info.name == "expnet" and "protocol" not in options else info
+
+
+def _split(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:
+    """Draw a fifth of the texts, at most MOST_VALIDATION, for validation; returns the others first."""
+    count = min(len(examples) // 5, MOST_VALIDATION)
+    drawn = set(hash_order([one.id for one in examples], seed)[:count])
+    return [one for one in examples if one.id not in drawn], [one for one in examples if one.id in drawn]
+
+
+def _fit_to_shipped_consensus(explainer: ExpNet, task: TaskData, description: str | None) -> None:
+    """Train an ExpNet on what the consensus that comes with the package says of the task's texts."""
+    consensus = Consensus()
+    model, targets = consensus.model, {}
+    for text in task.signals("train"):
+        if text.read.any():
+            evidence = 1 / (1 + np.exp(-model.logits(model.features(text))))
+            targets[text.example_id] = WordTargets(np.where(text.read, evidence, 0.0))
+    source, features = task.features("train")
+    curriculum = Curriculum(targets, consensus.trained_on, model.calibration)
+    explainer.fit_curriculum(curriculum, features, source, task.device, description)

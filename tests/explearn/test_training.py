@@ -1,0 +1,110 @@
+"""`explearn train` and `explearn.train`: from texts to an explainer that explains, and that a comparison judges."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+from typer.testing import CliRunner
+
+import explearn
+from explearn.cli.app import app
+from explearn.comparison.texts import TextColumns
+from explearn.core.errors import DataError, ExplearnError
+from explearn.methods.consensus.explainer import Consensus
+
+WORDS = ("warm", "funny", "sequel", "slow", "delivery", "refund", "friendly", "castle", "beautiful", "fox", "broken")
+TEXTS = [f"the {a} , and {b} of the {c} ." for a, b, c in zip(WORDS, WORDS[2:], WORDS[3:], strict=False)]
+OTHERS = ["a broken castle", "slow friendly fox"]
+FAST = {"samples": 4, "epochs": 1, "width": 8}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save(tmp_path_factory.mktemp("model"), "bert", 2)
+
+
+def run(*arguments: object) -> Any:
+    return CliRunner().invoke(app, [*map(str, arguments), "--device", "cpu"])
+
+
+def test_the_command_trains_what_explain_and_compare_take(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+    (tmp_path / "all.txt").write_text("\n".join([*TEXTS, *OTHERS]), encoding="utf-8")
+    options = [part for name, value in FAST.items() for part in ("-o", f"{name}={value}")]
+    given = ("--classifier", folder, "--texts")
+    trained = run("train", "l2e", *given, tmp_path / "texts.txt", "--out", tmp_path / "l2e", *options)
+    assert trained.exit_code == 0, trained.output
+    explained = run("explain", "--classifier", folder, "--explainer", tmp_path / "l2e", "--json", OTHERS[0])
+    assert json.loads(explained.stdout)["method"] == "l2e"
+    beside = ("--method", "random", "--explainer", tmp_path / "l2e", "--out", tmp_path / "report.html")
+    compared = run("compare", *given, tmp_path / "all.txt", *beside)
+    assert compared.exit_code == 0, compared.output
+    assert f"{len(TEXTS)} texts left out, from which a trained explainer has learned" in compared.output
+    assert "2 methods on 2 of 2 texts" in compared.output
+    refused = run("compare", *given, tmp_path / "texts.txt", *beside)
+    assert refused.exit_code == 2 and "has learned from all" in refused.output
+
+
+def test_expnet_without_marks_learns_what_the_shipped_consensus_says() -> None:
+    classifier = tiny.classifier("bert")
+    trained: Any = explearn.train("expnet", classifier, TEXTS, epochs=1)
+    assert trained.trained_on == Consensus().trained_on
+    (attribution,) = trained.explain(classifier, OTHERS[:1])
+    assert all(0 <= score <= 1 for score in attribution.scores)
+
+
+def test_expnet_with_marks_learns_from_them(tmp_path: Path) -> None:
+    classifier = tiny.classifier("bert")
+    labels = classifier.predict(TEXTS)
+    with (tmp_path / "marked.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(
+            [
+                ("text", "label", "marks"),
+                *((text, label, "[0, 1, 0, 0, 0, 0, 0, 0, 0]") for text, label in zip(TEXTS, labels, strict=True)),
+            ]
+        )
+    columns = TextColumns(label="label", rationales="mask:marks")
+    trained = explearn.train("expnet", classifier, tmp_path / "marked.csv", columns=columns, epochs=1)
+    assert (trained.name, trained.options.protocol) == ("expnet_in_domain", "in_domain")
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "sentence"),
+    [
+        ("gae", {}, "'gae' has nothing to train"),
+        ("faml", {}, "it starts from a trained paml"),
+        ("consensus", {}, "learns from the marks of other tasks"),
+        ("ivra", {}, "'ivra' trains a classifier of its own"),
+        ("l2ee", {}, "did you mean l2e"),
+        ("l2e", {"texts": [{"text": "a b", "m": "[1,0]"}], "columns": TextColumns(rationales="mask:m")}, "leave them"),
+    ],
+)
+def test_what_cannot_be_trained_is_one_sentence(method: str, given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ExplearnError, match=sentence):
+        explearn.train(method, tiny.classifier("bert"), **{"texts": TEXTS, **given})
+
+
+def test_a_folder_of_something_else_is_refused_before_the_training(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(ExplearnError, match="no trained explainer"):
+        explearn.train("l2e", tiny.classifier("bert"), TEXTS, out=tmp_path)
+
+
+def test_a_list_of_methods_holds_trained_ones(tmp_path: Path) -> None:
+    classifier = tiny.classifier("bert")
+    trained = explearn.train("l2e", classifier, TEXTS, **FAST)
+    out, work = tmp_path / "report.html", tmp_path / "work"
+    first = explearn.compare(classifier, OTHERS, methods=["random", trained], out=out, work=work)
+    assert set(first.methods) == {"random", "l2e"}
+    other = explearn.train("l2e", classifier, TEXTS, **{**FAST, "seed": 14})
+    lines: list[str] = []
+    explearn.compare(classifier, OTHERS, methods=["random", other], out=out, work=work, tell=lines.append)
+    # Trained anew it is another method, whose kept scores are of no use.
+    assert [line.split()[0] for line in lines if "of an earlier run" in line] == ["random"]
+    with pytest.raises(DataError, match="learned from all"):
+        explearn.compare(classifier, TEXTS, methods=["random", trained], out=out)
