@@ -7,7 +7,7 @@ then taken behind the norm. Which models these are is measured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -41,8 +41,9 @@ def table_weight(model: Any) -> torch.Tensor:
 def word_layers(classifier: Classifier) -> list[nn.Module]:
     """Return the layers that a text's ids pass, one after the other, up to where gradients are taken.
 
-    That is the word table alone, unless the length of what it gives does not matter: then the layers up to the norm.
-    Raises UnsupportedError where no layer is found at whose output length matters.
+    That is the word table alone, unless the length of what it gives does not matter and all passes a layer behind it,
+    at which it does: then the layers up to that norm.
+    Raises UnsupportedError for a model without a table.
     """
     model: Any = classifier.model
     if not classifier.word_layers:
@@ -58,33 +59,31 @@ def _measured_layers(classifier: Classifier) -> tuple[str, ...]:
     if table is None:
         raise _without_words(model)
     inputs = classifier.batch(classifier.encode(["a 1 . b"])).model_inputs()
-    ran: dict[nn.Module, None] = {}
+    ran: dict[nn.Module, torch.Tensor] = {}
 
     def record(module: nn.Module, _args: object, output: object) -> None:
         if isinstance(output, torch.Tensor) and output.shape[:2] == inputs["input_ids"].shape:
-            ran.setdefault(module)
+            ran.setdefault(module, output)
 
     leaves = [module for module in model.modules() if not [*module.children()]]
     with hooked([leaf.register_forward_hook(here_only(record)) for leaf in leaves]):
         # Not by model(...): what is measured once is no pass of a text, as `count_passes` counts them.
         plain = model.forward(**inputs).logits
 
-    def change(layer: nn.Module, to: Callable[[torch.Tensor], torch.Tensor]) -> float:
-        with hooked([layer.register_forward_hook(here_only(lambda _layer, _args, output: to(output)))]):
+    def change(outputs: Mapping[nn.Module, torch.Tensor]) -> float:
+        handles = [m.register_forward_hook(here_only(lambda _m, _a, _o, to=to: to)) for m, to in outputs.items()]
+        with hooked(handles):
             return float((model.forward(**inputs).logits - plain).abs().max())
 
     order = list(ran)
-    order = order[order.index(table) :] if table in ran else []
-    for number, layer in enumerate(order, start=1):
-        scaled, reversed_ = change(layer, lambda words: 2 * words), change(layer, lambda words: words.flip(1))
-        if not scaled < UNSCALED * reversed_:
-            return tuple(names[module] for module in order[:number])
-    if order:
-        raise UnsupportedError(
-            f"{classifier.name}: the length of its word embeddings does not change its answer, nor does that of any "
-            f"layer behind them; {INSTEAD}"
-        )
-    # A table that gives something else, or is a shared one: `check_words` looks.
+    # A table that gives something else, or that others share, is for `check_words`.
+    chain = order[order.index(table) :] if table in ran else [table]
+    for number, layer in enumerate(chain, start=1):
+        output = ran.get(layer)
+        if output is None or (layer is not table and change({table: ran[table].flip(1), layer: output}) > 0):
+            break  # Words pass by this layer on another way, too.
+        if not change({layer: 2 * output}) < UNSCALED * change({layer: output.flip(1)}):
+            return tuple(names[module] for module in chain[:number])
     return (names[table],)
 
 

@@ -26,7 +26,7 @@ from explearn.model.architectures import architecture
 from explearn.model.batching import budget_batches, run_batches
 from explearn.model.completion import Completion, Prompt
 from explearn.model.encoding import Batch, Encoding, Text, collate, encode_texts, max_length
-from explearn.model.loading import QUESTION_ANSWERING, check_config, load_trained
+from explearn.model.loading import QUESTION_ANSWERING, check_config, check_runs, load_trained
 from explearn.model.padding import check_ends, padding_shows, with_padding
 from explearn.model.problems import Answers, problem_of, with_both_classes
 from explearn.model.quantised import QUANTISED, has_quantised, prepare_quantised
@@ -81,6 +81,8 @@ class Classifier(Answers):
         self.tokenizer = with_padding(model, tokenizer, name)
         weights = model.dtype
         model = with_both_classes(model, name)
+        if spread_of(model) is None:
+            check_runs(model, tokenizer, name or "the classifier")
         self.problem = problem_of(model.config)
         self.model = cast(Any, model).eval().requires_grad_(False)
         if compute.precision in QUANTISED and not has_quantised(self.model):
@@ -129,6 +131,9 @@ class Classifier(Answers):
         Raises ModelError when there is no such model, its head is not a trained one, or its weights do not fit its
         configuration or are not finite; DeviceError when the device is not there.
         """
+        for option in options.keys() - ComputeOptions.__dataclass_fields__.keys():
+            known = ", ".join(ComputeOptions.__dataclass_fields__)
+            raise TypeError(f"Classifier.from_pretrained() has no argument {option!r}; its compute options are {known}")
         compute = replace(compute or ComputeOptions(), **options)
         if compute.device_map is None:
             compute.resolve_device()

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors import safe_open
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import check_regular, is_folder
-from explearn.core.errors import SAVED, ModelError, first_line
+from explearn.core.errors import SAVED, ModelError, first_line, shown
 from explearn.core.extras import need
 from explearn.core.finite import check_weights
 from explearn.core.records import ANSWER_LABELS, label_problem
@@ -161,10 +162,49 @@ def check_config(config: Any, name: str) -> None:
         )
 
 
+def check_runs(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, name: str) -> None:
+    """Raise ModelError for a model without weights, one with attention that has no gradients where it is, and a
+    tokenizer that gives token ids beyond the model's table."""
+    if model.device.type == "meta":
+        raise ModelError(f"{name}: its weights are on the device 'meta', which holds none; expected a loaded model")
+    if "flex" in str(getattr(model.config, "_attn_implementation", "")) and not torch.cuda.is_available():
+        raise ModelError(
+            f"{name}: flex attention has no gradients on a CPU; load it with attn_implementation 'sdpa' or 'eager'"
+        )
+    table: Any = word_table(model)
+    last = max(tokenizer.get_vocab().values(), default=0)
+    if isinstance(table, torch.nn.Embedding) and last >= (known := table.weight.shape[0]):
+        raise ModelError(
+            f"{name}: its tokenizer has token ids up to {last}, the model knows {known} tokens; expected its own"
+        )
+
+
 def may_be_on_hub(name: str) -> bool:
     """Whether a name that is no folder here can be one on the hub, and not a path whose end is missing."""
     owner, _, rest = name.partition("/")
     return not name.startswith((".", "/", "~")) and "/" not in rest and not (rest and is_folder(owner))
+
+
+def _check_size(config: Any, folder: Path) -> None:
+    """Raise ModelError for a configuration that asks for more than the folder's weights are, before it is built."""
+    shapes = [
+        file.get_slice(key).get_shape()
+        for path in folder.glob("*.safetensors")
+        for file in [safe_open(path, "pt")]
+        for key in file.keys()  # noqa: SIM118
+    ]
+    if not shapes:
+        return
+    widest = max((size for shape in shapes for size in shape), default=0)
+    most = {"num_hidden_layers": len(shapes)}
+    most |= dict.fromkeys(("vocab_size", "hidden_size", "intermediate_size", "num_attention_heads"), widest)
+    for field, limit in most.items():
+        asked = getattr(config, field, None)
+        if isinstance(asked, int) and asked > limit:
+            raise ModelError(
+                f"{folder}: config.json, {field}: got {shown(asked)}; its weights, {len(shapes)} tensors of at most "
+                f"{widest} rows or columns, allow at most {limit}"
+            )
 
 
 def load_trained(
@@ -201,6 +241,8 @@ def load_trained(
     with _errors_of_loading(name, kind):
         config: Any = transformers.AutoConfig.from_pretrained(name, **shared)
         labels = [str(label) for _, label in sorted(config.id2label.items())]
+        if is_folder(name):
+            _check_size(config, Path(name))
     head = head_of(config)
     if head is GENERATION and params is None:
         raise ModelError(
@@ -223,11 +265,6 @@ def load_trained(
         )
     if holds_no_words(tokenizer):
         raise ModelError(f"{name}: holds no tokenizer; expected one saved beside the model")
-    table: Any = word_table(model)
-    if table is not None and len(tokenizer) > (known := table.weight.shape[0]):
-        raise ModelError(
-            f"{name}: its tokenizer has {len(tokenizer)} tokens, the model knows {known}; expected the model's own"
-        )
     completion = None if params is None else Completion(params, tokenizer, name)
     if completion is not None and head is GENERATION:
         model = with_label_head(model, completion)

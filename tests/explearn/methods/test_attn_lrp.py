@@ -137,6 +137,17 @@ class TestAgainstExplicitPropagation:
         assert not any(p.requires_grad or p.grad is not None for p in of.model.parameters())
 
 
+@pytest.mark.parametrize("kind", ["modernbert", *tiny.DECODERS])
+def test_attention_that_is_written_out_gives_the_same(kind: str) -> None:
+    """In inference mode, too."""
+    of = tiny.make_classifier(kind)
+    fused = list(explearn.get_explainer("attn_lrp").explain(of, tiny.TEXTS))
+    with tiny.eager(of.model), torch.inference_mode():
+        written = list(explearn.get_explainer("attn_lrp").explain(of, tiny.TEXTS))
+    for one, other in zip(fused, written, strict=True):
+        np.testing.assert_allclose(one.scores, other.scores, atol=1e-4 * np.abs(one.scores).max())
+
+
 class Parts(nn.Module):
     """Parts one by one: an activation as a module or a function, a norm, products of two inputs and of a constant."""
 

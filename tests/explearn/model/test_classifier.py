@@ -164,7 +164,29 @@ class TestFromPretrained:
         assert "holds no tokenizer" in complaint(tmp_path)
         tiny.tokenizer("roberta").save_pretrained(tmp_path)
         words = len(tiny.tokenizer("bert"))
-        assert f"its tokenizer has 400 tokens, the model knows {words}" in complaint(tmp_path)
+        assert f"its tokenizer has token ids up to 399, the model knows {words}" in complaint(tmp_path)
+
+    def test_a_configuration_that_asks_for_more_than_its_weights(self, tmp_path: Path) -> None:
+        """Before a model of that size is built."""
+        config = tiny.save(tmp_path) / "config.json"
+        values = json.loads(config.read_text())
+        for field in ("num_hidden_layers", "num_attention_heads", "vocab_size"):
+            config.write_text(json.dumps({**values, field: 10**9}))
+            assert f"config.json, {field}: got 1000000000; its weights" in complaint(tmp_path)
+
+    def test_weights_that_are_nowhere_and_attention_without_gradients(self) -> None:
+        empty = tiny.model("bert").to("meta")
+        with pytest.raises(ModelError, match="its weights are on the device 'meta'"):
+            Classifier(empty, tiny.tokenizer("bert"))
+        flexible = tiny.model("bert")
+        flexible.config._attn_implementation = "flex_attention"
+        if not torch.cuda.is_available():
+            with pytest.raises(ModelError, match="flex attention has no gradients on a CPU"):
+                Classifier(flexible, tiny.tokenizer("bert"))
+
+    def test_an_unknown_argument(self, tmp_path: Path) -> None:
+        with pytest.raises(TypeError, match=r"Classifier.from_pretrained\(\) has no argument 'devise'"):
+            Classifier.from_pretrained(tmp_path, devise="cpu")
 
     def test_a_tokenizer_without_padding_or_that_is_not_fast(self) -> None:
         words = transformers.PreTrainedTokenizerFast(tokenizer_object=tiny.tokenizer("bert").backend_tokenizer)

@@ -239,7 +239,7 @@ class Explainer(ABC):
         scores: list[TextScores] = []
         for start in range(0, len(encodings), size):
             part = slice(start, start + size)
-            with classifier.gathered():
+            with torch.inference_mode(False), classifier.gathered():
                 scores += self.score_texts(classifier, encodings[part], None if targets is None else targets[part])
             if windows_bar is not None:
                 windows_bar.update(len(encodings[part]))
