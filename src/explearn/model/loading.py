@@ -187,12 +187,10 @@ def may_be_on_hub(name: str) -> bool:
 
 def _check_size(config: Any, folder: Path) -> None:
     """Raise ModelError for a configuration that asks for more than the folder's weights are, before it is built."""
-    shapes = [
-        file.get_slice(key).get_shape()
-        for path in folder.glob("*.safetensors")
-        for file in [safe_open(path, "pt")]
-        for key in file.keys()  # noqa: SIM118
-    ]
+    shapes: list[list[int]] = []
+    for path in folder.glob("*.safetensors"):
+        file: Any = safe_open(path, "pt")
+        shapes += [file.get_slice(key).get_shape() for key in file.keys()]  # noqa: SIM118
     if not shapes:
         return
     widest = max((size for shape in shapes for size in shape), default=0)
