@@ -22,6 +22,7 @@ from explearn.core.errors import DataError, ModelError, ParamsError, Unsupported
 from explearn.core.finite import check_logits
 from explearn.core.records import Example
 from explearn.core.words import lay_out
+from explearn.model.adapters import without_wrapper
 from explearn.model.architectures import architecture
 from explearn.model.batching import budget_batches, run_batches
 from explearn.model.completion import Completion, Prompt
@@ -75,6 +76,7 @@ class Classifier(Answers):
         apart, and DeviceError."""
         if not tokenizer.is_fast:
             raise ModelError(f"{name or 'the classifier'}: its tokenizer is not a fast one; word alignment needs one")
+        model = without_wrapper(model, name)
         check_config(model.config, name or "the classifier")
         compute = compute or ComputeOptions()
         self.name, self.completion = name, completion

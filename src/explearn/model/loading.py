@@ -18,6 +18,7 @@ from explearn.core.errors import SAVED, ModelError, first_line, shown
 from explearn.core.extras import need
 from explearn.core.finite import check_weights
 from explearn.core.records import ANSWER_LABELS, label_problem
+from explearn.model.adapters import find_adapters
 from explearn.model.architectures import word_table
 from explearn.model.completion import COMPLETION_FILE, Completion, Prompt, read_completion, with_label_head
 from explearn.model.quantised import QUANTISED, quantisation
@@ -42,6 +43,10 @@ only with a prompt and label words (`explearn.model.completion`)."""
 
 _SUFFIXES = {"ForQuestionAnswering": QUESTION_ANSWERING, "ForCausalLM": GENERATION, "LMHeadModel": GENERATION}
 """End of the names of transformers' classes, one of which config.json gives in `architectures` -> head."""
+
+
+_HEADS_OF_TASKS = {"SEQ_CLS": CLASSIFICATION, "QUESTION_ANS": QUESTION_ANSWERING, "CAUSAL_LM": GENERATION}
+"""peft's name of a task -> head, for adapters: their base may be a model without one."""
 
 
 def head_of(config: transformers.PreTrainedConfig) -> str:
@@ -208,7 +213,7 @@ def _check_size(config: Any, folder: Path) -> None:
 def load_trained(
     name: str, revision: str | None, prompt: Prompt | None, compute: ComputeOptions
 ) -> tuple[Any, Any, str, Completion | None]:
-    """Load a fine-tuned model, or a generative one that is prompted (`explearn.model.completion`).
+    """Load a fine-tuned model, adapters with their model, or a generative model that is prompted (`model.completion`).
 
     Args:
         name: local folder or hub name.
@@ -234,14 +239,22 @@ def load_trained(
     quiet_transformers()
     import transformers
 
-    shared: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
     kind = "a classifier"
     with _errors_of_loading(name, kind):
-        config: Any = transformers.AutoConfig.from_pretrained(name, **shared)
+        adapters = find_adapters(name, revision)
+        place = name
+        if adapters is not None:
+            place, revision = adapters.config.base_model_name_or_path, adapters.config.revision
+        shared: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
+        config: Any = transformers.AutoConfig.from_pretrained(place, **shared)
+        if adapters is not None and adapters.classes not in (None, len(config.id2label)):
+            config.num_labels = adapters.classes
         labels = [str(label) for _, label in sorted(config.id2label.items())]
         if is_folder(name):
             _check_size(config, Path(name))
     head = head_of(config)
+    if adapters is not None:
+        head = _HEADS_OF_TASKS.get(adapters.config.task_type, head)
     if head is GENERATION and params is None:
         raise ModelError(
             f"{name}: is a generative model without a classification head; expected one, or a prompt with label "
@@ -252,10 +265,16 @@ def load_trained(
             f"{name}: has a head of its own, for {', '.join(labels)}; expected a generative model, or a classifier "
             "that was saved with a prompt for the same classes"
         )
-    options: dict[str, Any] = {"dtype": "auto"} if compute.precision == "saved" else {}
+    options: dict[str, Any] = {"config": config} | ({"dtype": "auto"} if compute.precision == "saved" else {})
     if getattr(config, "quantization_config", None) is not None or compute.precision in QUANTISED:
         options |= quantisation(head, config, name, compute)
-    model, tokenizer, missing = load_model(head, name, revision, kind, **options)
+    model, tokenizer, missing = load_model(head, place, revision, kind, **options)
+    if adapters is not None:
+        missing = [weight for weight in missing if weight not in adapters.weights]
+        with _errors_of_loading(name, kind):
+            model = adapters.on(model)
+            if (adapters.folder / "tokenizer_config.json").exists():
+                tokenizer = transformers.AutoTokenizer.from_pretrained(adapters.folder, trust_remote_code=False)
     if missing:
         raise ModelError(
             f"{name}: weights are missing or of the wrong shape for {', '.join(missing[:4])}; "
