@@ -39,9 +39,6 @@ from explearn_study.sections import (
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 """A name that files are called by."""
 
-FROM_OTHER_TASKS = ("leave_one_task_out", "universal", "few_shot")
-"""Values of a learned method's option `protocol` that take the marks of other tasks."""
-
 
 class RunMethod(Section):
     """A method of a run: its name there, the method that it is, and the options it is run with."""
@@ -214,8 +211,8 @@ class Params(Section):
         return self
 
     def _check_training(self, method: RunMethod) -> None:
-        protocol = getattr(method.settings, "protocol", None)
-        if len(self.tasks) < 2 and ("other_tasks" in method.info.needs or protocol in FROM_OTHER_TASKS):
+        left_out = getattr(method.settings, "protocol", None) == "leave_one_task_out"
+        if len(self.tasks) < 2 and ("other_tasks" in method.info.needs or left_out):
             raise ValueError(
                 f"methods.{method.name} learns from the other tasks' rationales, but there is one task; add another, "
                 "or take one that learns in domain"

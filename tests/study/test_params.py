@@ -215,7 +215,10 @@ STUDENTS = {"teachers": ["lime"]}
             "unknown teacher under methods.l2e_paper.options",
         ),
         (with_methods("l2e_paper", l2e_paper={"options": {"teacher": "ensemble:lime"}}), "expected ensemble:NAME,NAME"),
-        ({"tasks": ["a"]}, "methods.expnet learns from the other tasks' rationales, but there is one task"),
+        (
+            {**with_methods("expnet_paper", expnet_paper={}), "tasks": ["a"]},
+            "methods.expnet_paper learns from the other tasks' rationales, but there is one task",
+        ),
         ({"own_model": {"expnet": {}}}, "own_model.expnet: expected the name of a method that needs no training"),
         ({"teachers": {"expnet": {}}}, "teachers.expnet: expected the name of a method that needs no training"),
         ({"teachers": {"mine": {"of": "lime"}}}, "teachers.mine: expected the name of a method"),

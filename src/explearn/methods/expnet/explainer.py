@@ -99,7 +99,7 @@ class ExpNet(LearnedExplainer, BatchExplainer):
 
         Raises:
             UnsupportedError: an architecture whose attention cannot be captured.
-            ParamsError: `universal` or `few_shot` without another task.
+            ParamsError: `universal` or `few_shot` where there are other tasks without marks.
             DataError: no marked text where marks are needed; texts whose words are all marked, or none; features of
                 another classifier than the task's, or of other layers in one split than in another.
         """

@@ -53,7 +53,10 @@ class Curriculum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sources:
-    """Marked texts of other tasks with the weight of each task, and the task's texts that the consensus is to mark."""
+    """Marked texts of other tasks with the weight of each task, and the task's texts that the consensus is to mark.
+
+    Without other tasks the consensus is the one that comes with the package.
+    """
 
     others: Mapping[str, list[MarkedText]]
     weights: Mapping[str, float]
@@ -63,13 +66,13 @@ class Sources:
 def read_sources(task: TaskData, protocol: str) -> Sources:
     """Read the texts that the consensus learns from and marks.
 
-    Raises ParamsError, naming `protocol`, where no other task has marks.
+    Raises ParamsError, naming `protocol`, where there are other tasks and none has marks.
     """
     others = {other.name: marked for other in task.others if (marked := marked_texts(other))}
-    if not others:
+    if task.others and not others:
         raise ParamsError(
-            f"{protocol} needs another task than {task.name!r} with marked texts that its classifier gets "
-            "right; add one to tasks, or use in_domain"
+            f"{protocol} learns from marked texts of other tasks than {task.name!r} that their classifiers get right, "
+            "and there are none; add a task with marks, or use in_domain"
         )
     texts = list(chain.from_iterable(task.signals(split) for split in PSEUDO_SPLITS))
     return Sources(others, source_weights(task, others), texts)
@@ -98,14 +101,15 @@ def curriculum_for(task: TaskData, options: ExpNetParams, sources: Sources | Non
         drawn = np.random.default_rng(options.seed).choice(len(ids), options.marks, replace=False)
         marked = {ids[i]: marked[ids[i]] for i in sorted(drawn)}
     sources = sources or read_sources(task, options.protocol)
-    texts, (slope, offset) = consensus_targets(task, options, sources, marked)
+    texts, consensus = consensus_targets(task, options, sources, marked)
+    others, (slope, offset) = list(sources.others) or consensus.trained_on, consensus.model.calibration
     if not marked:
-        return Curriculum(texts, list(sources.others), (slope, offset))
+        return Curriculum(texts, others, (slope, offset))
     share = len(marked) / (len(marked) + CONSENSUS_TEXTS)
     weighted = {key: replace(one, weight=share / len(marked)) for key, one in marked.items()}
     weighted |= {key: replace(one, weight=(1 - share) / len(texts)) for key, one in texts.items()}
     calibration = ((1 - share) * slope + share, (1 - share) * offset)
-    return Curriculum(weighted, [*sources.others, task.name], calibration)
+    return Curriculum(weighted, [*others, task.name], calibration)
 
 
 def marked_targets(task: TaskData) -> dict[str, WordTargets]:
@@ -145,7 +149,7 @@ def _few(names: Sequence[str]) -> str:
 
 def consensus_targets(
     task: TaskData, options: ExpNetParams, sources: Sources, marked: Mapping[str, WordTargets]
-) -> tuple[dict[str, WordTargets], tuple[float, float]]:
+) -> tuple[dict[str, WordTargets], Consensus]:
     """Let the consensus mark the task's texts: sigmoid(z) of its logits z.
 
     Marked and other words weigh the same in the consensus's training, so that 0.5 lies where they balance. No number of
@@ -156,19 +160,21 @@ def consensus_targets(
         marked: texts of the task whose marks are known; they teach the consensus as one more task that weighs
             n / TEXTS_OF_A_TASK, and get no target here.
 
-    Returns example id -> targets, and the consensus's calibration.
+    Returns example id -> targets, and the consensus.
     """
     tasks, weights = dict(sources.others), dict(sources.weights)
-    own = [MarkedText(one, task.gold[one.example_id]) for one in sources.texts if one.example_id in marked]
-    # Texts that are marked whole have nothing to tell words apart by, and at aim 1 marks play no part.
-    if options.aim < 1 and {mark for text in own for mark in text.mask} == {False, True}:
-        tasks[task.name], weights[task.name] = own, len(own) / TEXTS_OF_A_TASK
-    model = Consensus(bootstrap=0, aim=options.aim, seed=options.seed).fit_tasks(tasks, weights=weights).model
-    texts = {}
+    consensus = Consensus(bootstrap=0, aim=options.aim, seed=options.seed)
+    if tasks:
+        own = [MarkedText(one, task.gold[one.example_id]) for one in sources.texts if one.example_id in marked]
+        # Texts that are marked whole have nothing to tell words apart by, and at aim 1 marks play no part.
+        if options.aim < 1 and {mark for text in own for mark in text.mask} == {False, True}:
+            tasks[task.name], weights[task.name] = own, len(own) / TEXTS_OF_A_TASK
+        consensus.fit_tasks(tasks, weights=weights)
+    model, texts = consensus.model, {}
     for one in sources.texts:
         if one.example_id not in marked and one.read.any():
             evidence = 1 / (1 + np.exp(-model.logits(model.features(one))))
             texts[one.example_id] = WordTargets(np.where(one.read, evidence, 0.0))
     if not texts:
         raise DataError(f"task {task.name!r}: no text for the consensus to mark; expected one at least")
-    return texts, model.calibration
+    return texts, consensus

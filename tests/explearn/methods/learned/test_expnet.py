@@ -16,6 +16,7 @@ import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.lens.features import batch_features, read_features, write_features
+from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, fit_model
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.expnet import targets as targets_module
@@ -161,9 +162,17 @@ class TestUniversal:
             np.testing.assert_allclose(curriculum.texts[row.example_id].targets, expected, atol=1e-6)
         assert curriculum.calibration == pytest.approx(model.calibration, abs=1e-4)
 
+    def test_alone_it_learns_from_the_consensus_that_comes_with_the_package(self) -> None:
+        mine, consensus = task(gold={}, name="mine"), Consensus()
+        curriculum = curriculum_for(mine, ExpNetParams())
+        assert curriculum.trained_on == consensus.trained_on
+        for row in mine.signals("train"):
+            expected = 1 / (1 + np.exp(-consensus.model.logits(consensus.model.features(row))))
+            np.testing.assert_allclose(curriculum.texts[row.example_id].targets, expected, atol=1e-6)
+
     @pytest.mark.parametrize("protocol", ["universal", "few_shot"])
     def test_no_other_task_has_marks(self, protocol: Any) -> None:
-        message = f"{protocol} needs another task than 'mine' with marked texts that its classifier gets right"
+        message = f"{protocol} learns from marked texts of other tasks than 'mine'"
         with pytest.raises(ParamsError, match=message):
             ExpNet(protocol=protocol, marks=3).fit(task(name="mine", others=[task(gold={}, name="bare")]))
 
