@@ -166,6 +166,7 @@ class L2EGraph(Graph):
     def __init__(self, classifier: Classifier, explainer: L2E) -> None:
         super().__init__(classifier)
         assert explainer.reader is not None and explainer.certifier is not None
+        self.explainer = explainer
         self.reader, self.certifier, self.layers = explainer.reader, explainer.certifier, explainer.layers
         self.problem = classifier.problem
         self.probabilities = classifier.probabilities
@@ -193,7 +194,7 @@ class L2EGraph(Graph):
         wanted = chosen[:, None, None].expand(-1, read.scores.shape[1], 1)
         scores = read.scores.gather(-1, wanted)[..., 0]
         if not self.certified:
-            return logits, scores
+            return logits, self.explainer.aimed(scores, self.explainer.marked(read.marks, word_ids))
         answers = logits if self.problem is Problem.REGRESSION else self.probabilities(logits)
         answer = answers.gather(-1, chosen[:, None])[:, 0]
         features = self.certifier.features(read.units, word_ids != NO_WORD, scores, answer)

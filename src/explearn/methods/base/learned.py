@@ -113,12 +113,13 @@ class LearnedExplainer(Explainer):
         Raises ModelError for a missing or damaged file, ParamsError for an option's bad value.
         """
         folder = Path(folder)
-        cls(**options)  # a bad value is no fault of the folder's
         with raise_as_model_error(folder, cls.name):
             saved, state = read_trained(folder, cls.weights_file, cls.__name__)
             # An option that this version does not have was for training, or shows in the shapes of the weights.
             known = {name: saved[name] for name in cls.Options.model_fields if name in saved}
-            explainer = cls(**{**known, **options})
+            cls(**known)
+        explainer = cls(**{**known, **options})  # a bad value here is no fault of the folder's
+        with raise_as_model_error(folder, cls.name):
             explainer._restore(state, folder)
             explainer.trained_texts = frozenset(state.record.get(TRAINED_TEXTS, ()))
         return explainer

@@ -9,10 +9,11 @@ from pydantic import Field
 from explearn.core.validation import PositiveInt, Rounds, Seeded, Units
 
 LearningRate = Annotated[float, Field(gt=0)]
+Protocol = Literal["universal", "few_shot", "in_domain"]
 
 
 class ExpNetParams(Seeded):
-    protocol: Literal["universal", "few_shot", "in_domain"] = "universal"
+    protocol: Protocol = "universal"
     """Learn from a consensus of signals on the task's own texts, itself learned from the other tasks' marks; from that
     and a few marked texts of the task; or from all of the task's marks and nothing else."""
     marks: PositiveInt = 10

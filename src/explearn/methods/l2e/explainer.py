@@ -8,7 +8,7 @@ Explain: Generating Stable Explanations Fast".
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -25,6 +25,8 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextSco
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.base.teachers import ANSWERS, members
+from explearn.methods.expnet.params import ExpNetParams
+from explearn.methods.expnet.targets import WordTargets, curriculum_for
 from explearn.methods.info import About
 from explearn.methods.l2e.answers import Answered, ask, word_sums
 from explearn.methods.l2e.certificate import Certifier, top_words
@@ -55,12 +57,16 @@ HELD_OUT_ANSWERS = 32
 
 
 class _Read(NamedTuple):
-    """A batch as it was read: logits, (b, C), the classes explained, (b,), their scores, (b, n), and what a certifier
-    takes, (b, 6)."""
+    """A batch as it was read.
+
+    logits: (b, C). targets: (b,), the classes explained. scores: of these, (b, n). marks: each sub-token's part in the
+    probability that a person would mark its word, (b, n). features: what a certifier takes, (b, 6).
+    """
 
     logits: torch.Tensor
     targets: torch.Tensor
     scores: torch.Tensor
+    marks: torch.Tensor
     features: torch.Tensor
 
 
@@ -81,6 +87,9 @@ class L2E(LearnedExplainer, BatchExplainer):
     error of the top words that holds for nine texts in ten. With a `budget`, further answers correct the scores
     (`repair`), more of them where that bound is wide; corrected scores have no certificate.
 
+    With `people` the same network learns from ExpNet's targets which words a person would mark, and `aim` chooses
+    between the two questions, of a trained one, too. In between each is taken over the sum of its sizes in the text.
+
     A trained one belongs to the classifier whose states it has learned to read.
 
     Options: `L2EParams`. The seed decides the words left out, the initial weights, drop-out and the order of the texts.
@@ -91,7 +100,7 @@ class L2E(LearnedExplainer, BatchExplainer):
         family="learned",
         cost="one forward pass, and `budget` more",
         uncounted=True,
-        later=frozenset({"budget"}),
+        later=frozenset({"aim", "budget"}),
     )
     aggregation = "sum"
     signed = True
@@ -108,6 +117,7 @@ class L2E(LearnedExplainer, BatchExplainer):
         self.classifier = ""
         self.texts = {"training": 0, "held_out": 0}
         self.usual_bound = 0.0
+        self.calibration = (1.0, 0.0)
         self.losses: list[float] = []
 
     # ---- training ------------------------------------------------------------------------------------------------
@@ -120,6 +130,8 @@ class L2E(LearnedExplainer, BatchExplainer):
                 of a teacher that does not fit its text.
             ModelError: a classifier that gives an answer which is not finite.
             UnsupportedError: a model that does not give its hidden states.
+
+        With `people` it also raises what `ExpNet.fit` does.
         """
         check_task(task)
         self.check_problem(task.classifier)
@@ -136,7 +148,14 @@ class L2E(LearnedExplainer, BatchExplainer):
         classifier = task.classifier
         self.layers = spaced_layers(classifier, self.options.layers)
         by_answers = self.options.teacher == ANSWERS
-        lessons = self._answered(classifier, training, description) if by_answers else self._taught(task, training)
+        marks: Mapping[str, WordTargets] = {}
+        if self.options.people is not None:
+            curriculum = curriculum_for(task, ExpNetParams(protocol=self.options.people, seed=self.options.seed))
+            marks, self.calibration = curriculum.texts, curriculum.calibration
+        if by_answers:
+            lessons = self._answered(classifier, training, marks, description)
+        else:
+            lessons = self._taught(task, training, marks)
         self.reader, self.losses = train_reader(lessons, self.options, task.device, by_answers, description)
         self.classifier = classifier.fingerprint
         self.certifier = Certifier(self.options.width)
@@ -152,15 +171,21 @@ class L2E(LearnedExplainer, BatchExplainer):
         order = np.random.default_rng(self.options.seed).permutation(len(examples)).tolist()
         return [examples[i] for i in order if len(set(encodings[i].word_ids) - {NO_WORD}) > 1]
 
-    def _answered(self, classifier: Classifier, examples: Sequence[Example], description: str | None) -> list[Lesson]:
+    def _answered(
+        self,
+        classifier: Classifier,
+        examples: Sequence[Example],
+        marks: Mapping[str, WordTargets],
+        description: str | None,
+    ) -> list[Lesson]:
         encodings = classifier.encode(examples)
         answered = self._ask(classifier, encodings, [self.options.samples] * len(encodings), 0, description)
         return [
-            Lesson(states, _of_tokens(one), one.answers.astype(np.float32))
+            Lesson(states, _of_tokens(one), one.answers.astype(np.float32), _marks(one.text.encoding, marks))
             for states, one in zip(self._states(classifier, encodings), answered, strict=True)
         ]
 
-    def _taught(self, task: TaskData, examples: Sequence[Example]) -> list[Lesson]:
+    def _taught(self, task: TaskData, examples: Sequence[Example], marks: Mapping[str, WordTargets]) -> list[Lesson]:
         """Take a teacher's scores of the class that it explained: each set of words kept is a single word."""
         given = task.lessons(self.options.teacher)
         self.signed = given.signed
@@ -178,7 +203,7 @@ class L2E(LearnedExplainer, BatchExplainer):
             words = np.unique(owners[owners != NO_WORD])
             values = np.full((len(words), len(task.classifier.labels)), np.nan, dtype=np.float32)
             values[:, task.classifier.label_index(lesson.target)] = lesson.weights[words]
-            lessons.append(Lesson(states, words[:, None] == owners, values))
+            lessons.append(Lesson(states, words[:, None] == owners, values, _marks(encoding, marks)))
         if not lessons:
             raise DataError(f"teacher {self.options.teacher!r} explains no training text; expected some to learn from")
         return lessons
@@ -248,8 +273,8 @@ class L2E(LearnedExplainer, BatchExplainer):
 
     @property
     def certified(self) -> bool:
-        """Whether its explanations have a certificate."""
-        return self.texts["held_out"] > 0
+        """Whether its explanations have a certificate: it holds for scores of what the classifier uses."""
+        return self.texts["held_out"] > 0 and self.options.aim == 1
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
@@ -280,15 +305,35 @@ class L2E(LearnedExplainer, BatchExplainer):
         read = reader(states, batch.attention_mask.bool())
         scores = read.scores[rows, :, chosen]
         answers = logits if classifier.problem is Problem.REGRESSION else classifier.probabilities(logits)
-        features = certifier.features(read.units, _text(batch), scores, answers[rows, chosen])
-        return _Read(logits, chosen, scores, features)
+        word_ids = _word_ids(batch)
+        features = certifier.features(read.units, word_ids != NO_WORD, scores, answers[rows, chosen])
+        return _Read(logits, chosen, scores, self.marked(read.marks, word_ids), features)
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         read = self._read(classifier, batch, targets)
         _, certifier = self._parts()
         known = certificates(certifier(read.features).tolist()) if self.certified else None
-        return BatchScores(read.scores, read.logits, read.targets, certificates=known)
+        return BatchScores(self.aimed(read.scores, read.marks), read.logits, read.targets, certificates=known)
+
+    def marked(self, logits: torch.Tensor, word_ids: torch.Tensor) -> torch.Tensor:
+        """Return each sub-token's part in the probability that a person would mark its word: it adds up to their mean.
+
+        Args:
+            logits: of people's marks, (b, n). word_ids: (b, n), NO_WORD where there is no word.
+        """
+        slope, offset = self.calibration
+        pieces = (word_ids[:, :, None] == word_ids[:, None, :]).sum(-1)
+        return torch.where(word_ids != NO_WORD, (slope * logits + offset).sigmoid() / pieces, 0.0)
+
+    def aimed(self, scores: torch.Tensor, marks: torch.Tensor) -> torch.Tensor:
+        """Mix scores of the class explained with what people would mark, both (b, n), as `aim` says."""
+        aim = self.options.aim
+        if aim in (0, 1):
+            return scores if aim else marks
+        scores = torch.where(marks > 0, scores, 0.0)  # of words alone
+        sizes = [part.abs().sum(-1, keepdim=True).clamp_min(1e-9) for part in (scores, marks)]
+        return aim * scores / sizes[0] + (1 - aim) * marks / sizes[1]
 
     def score_texts(
         self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
@@ -319,6 +364,7 @@ class L2E(LearnedExplainer, BatchExplainer):
                 "signed": self.signed,
                 "texts": self.texts,
                 "usual_bound": self.usual_bound,
+                "calibration": list(self.calibration),
                 "losses": self.losses,
             },
         )
@@ -328,6 +374,8 @@ class L2E(LearnedExplainer, BatchExplainer):
         self.classifier, self.layers = str(record["classifier"]), [int(layer) for layer in record["layers"]]
         self.texts, self.losses = dict(record["texts"]), list(record["losses"])
         self.signed, self.usual_bound = bool(record["signed"]), float(record["usual_bound"])
+        slope, offset = record["calibration"]
+        self.calibration = (float(slope), float(offset))
         classes, inputs = len(state.tensors["reader.head.bias"]), state.tensors["reader.read.weight"].shape[1]
         self.reader, self.certifier = Reader(inputs, classes, self.options.width), Certifier(self.options.width)
         parts = torch.nn.ModuleDict({"reader": self.reader, "certifier": self.certifier})
@@ -335,12 +383,21 @@ class L2E(LearnedExplainer, BatchExplainer):
         parts.requires_grad_(False).eval()
 
 
-def _text(batch: Batch) -> torch.Tensor:
-    """Say which positions of a batch belong to words, bool, (b, n)."""
-    text = torch.zeros(batch.input_ids.shape, dtype=torch.bool)
+def _word_ids(batch: Batch) -> torch.Tensor:
+    """Return the word of each position of a batch, int64, (b, n)."""
+    word_ids = torch.full(batch.input_ids.shape, NO_WORD)
     for row, encoding in enumerate(batch.encodings):
-        text[row, : len(encoding)] = torch.tensor(encoding.word_ids) != NO_WORD
-    return text.to(batch.input_ids.device)
+        word_ids[row, : len(encoding)] = torch.tensor(encoding.word_ids)
+    return word_ids.to(batch.input_ids.device)
+
+
+def _marks(encoding: Encoding, marks: Mapping[str, WordTargets]) -> NDArray[np.float32]:
+    """Return how far each sub-token's word is evidence for people, (tokens,), NaN where not known."""
+    owners = np.asarray(encoding.word_ids)
+    of_tokens = np.full(len(owners), np.nan, dtype=np.float32)
+    if (known := marks.get(str(encoding.example_id))) is not None:
+        of_tokens[owners != NO_WORD] = known.targets[owners[owners != NO_WORD]]
+    return of_tokens
 
 
 def _of_tokens(one: Answered) -> NDArray[np.bool_]:

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from explearn.core.validation import MOST_UNITS, PositiveInt, Rounds, Seeded, Units
 from explearn.methods.base.teachers import ANSWERS
+from explearn.methods.expnet.params import Protocol
 
 HEADS = 4
 """Attention heads of a block (L2E section 4.2)."""
@@ -35,11 +36,21 @@ class L2EParams(Seeded):
     """Passes over the training texts."""
     budget: Annotated[int, Field(ge=0, le=100_000)] = 0
     """Further passes an average text, more where the scores are less certain, that make its scores more faithful."""
+    people: Protocol | None = None
+    """Learn besides what people would mark, from ExpNet's targets under this `protocol`; null: no."""
+    aim: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Scores say what the classifier uses (1), what people would mark (0, needs `people`), or both in this
+    proportion."""
 
     @model_validator(mode="after")
-    def _repairs_answers_alone(self) -> Self:
-        if self.budget and self.teacher != ANSWERS:
-            raise ValueError(f"budget: got {self.budget} with teacher {self.teacher!r}; expected teacher {ANSWERS!r}")
+    def _suits_what_is_learned(self) -> Self:
+        if self.budget and (self.teacher != ANSWERS or self.aim < 1):
+            raise ValueError(
+                f"budget: got {self.budget} with teacher {self.teacher!r} and aim {self.aim:g}; expected teacher "
+                f"{ANSWERS!r} and aim 1"
+            )
+        if self.aim < 1 and self.people is None:
+            raise ValueError(f"aim: got {self.aim:g} without `people`; expected 1, or an L2E trained with `people`")
         return self
 
 

@@ -34,14 +34,18 @@ WEIGHT_DECAY = 0.02
 
 
 class Read(NamedTuple):
-    """What the network makes of a batch: scores, (b, n, C), and units, (b, width), a text's mean hidden units."""
+    """What the network makes of a batch: scores, (b, n, C), units, (b, width), a text's mean hidden units, and marks,
+    (b, n), the logit that a person would mark a sub-token's word."""
 
     scores: torch.Tensor
     units: torch.Tensor
+    marks: torch.Tensor
 
 
 class Reader(nn.Module):
     """Standardise - Linear - ReLU - Transformer block - layer norm - Linear: hidden states to scores of every class.
+
+    A second last layer says which words a person would mark.
 
     Args:
         inputs: numbers read of a sub-token, the hidden states of several layers end to end.
@@ -62,6 +66,7 @@ class Reader(nn.Module):
         self.block = EncoderBlock(width, None)
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, classes)
+        self.people = nn.Linear(width, 1)
 
     def forward(self, states: torch.Tensor, real: torch.Tensor) -> Read:
         """Score each sub-token's share in the answer for each class, in the unit of the answers.
@@ -72,9 +77,9 @@ class Reader(nn.Module):
         inputs = functional.dropout((states.float() - self.offset) / self.scale, DROPOUT, self.training)
         units = self.read(inputs).relu()
         x = functional.dropout(units, DROPOUT, self.training)
-        scores: torch.Tensor = self.head(self.norm(self.block(x, real, real))) * self.unit
+        read = self.norm(self.block(x, real, real))
         weights = real[..., None].to(units.dtype)
-        return Read(scores, (units * weights).sum(1) / weights.sum(1))
+        return Read(self.head(read) * self.unit, (units * weights).sum(1) / weights.sum(1), self.people(read)[..., 0])
 
 
 class Lesson(NamedTuple):
@@ -82,11 +87,13 @@ class Lesson(NamedTuple):
 
     states: float16, (n, inputs). kept: bool, (K, n), the sub-tokens of the words that were kept. values: float32,
     (K, C): what the scores of these are to add up to, up to one constant a class if `centred`; NaN where not known.
+    marks: float32, (n,), how far a sub-token's word is evidence for people, 0 to 1; NaN where not known.
     """
 
     states: torch.Tensor
     kept: NDArray[np.bool_]
     values: NDArray[np.float32]
+    marks: NDArray[np.float32]
 
 
 def train_reader(
@@ -99,7 +106,7 @@ def train_reader(
     """Train on all lessons; return the network, on the CPU, and the mean loss of each epoch.
 
     Loss: the mean square by which sums of scores miss the values (as in FastSHAP, Jethani et al. 2022, section 3), in
-    units of the values' standard deviation.
+    units of the values' standard deviation; and where marks are known, the binary cross-entropy against them.
 
     Raises DataError where all values of each text are the same.
     """
@@ -147,14 +154,18 @@ def _loss(reader: Reader, lessons: Sequence[Lesson], centred: bool, device: torc
     real = torch.zeros(len(lessons), tokens, dtype=torch.bool)
     kept = torch.zeros(len(lessons), sets, tokens)
     values = torch.full((len(lessons), sets, classes), torch.nan)
+    marks = torch.full((len(lessons), tokens), torch.nan)
     for row, lesson in enumerate(lessons):
         n, k = len(lesson.states), len(lesson.kept)
         states[row, :n], real[row, :n] = lesson.states.float(), True
         kept[row, :k, :n], values[row, :k] = torch.from_numpy(lesson.kept).float(), torch.from_numpy(lesson.values)
-    values = values.to(device)
-    scores = reader(states.to(device), real.to(device)).scores
-    missed = (kept.to(device) @ scores - values) / reader.unit
+        marks[row, :n] = torch.from_numpy(lesson.marks)
+    values, marks = values.to(device), marks.to(device)
+    read = reader(states.to(device), real.to(device))
+    missed = (kept.to(device) @ read.scores - values) / reader.unit
     if centred:
         missed = missed - missed.nanmean(1, keepdim=True)
     loss: torch.Tensor = missed[~values.isnan()].square().mean()
+    if (known := ~marks.isnan()).any():
+        loss = loss + functional.binary_cross_entropy_with_logits(read.marks[known], marks[known])
     return loss

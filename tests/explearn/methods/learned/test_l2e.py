@@ -62,20 +62,24 @@ class TestAnswers:
         np.testing.assert_allclose(one.answers, of.predict_proba(expected), atol=1e-5)
 
 
-def test_the_network_finds_the_shares_of_an_additive_answer() -> None:
-    """States name the word, the answer is the sum of the words' shares: the scores are these shares."""
+def test_the_network_finds_the_shares_of_an_additive_answer_and_the_marked_words() -> None:
+    """States name the word, the answer is the sum of the words' shares; in half of the texts words 0 to 3 are marked."""
     rng = np.random.default_rng(0)
     shares = rng.normal(size=(10, 2)) * 0.2
     lessons, owners = [], []
     for _ in range(150):
         words = rng.integers(0, 10, 5)
         kept = random_words(5, 12, rng)
-        lessons.append(Lesson(torch.eye(10)[words].half(), kept, (0.3 + kept @ shares[words]).astype(np.float32)))
+        marks = np.where(rng.random() < 0.5, np.nan, words < 4).astype(np.float32)
+        values = (0.3 + kept @ shares[words]).astype(np.float32)
+        lessons.append(Lesson(torch.eye(10)[words].half(), kept, values, marks))
         owners.append(words)
     reader, losses = train_reader(lessons, L2EParams(epochs=40, width=32), CPU, centred=True)
-    assert losses[-1] < 0.3 * losses[0]
-    found = reader(torch.eye(10)[None], torch.ones(1, 10, dtype=torch.bool)).scores[0].numpy()
+    assert losses[-1] < 0.5 * losses[0]
+    read = reader(torch.eye(10)[None], torch.ones(1, 10, dtype=torch.bool))
+    found = read.scores[0].numpy()
     assert np.corrcoef(found[:, 0], shares[:, 0])[0, 1] > 0.9 and np.corrcoef(found[:, 1], shares[:, 1])[0, 1] > 0.9
+    assert read.marks[0, :4].min() > read.marks[0, 4:].max()
 
 
 class TestCertificate:
@@ -203,6 +207,40 @@ class TestExplaining:
         found = explained(student, of, [by_id[one.example_id] for one in lessons], [one.target for one in lessons])
         rhos = [np.corrcoef(a.scores, b.weights)[0, 1] for a, b in zip(found, lessons, strict=True)]
         assert np.mean(rhos) > 0.7 and found[0].certificate is None
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One that has learned that people mark words 0 to 3 of WORDS, too."""
+    of, train = tiny.classifier("bert"), texts(60, 60)
+    pairs = list(zip(train, of.predict(train), strict=True))
+    gold = {f"train-{n}": [w in WORDS[:4] for w in text.split()] for n, text in enumerate(train, start=1)}
+    of_task = ListedTask(of, pairs, [(text, of.labels[0]) for text in texts(40, 40)], gold=gold)
+    folder = tmp_path_factory.mktemp("l2e") / "both"
+    options = {**QUICK, "epochs": 40, "learning_rate": 1e-2}
+    L2E(**options, people="in_domain").fit(of_task).save_pretrained(folder)
+    return folder
+
+
+class TestPeople:
+    def test_aim_chooses_between_the_classifier_and_people(self, both: Path) -> None:
+        of, text = tiny.classifier("bert"), "fox unbelievably castle lazy box warm"
+        uses, people, mixed = (
+            explained(explearn.get_explainer("l2e", path=str(both), aim=aim), of, [text])[0] for aim in (1, 0, 0.5)
+        )
+        assert uses.certificate is not None and people.certificate is None and mixed.certificate is None
+        assert people.scores.min() >= 0 and people.scores.max() <= 1
+        assert people.scores[[0, 2]].min() > people.scores[[3, 4, 5]].max()
+        parts = [one.token_scores / np.abs(one.token_scores).sum() for one in (uses, people)]
+        inside = mixed.token_scores != 0
+        np.testing.assert_allclose(mixed.token_scores[inside], (0.5 * (parts[0] + parts[1]))[inside], atol=1e-5)
+
+    def test_what_people_would_mark_has_to_be_learned(self, trained: L2E, tmp_path: Path) -> None:
+        trained.save_pretrained(tmp_path / "l2e")
+        with pytest.raises(ParamsError, match="aim: got 0 without `people`"):
+            explearn.get_explainer("l2e", path=str(tmp_path / "l2e"), aim=0)
+        with pytest.raises(ParamsError, match="budget: got 5 with teacher 'answers' and aim 0.5"):
+            L2E(people="universal", aim=0.5, budget=5)
 
 
 class TestMistakes:

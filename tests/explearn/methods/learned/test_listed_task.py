@@ -13,6 +13,7 @@ import explearn
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.methods.aml.paml import PAML
 from explearn.methods.base.learned import LearnedExplainer
+from explearn.methods.chance.word_list import WordList
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.ivra.explainer import IvRA, SMaT
@@ -27,6 +28,7 @@ METHODS: dict[str, LearnedExplainer] = {
     "ivra": IvRA(criteria=["comp"], schedule=QUICK),
     "smat": SMaT(criteria=["cons"], schedule=QUICK),
     "paml": PAML(epochs=1, batch_size=4),
+    "word_list": WordList(),
 }
 
 
@@ -68,6 +70,17 @@ def test_expnet_learns_from_other_tasks(method: Any, protocol: str) -> None:
     if method is ExpNetPaper:
         with pytest.raises(ParamsError, match=f"{protocol} needs another task than 'alone'"):
             method(protocol=protocol, **few).fit(task(name="alone"))
+
+
+def test_a_word_list_scores_words_by_how_often_they_were_marked() -> None:
+    """12 words, 3 of them marked: r = 1/4. "fox" comes 3 times, 2 of them marked: (2 + r) / 4; "sea" never was."""
+    of = tiny.classifier("bert")
+    train = [("Fox, the dog", "no"), ("fox a lazy dog", "no"), ("the fox sleeps a dog", "no"), ("the tide", "no")]
+    gold = {"train-1": [True, False, False], "train-2": [True, False, False, True], "train-3": [False] * 5}
+    (row,) = WordList().fit(ListedTask(of, train, gold=gold)).explain(of, ["sea FOX a dog!"])
+    np.testing.assert_allclose(row.scores, [1 / 4, 2.25 / 4, 0.25 / 3, 1.25 / 4], rtol=1e-6)
+    with pytest.raises(DataError, match="of 0 words of marked texts 0% are marked"):
+        WordList().fit(ListedTask(of, train))
 
 
 def test_an_ensemble_teaches_with_the_mean_of_its_ranks() -> None:

@@ -1,0 +1,99 @@
+"""A list of words with how often people marked each: what agreement with people is worth without any model."""
+
+from __future__ import annotations
+
+import string
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import torch
+
+from explearn.core.errors import DataError
+from explearn.core.validation import Seeded
+from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
+from explearn.methods.base.learned import LearnedExplainer, TrainedState
+from explearn.methods.base.task import TaskData, check_task
+from explearn.methods.info import About
+from explearn.model.classifier import Classifier
+from explearn.model.encoding import Batch
+from explearn.text.alignment import NO_WORD
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class WordList(LearnedExplainer, BatchExplainer):
+    """How often each word is marked in the training texts, whatever the text and the classifier.
+
+    A word that occurs n times, m of them marked, has the score (m + r) / (n + 1), where r is the share of all words
+    that is marked; a word of no training text has r. Case, and punctuation at a word's edges, play no part. It is the
+    floor for methods that learn from the task's own marks.
+    """
+
+    about = About(
+        name="word_list",
+        family="learned",
+        cost="one forward pass",
+        needs=frozenset({"training_rationales"}),
+        binarisation="expected_f1",
+    )
+    aggregation = "max"
+    signed = False
+    needs_model = False
+    weights_file = "word_list.safetensors"
+
+    class Options(Seeded):
+        protocol: Literal["in_domain"] = "in_domain"
+        """It learns from all of the task's marks."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.shares: Mapping[str, float] = {}
+        self.rate = 0.0
+
+    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+        """Count the words that are marked. Raises DataError where no word is, or every word."""
+        check_task(task)
+        marks = [
+            (bare(word), mark)
+            for example in task.examples(task.rationale_split)
+            for word, mark in zip(example.all_words, task.gold.get(example.id, ()), strict=False)
+        ]
+        self.rate = sum(mark for _, mark in marks) / max(1, len(marks))
+        if not 0 < self.rate < 1:
+            raise DataError(
+                f"task {task.name!r}, split {task.rationale_split!r}: of {len(marks):,} words of marked texts "
+                f"{self.rate:.0%} are marked; expected some of them"
+            )
+        counts, marked = Counter(word for word, _ in marks), Counter(word for word, mark in marks if mark)
+        self.shares = {word: (marked[word] + self.rate) / (count + 1) for word, count in sorted(counts.items())}
+        return self
+
+    def check(self, classifier: Classifier) -> None:
+        if not self.shares:
+            raise self._untrained()
+
+    @torch.inference_mode()
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        logits = classifier.logits(batch)
+        scores = torch.zeros(batch.input_ids.shape)
+        for row, encoding in enumerate(batch.encodings):
+            of_words = [self.shares.get(bare(word), self.rate) for word in encoding.words]
+            scores[row, : len(encoding)] = torch.tensor([0.0 if w == NO_WORD else of_words[w] for w in encoding.word_ids])
+        return BatchScores(scores, logits, resolve_targets(logits, targets))
+
+    def _state(self) -> TrainedState:
+        if not self.shares:
+            raise self._untrained()
+        shares = torch.tensor(list(self.shares.values()))
+        return TrainedState({"shares": shares}, {"words": list(self.shares), "rate": self.rate})
+
+    def _restore(self, state: TrainedState, folder: Path) -> None:
+        words, shares = [str(word) for word in state.record["words"]], state.tensors["shares"].tolist()
+        self.shares, self.rate = dict(zip(words, shares, strict=True)), float(state.record["rate"])
+
+
+def bare(word: str) -> str:
+    """Return a word in lower case without punctuation at its edges, or as it is where nothing would be left."""
+    return word.strip(string.punctuation).lower() or word
