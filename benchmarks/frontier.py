@@ -1,18 +1,16 @@
-"""Between agreement with people and faithfulness to the model: consensus and ExpNet at several values of `aim`.
+"""Between agreement with people and faithfulness to the model: L2E at several values of `aim`.
 
-    python benchmarks/frontier.py [--root .] [--tasks reviews,sst2] [--texts 60] [--lime 100]
-        [--aims 0,0.25,0.5,0.75,1] [--learned consensus,expnet]
-        [--baselines gae,attcat,attn_lrp,integrated_gradients,lime] [--folder reports/experiments/frontier]
-        [--plot docs/img/frontier.png]
+    python benchmarks/frontier.py [--root .] [--tasks reviews,topics] [--texts 60] [--lime 100]
+        [--aims 0,0.25,0.5,0.75,1] [--baselines gae,attcat,attn_lrp,integrated_gradients,lime]
+        [--folder reports/experiments/frontier] [--plot docs/img/frontier.png]
 
-`--root` is a workspace whose parameters name several tasks (profile `universal` has those of `embedded` and `local`),
-after the stages prepare, rationalise, finetune, attend and signals, the last with signals.removal_samples above 0.
-All texts are test texts with marks that the classifier gets right; each method learns from the other tasks' texts, and
-expnet from unmarked texts of the task besides.
+`--root` is a workspace whose parameters name several tasks, after the stages prepare, rationalise, finetune and
+features. All texts are test texts with marks that the classifier gets right. Of the task's own marks none is learned
+from: consensus learns from the other tasks' marks, expnet and l2e (`people: universal`) from that consensus.
 
 Prints, as means over the tasks: AOPC comprehensiveness and sufficiency over 10, 20 and 50 % of the words (deleted),
 F1 with the top K words (K: mean number of words marked in training) and AUROC. `people` are the marks themselves.
-Then how much the learned methods differ from GAE and AttnLRP in comprehensiveness and sufficiency, means over the tasks
+Then how much L2E differs from GAE and AttnLRP in comprehensiveness and sufficiency, means over the tasks
 and of each, with 95 % intervals over the texts, paired (drawn anew within each task, 10,000 draws).
 
 `--folder` keeps one JSON file a task; a task with a file there is not run again.
@@ -24,7 +22,6 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +38,7 @@ from explearn.judge.params import EvaluateParams
 from explearn.judge.plausibility import rationale_counts, rationale_k, select_top_k
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.expnet.explainer import ExpNet
+from explearn.methods.l2e.explainer import L2E
 from explearn.methods.registry import get_explainer
 from explearn.text.choice import texts_to_explain
 from explearn_study.params import Params, load_params
@@ -58,7 +56,6 @@ BASELINES: dict[str, dict[str, Any]] = {
     "integrated_gradients": {"steps": 12},
     "lime": {},
 }
-LEARNED = {"consensus": partial(Consensus, bootstrap=0), "expnet": ExpNet}
 COMPARED = ("gae", "attn_lrp")
 DRAWS = 10_000
 
@@ -77,10 +74,12 @@ def explained(
     found = {
         name: list(get_explainer(name, **given[name]).explain(task.classifier, texts)) for name in options.baselines
     }
+    for learned in (Consensus(bootstrap=0, seed=task.params.seed), ExpNet(seed=task.params.seed)):
+        found[learned.name] = list(learned.fit(task).explain(task.classifier, texts))
+    l2e = L2E(people="universal", seed=task.params.seed).fit(task)
     for aim in options.aims:
-        for name in options.learned:
-            explainer = LEARNED[name](seed=task.params.seed, aim=aim)
-            found[f"{name} {aim:g}"] = list(explainer.fit(task).explain(task.classifier, texts))
+        l2e.options = l2e.options.model_copy(update={"aim": aim})
+        found[f"l2e {aim:g}"] = list(l2e.explain(task.classifier, texts))
     return found
 
 
@@ -130,7 +129,7 @@ def show(found: Found) -> None:
 def show_differences(results: Mapping[str, Found]) -> None:
     methods = next(iter(results.values()))
     for other in (name for name in COMPARED if name in methods):
-        for method in (name for name in methods if name.split()[0] in LEARNED):
+        for method in (name for name in methods if name.startswith("l2e")):
             said = []
             for what in FAITHFUL:
                 samples = {name: differences(found, method, other, what) for name, found in results.items()}
@@ -163,15 +162,12 @@ def plot(found: Found, path: Path, aims: Sequence[float]) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(6.4, 4.2), dpi=100)
-    colours = {"consensus": "tab:blue", "expnet": "tab:orange"}
-    for name in (name for name in colours if f"{name} {aims[0]:g}" in found):
-        colour = colours[name]
-        rows = [found[f"{name} {aim:g}"] for aim in aims]
-        x, y = [row["comprehensiveness"] for row in rows], [row["f1_top_k"] for row in rows]
-        axes.plot(x, y, "o-", color=colour, label=f"{name}, aim {aims[0]:g} to {aims[-1]:g}")
-        for aim, *at in zip(aims, x, y, strict=True):
-            axes.annotate(f"{aim:g}", at, textcoords="offset points", xytext=(4, 5), fontsize=8, color=colour)
-    for name in (name for name in BASELINES if name in found):
+    rows = [found[f"l2e {aim:g}"] for aim in aims]
+    x, y = [row["comprehensiveness"] for row in rows], [row["f1_top_k"] for row in rows]
+    axes.plot(x, y, "o-", color="tab:blue", label=f"l2e, aim {aims[0]:g} to {aims[-1]:g}")
+    for aim, *at in zip(aims, x, y, strict=True):
+        axes.annotate(f"{aim:g}", at, textcoords="offset points", xytext=(4, 5), fontsize=8, color="tab:blue")
+    for name in (name for name in ("consensus", "expnet", *BASELINES) if name in found):
         at = (found[name]["comprehensiveness"], found[name]["f1_top_k"])
         axes.plot(*at, "s", color="grey")
         axes.annotate(name, at, textcoords="offset points", xytext=(5, -10), fontsize=8, color="dimgrey")
@@ -201,13 +197,12 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=60, help="most test texts of a task")
     parser.add_argument("--lime", type=int, default=100, help="samples of the baseline LIME")
     parser.add_argument("--aims", default=",".join(f"{aim:g}" for aim in AIMS), help="comma-separated")
-    parser.add_argument("--learned", default=",".join(LEARNED), help="comma-separated")
     parser.add_argument("--baselines", default=",".join(BASELINES), help="comma-separated")
     parser.add_argument("--folder", type=Path, default=Path("reports/experiments/frontier"))
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     options.aims = [float(part) for part in options.aims.split(",")]
-    options.learned, options.baselines = options.learned.split(","), options.baselines.split(",")
+    options.baselines = options.baselines.split(",")
     params = load_params(options.root / "params.yaml")
     names = options.tasks.split(",") if options.tasks else params.tasks
     results: dict[str, Found] = {}

@@ -24,9 +24,8 @@ def features(task: TaskOption, params: Params, compute: ComputeOptions, seed: in
 
     data/features/TASK/SPLIT.parquet: every sub-token's attention from and to the [CLS] token, in every layer and head,
     and the prediction. data/signals/TASK/train.parquet and validation.parquet: word scores of many methods for the
-    predicted class of texts with marks, of others drawn by seed, and of more without marks; with
-    signals.removal_samples above 0 LIME's scores of the marked texts' words, too. Memory does not grow with the number
-    of texts.
+    predicted class of texts with marks, of others drawn by seed, and of more without marks. Memory does not grow with
+    the number of texts.
 
     Where no method of the run learns from features, it loads no classifier.
     """
@@ -60,16 +59,7 @@ def features(task: TaskOption, params: Params, compute: ComputeOptions, seed: in
         for split in ("train", "validation"):
             examples = workspace.read_examples(task, split)
             chosen = texts_to_learn_from(examples, gold, settings.max_texts, settings.unmarked_texts, seed)
-            write_signals(
-                folder / f"{split}.parquet",
-                classifier,
-                chosen,
-                f"{task}: signals of {split}",
-                gold,
-                settings.removal_samples,
-                settings.removal_texts,
-                seed,
-            )
+            write_signals(folder / f"{split}.parquet", classifier, chosen, f"{task}: signals of {split}")
 
 
 if __name__ == "__main__":

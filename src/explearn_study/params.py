@@ -89,7 +89,8 @@ class RunMethod(Section):
         """Whether it learns from what is prepared for all tasks: marks, features, signals, teachers' scores."""
         needs = self.info.needs
         reads_attention = "attentions" in needs and not self.info.own_model
-        return reads_attention or self.teacher is not None or bool(needs & {"training_rationales", "other_tasks"})
+        taught = self.teacher is not None or getattr(self.settings, "people", None) is not None
+        return reads_attention or taught or bool(needs & {"training_rationales", "other_tasks"})
 
 
 def _named(entries: Any) -> Any:

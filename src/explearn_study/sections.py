@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from explearn.core.records import RationaleKind, Split
 from explearn.core.validation import (
@@ -104,17 +104,6 @@ class SignalsParams(Section):
     """Most texts a split; those with a rationale come first, then others by seed."""
     unmarked_texts: Annotated[int, Field(ge=0, le=MOST)] = 2000
     """Most texts a split besides, all without a rationale, by seed: the consensus marks them for expnet."""
-    removal_samples: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 0
-    """Samples for LIME's scores of the marked texts' words, which `aim` above 0 learns from; 0: not computed."""
-    removal_texts: PositiveInt = 300
-    """Most marked texts a split whose words LIME scores."""
-
-    @field_validator("removal_samples")
-    @classmethod
-    def _enough_samples(cls, value: int) -> int:
-        if value == 1:
-            raise ValueError("expected 0, or 2 or more: the first sample is the text itself")
-        return value
 
 
 class LearnedParams(Section):

@@ -20,14 +20,12 @@ SIGNALS: tuple[str, ...] = ("rollout", "gae", "gradient", "attn_lrp")
 """The methods whose word scores are the signals, in the order of the columns of `WordSignals.scores`."""
 
 SCHEMA = make_schema(
-    {"removal"},
     example_id=pa.string(),
     words=pa.list_(pa.string()),
     predicted=pa.string(),
     target=pa.string(),
     probability=pa.float64(),
     scores=vectors(pa.float32(), len(SIGNALS)),
-    removal=pa.list_(pa.float32()),
 )
 """One row a text; of each word one number for each of SIGNALS. See `WordSignals`."""
 
@@ -43,8 +41,6 @@ class WordSignals:
         scores: float32, (words, len(SIGNALS)). The column of a signal that was not asked for, or that the classifier's
             architecture lacks, is NaN, and so is the row of a word that the classifier did not read.
         target: name of the class that the signals explain.
-        removal: LIME's scores of the words for the predicted class, float32, (words,): larger where the class rests
-            more on the word. None where not measured.
     """
 
     example_id: str
@@ -53,7 +49,6 @@ class WordSignals:
     probability: float
     scores: NDArray[np.float32]
     target: str
-    removal: NDArray[np.float32] | None = None
 
     @property
     def read(self) -> NDArray[np.bool_]:
@@ -85,14 +80,11 @@ def read_signals(path: str | os.PathLike[str]) -> Iterator[WordSignals]:
     """
     read_signals_metadata(path)
     for number, values in enumerate(read_rows(path, SCHEMA), start=1):
-        words, scores, removal = values["words"], values["scores"], values["removal"]
-        for name, numbers in (("scores", scores), ("removal", removal)):
-            if numbers is not None and len(numbers) != len(words):
-                raise DataError(
-                    f"{path}, row {number}, field {name!r} has {len(numbers)} entries; "
-                    f"expected {len(words)}, one per word"
-                )
+        words, scores = values["words"], values["scores"]
+        if len(scores) != len(words):
+            raise DataError(
+                f"{path}, row {number}, field 'scores' has {len(scores)} entries; expected {len(words)}, one per word"
+            )
         if np.isinf(scores).any() or not 0.0 <= values["probability"] <= 1.0:
             raise DataError(f"{path}, row {number}: holds a number that is out of bounds; create it again")
-        measured = None if removal is None else np.asarray(removal, dtype=np.float32)
-        yield WordSignals(**values | {"words": tuple(words), "removal": measured})
+        yield WordSignals(**values | {"words": tuple(words)})

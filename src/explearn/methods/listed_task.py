@@ -15,7 +15,7 @@ from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.targets import check_classifier, check_listed
 from explearn.methods.base.task import Lessons, TaskData, check_task
 from explearn.methods.base.teachers import lessons_of, make_teacher, members
-from explearn.methods.consensus.signals import compute_signals, with_removal
+from explearn.methods.consensus.signals import compute_signals
 from explearn.model.classifier import Classifier
 
 LabelledText = Example | tuple[str, str]
@@ -46,8 +46,7 @@ class ListedTask:
         skill: Matthews correlation of the classifier's predictions with the labels of texts that it was not trained on;
             consensus weighs the other tasks by it (default: all the same).
         layers: whose attention features are taken (default: all); negative counts from the end.
-        removal_samples: samples for LIME's scores of the marked texts' words, which `aim` above 0 learns from; 0: none.
-        seed: of teachers and of those samples.
+        seed: of teachers.
         search_file: where a search for options keeps its trials.
 
     Raises DataError for a text that is neither an example nor a pair, and for marks of no text or of another number of
@@ -71,7 +70,6 @@ class ListedTask:
         balanced: bool = True,
         skill: float | None = None,
         layers: Layers = "all",
-        removal_samples: int = 0,
         seed: int = 13,
         search_file: Path | None = None,
     ) -> None:
@@ -86,7 +84,7 @@ class ListedTask:
         self.gold, self.rationale_split = dict(gold or {}), rationale_split
         self.encoder, self.encoder_revision, self.balanced = encoder, encoder_revision, balanced
         self.skill, self.layers, self.seed, self.search_file = skill, layers, seed, search_file
-        self.removal_samples, self.teachers, self._lessons = removal_samples, teachers or {}, dict(lessons or {})
+        self.teachers, self._lessons = teachers or {}, dict(lessons or {})
         splits: tuple[tuple[Split, Sequence[LabelledText]], ...] = (("train", train), ("validation", validation))
         self._splits: dict[str, list[Example]] = {
             split: [_example(text, number, split, name) for number, text in enumerate(texts, start=1)]
@@ -120,11 +118,7 @@ class ListedTask:
         return source, compute_features(self.classifier, self.examples(split), self.layers, hidden)
 
     def signals(self, split: str) -> Iterable[WordSignals]:
-        examples = self.examples(split)
-        texts = compute_signals(self.classifier, examples)
-        if not self.removal_samples:
-            return texts
-        return with_removal(self.classifier, examples, texts, self.gold, self.removal_samples, self.seed)
+        return compute_signals(self.classifier, self.examples(split))
 
     def lessons(self, teacher: str) -> Lessons:
         if teacher not in self._lessons:

@@ -129,7 +129,7 @@ class TestFiles:
         ):
             np.testing.assert_array_equal(found.scores, one.scores)
             assert (found.example_id, found.words, found.predicted) == (one.example_id, one.words, one.predicted)
-            assert (found.probability, found.target, found.removal) == (one.probability, one.target, None)
+            assert (found.probability, found.target) == (one.probability, one.target)
 
 
 class TestFeatures:

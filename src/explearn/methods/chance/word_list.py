@@ -80,7 +80,8 @@ class WordList(LearnedExplainer, BatchExplainer):
         scores = torch.zeros(batch.input_ids.shape)
         for row, encoding in enumerate(batch.encodings):
             of_words = [self.shares.get(bare(word), self.rate) for word in encoding.words]
-            scores[row, : len(encoding)] = torch.tensor([0.0 if w == NO_WORD else of_words[w] for w in encoding.word_ids])
+            of_tokens = [0.0 if word == NO_WORD else of_words[word] for word in encoding.word_ids]
+            scores[row, : len(of_tokens)] = torch.tensor(of_tokens)
         return BatchScores(scores, logits, resolve_targets(logits, targets))
 
     def _state(self) -> TrainedState:

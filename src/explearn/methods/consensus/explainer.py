@@ -75,18 +75,13 @@ class Consensus(LearnedExplainer, BatchExplainer):
     def model(self) -> WordModel:
         """What was learned, or what comes with the package.
 
-        Raises ModelError where that is damaged, ParamsError for `signals` or an `aim` that it was not trained for.
+        Raises ModelError where that is damaged, ParamsError without `signals`.
         """
         if self._model is None:
             if not self.options.signals:
                 raise ParamsError(
                     "signals: got none; the weights that come with the package read signals; train a consensus, or "
                     "name some"
-                )
-            if self.options.aim:
-                raise ParamsError(
-                    f"aim: got {self.options.aim:g}; the weights that come with the package aim at people's marks "
-                    "(0); train a consensus, or set aim to 0"
                 )
             self._model, self._record = shipped(self.options.word_features)
             self._shipped = True
@@ -103,9 +98,8 @@ class Consensus(LearnedExplainer, BatchExplainer):
     def fit(self, task: TaskData, *, description: str | None = None) -> Self:
         """Learn from the marks of the other tasks, of texts that their classifiers get right.
 
-        Raises ParamsError where there is no other task, or one without removal effects at an `aim` above 0, DataError
-        where none of them has marks that can be learned from, the marks of one are all of one class, or there is no
-        signal at all.
+        Raises ParamsError where there is no other task, DataError where none of them has marks that can be learned
+        from, the marks of one are all of one class, or there is no signal at all.
         """
         check_task(task)
         if not task.others:
@@ -129,15 +123,8 @@ class Consensus(LearnedExplainer, BatchExplainer):
     ) -> Self:
         """Learn from the marked texts of some tasks, by name; `weights` says how much each counts (default: the same).
 
-        Raises DataError where the marks of a task are all of one class, or there is no signal at all, and ParamsError
-        where a task has no removal effects at an `aim` above 0.
+        Raises DataError where the marks of a task are all of one class, or there is no signal at all.
         """
-        for name, texts in tasks.items():
-            if self.options.aim and all(text.signals.removal is None for text in texts):
-                raise ParamsError(
-                    f"aim: got {self.options.aim:g}, which needs removal effects, and task {name!r} has none; set "
-                    "signals.removal_samples (100, say) and run the stage features again, or set aim to 0"
-                )
         columns = [SIGNALS.index(name) for name in self.options.signals]
         found = (text.signals.scores[:, columns] for texts in tasks.values() for text in texts)
         if columns and all(np.isnan(scores).all() for scores in found):

@@ -15,7 +15,7 @@ from explearn.core.errors import DataError
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.base.task import TaskData
 from explearn.methods.consensus.params import ConsensusParams
-from explearn.methods.consensus.word_features import WORD_COLUMNS, feature_names, word_matrix
+from explearn.methods.consensus.word_features import feature_names, word_matrix
 
 Array = NDArray[np.float64]
 
@@ -162,104 +162,18 @@ def _sigmoid(x: Array) -> Array:
     return found
 
 
-SLOPE = 2.0
-"""How fast a target rises with the standardised effect."""
-
-MIDDLE = 0.8
-"""Standardised effect whose target is 0.5. About a fifth of a normal distribution lies above it,
-which is the share of words that people mark."""
-
-
-def removal_targets(effects: NDArray[np.float32], relevance: NDArray[np.float32]) -> Array:
-    """q = sigmoid(2 (z - 0.8)), (words,) of the words read, z from removal effects and AttnLRP's scores.
-
-    z is the mean of the two, each standardised within the text, standardised again. LIME draws which words it leaves
-    out, so that its scores carry noise. AttnLRP finds much the same words without any. The mean draws what is learned
-    towards AttnLRP's own order. What is all the same in a text has z = 0.
-
-    Args:
-        effects: (words,). relevance: AttnLRP's scores of the same words, (words,); with a NaN it plays no part.
-    """
-    z = _standardised(effects)
-    if not np.isnan(relevance).any():
-        z = _standardised((z + _standardised(relevance)) / 2)
-    return np.asarray(1 / (1 + np.exp(-SLOPE * (z - MIDDLE))))
-
-
-def _standardised(values: NDArray[Any]) -> Array:
-    exact = values.astype(np.float64)
-    spread = exact.std()
-    found: Array = (exact - exact.mean()) / (spread if spread > 0 else 1.0)
-    return found
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Mixture:
-    """What each of n words counts as evidence and as none, in one task.
-
-    positive, negative: in training; each sums to 0.5. target: between 0 and 1, how far the word is evidence, and known:
-    how much of that is known, for the calibration. All float64, (n,).
-    """
-
-    positive: Array
-    negative: Array
-    target: Array
-    known: Array
-
-
-def mixture(marks: NDArray[np.bool_], targets: Array, aim: float) -> Mixture:
-    """Mix marks and removal targets, a = aim:
-
-        positive_i = (1 - a) y_i / (2 sum y)             + a q_i / (2 sum q)
-        negative_i = (1 - a) (1 - y_i) / (2 sum (1 - y)) + a (1 - q_i) / (2 sum (1 - q))
-        target_i   = ((1 - a) y_i + a q_i) / known_i
-
-    with y the marks, q the targets of `removal_targets`, and sums over the task's words. A logistic regression takes
-    every word twice, as evidence with the weight `positive_i` and as none with `negative_i`; that is cross-entropy
-    against soft targets, evidence and the rest weighing the same. Of a word without q (NaN) the terms with a drop out:
-    known_i is 1 - a there, else 1.
-
-    Args:
-        marks: (n,), some True and some not, unless aim is 1.
-        targets: (n,), of one word or more known.
-        aim: between 0 (marks alone) and 1 (targets alone).
-    """
-    y = marks.astype(np.float64)
-    measured = ~np.isnan(targets)
-    q, rest = np.where(measured, targets, 0.0), np.where(measured, 1 - targets, 0.0)
-    known = (1 - aim) + aim * measured
-    mixed = (1 - aim) * y + aim * q
-    return Mixture(
-        (1 - aim) * _half(y) + aim * _half(q),
-        (1 - aim) * _half(1 - y) + aim * _half(rest),
-        np.divide(mixed, known, out=np.zeros_like(mixed), where=known > 0),
-        known,
-    )
-
-
-def _half(values: Array) -> Array:
-    """Scaled to a sum of 0.5; zeros stay."""
-    total = values.sum()
-    found: Array = values * (0.5 / total) if total > 0 else values
-    return found
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskRows:
     """Training words of one task.
 
-    At an aim above 0 each word may stand here twice, as evidence and as none.
-
     x: (words, F). y: bool, (words,). text: number of each word's text, (words,). weight: in training, (words,).
-    natural: in the calibration, classes as frequent as they are, (words,). copied: bool, (words,), True for words of
-    copies. share: how much the task counts.
+    copied: bool, (words,), True for words of copies. share: how much the task counts.
     """
 
     x: Array
     y: NDArray[np.bool_]
     text: NDArray[np.int64]
     weight: Array
-    natural: Array
     copied: NDArray[np.bool_]
     texts: int
     share: float
@@ -274,8 +188,7 @@ def fit_model(
 ) -> WordModel:
     """Learn from the marks of one or more tasks.
 
-    Marked and other words weigh the same within a task. Words that the classifier did not read are left out. At
-    `options.aim` above 0 the texts' removal effects are learned from besides (`mixture`).
+    Marked and other words weigh the same within a task. Words that the classifier did not read are left out.
 
     Args:
         tasks: the marked texts of each task, by its name.
@@ -303,41 +216,27 @@ def task_rows(
 ) -> TaskRows:
     """Features of a task's words, then those of its copies, whose missing signals `generator` draws.
 
-    Raises DataError where all words are marked, or none is, and marks play a part.
+    Raises DataError where all words are marked, or none is.
     """
-    x, y, q, text, copied = [], [], [], [], []
+    x, y, text, copied = [], [], [], []
     for copy in range(options.copies + 1):
         for number, (signals, mask) in enumerate(task):
             read = signals.read
             seen = signals if copy == 0 else _with_missing(signals, options.signals, generator)
             x.append(word_matrix(seen, options.signals, options.word_features)[read])
             y.append(np.asarray(mask, dtype=bool)[read])
-            effects = signals.removal
-            relevance = signals.scores[read, SIGNALS.index("attn_lrp")]
-            q.append(np.full(int(read.sum()), np.nan) if effects is None else removal_targets(effects[read], relevance))
             text.append(np.full(int(read.sum()), number))
             copied.append(np.full(int(read.sum()), copy > 0))
     marks, copies = np.concatenate(y), np.concatenate(copied)
     density = float(marks.mean()) if len(marks) else 0.0
-    if options.aim < 1 and not 0 < density < 1:
+    if not 0 < density < 1:
         which = "every word is marked" if density else "no word is marked"
         raise DataError(f"task {name!r}: {which} in its {len(task)} texts; expected marked words and others")
-    inputs, numbers = np.concatenate(x), np.concatenate(text)
-    if options.aim:
-        mixed = mixture(marks, np.concatenate(q), options.aim)
-        weight = np.concatenate([mixed.positive, mixed.negative])
-        natural = np.concatenate([mixed.target * mixed.known, (1 - mixed.target) * mixed.known])
-        marks = np.repeat([True, False], len(marks))
-        inputs, numbers, copies = (np.concatenate([part, part]) for part in (inputs, numbers, copies))
-        taught = weight > 0
-        inputs, marks, numbers, copies = inputs[taught], marks[taught], numbers[taught], copies[taught]
-        weight, natural = weight[taught], natural[taught]
-    else:
-        weight, natural = np.where(marks, 0.5 / density, 0.5 / (1 - density)), np.ones(len(marks))
+    weight = np.where(marks, 0.5 / density, 0.5 / (1 - density))
     if options.copies:
         weight *= np.where(copies, COPIES_SHARE / options.copies, 1 - COPIES_SHARE)
     weight *= share * WORDS_PER_TASK / weight.sum()
-    return TaskRows(inputs, marks, numbers, weight, natural, copies, len(task), share)
+    return TaskRows(np.concatenate(x), marks, np.concatenate(text), weight, copies, len(task), share)
 
 
 def _with_missing(text: WordSignals, signals: Sequence[str], generator: np.random.Generator) -> WordSignals:
@@ -357,26 +256,13 @@ def _fit(rows: Sequence[TaskRows], options: ConsensusParams) -> WordModel:
     mean = np.average(plain, axis=0, weights=weight)
     scale = np.sqrt(np.average((plain - mean) ** 2, axis=0, weights=weight))
     scale = np.where(scale > 1e-9, scale, 1.0)
-    regression, reach = _regression(options), _reach(options)
+    regression = _regression(options)
     x, y = _pooled(rows, mean, scale)
-    regression.fit(x * reach, y, np.concatenate([row.weight for row in rows]))
-    weights = regression.coef_[0].astype(np.float64) * reach
+    regression.fit(x, y, np.concatenate([row.weight for row in rows]))
+    weights = regression.coef_[0].astype(np.float64)
     return WordModel(
         tuple(options.signals), options.word_features, mean, scale, weights, float(regression.intercept_[0])
     )
-
-
-def _reach(options: ConsensusParams) -> Array:
-    """What each column is multiplied by in training, (F,): 1 - aim for what is known of the word itself, else 1.
-
-    The smaller it is, the harder the penalty holds the column's weight down. Of what the model takes for evidence the
-    word itself knows nothing, and at an aim of 1 it plays no part; unless there is nothing else.
-    """
-    count = len(feature_names(options.signals, options.word_features))
-    found = np.ones(count)
-    if options.signals and options.word_features:
-        found[count - len(WORD_COLUMNS) :] = 1 - options.aim
-    return found
 
 
 def _pooled(rows: Sequence[TaskRows], mean: Array, scale: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -403,7 +289,7 @@ def _calibrate(rows: Sequence[TaskRows], model: WordModel, options: ConsensusPar
         plain = ~row.copied
         logits.append(judge.logits(row.x[plain]))
         marks.append(row.y[plain])
-        weights.append(row.share * row.natural[plain] / row.natural[plain].sum())
+        weights.append(np.full(int(plain.sum()), row.share / plain.sum()))
     return _platt(np.concatenate(logits), np.concatenate(marks), np.concatenate(weights))
 
 
@@ -435,14 +321,13 @@ def _bootstrap(
     if not options.bootstrap:
         return None
     x, y = _pooled(rows, model.mean, model.scale)
-    regression, reach = _regression(options), _reach(options)
-    x *= reach
+    regression = _regression(options)
     draws = []
     for _ in tqdm(range(options.bootstrap), desc=description, unit="draw", disable=None if description else True):
         counts = [np.bincount(generator.integers(row.texts, size=row.texts), minlength=row.texts) for row in rows]
         weight = np.concatenate([row.weight * count[row.text] for row, count in zip(rows, counts, strict=True)])
         # Each draw starts from the one before, which is close.
         regression.fit(x, y, weight)
-        draws.append(regression.coef_[0].astype(np.float64) * reach)
+        draws.append(regression.coef_[0].astype(np.float64))
     found: Array = np.percentile(np.stack(draws), INTERVAL, axis=0)
     return found

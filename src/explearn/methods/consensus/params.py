@@ -19,9 +19,6 @@ class ConsensusParams(Seeded):
     word_features: bool = True
     """Also look at the word itself: its length, place and case, whether it is a stop word or punctuation, and how sure
     the classifier is."""
-    aim: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """What to agree with: people's marks (0), the model, as removing words finds it (1), or both in this proportion.
-    Above 0 it needs signals.removal_samples."""
     c: Annotated[float, Field(gt=0)] = 0.3
     """Inverse strength of the L2 penalty of the logistic regression; each task counts as 5,000 words."""
     copies: Annotated[int, Field(ge=0, le=20)] = 2

@@ -7,8 +7,7 @@ from sub-tokens to words.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -24,7 +23,6 @@ from explearn.lens.word_signals import SCHEMA, SIGNALS, WordSignals
 from explearn.methods.attention.explainers import Rollout, rollout_row
 from explearn.methods.base.explainer import BatchExplainer, resolve_targets
 from explearn.methods.gradient.gradient import Gradient
-from explearn.methods.perturbation.lime import Lime
 from explearn.methods.relevance.attn_lrp import AttnLRP, changed_backward
 from explearn.methods.relevance.gae import GAE, gae_row
 from explearn.model.batching import budget_batches
@@ -177,54 +175,20 @@ def compute_signals(
     return [rows[i] for i in range(len(examples))]
 
 
-def with_removal(
-    classifier: Classifier,
-    examples: Iterable[Example],
-    texts: Sequence[WordSignals],
-    marked: Collection[str],
-    samples: int,
-    seed: int,
-    most: int | None = None,
-) -> list[WordSignals]:
-    """The texts, those that a consensus learns from with their removal effects: LIME's scores of their words.
-
-    Args:
-        examples: what the texts' signals were computed of.
-        marked: ids with marks. Of these the first `most` texts with a right prediction are measured.
-        samples: copies of each text with words left out, the text itself included; equal ones are evaluated once.
-    """
-    by_id = {example.id: example for example in examples}
-    rightly = [t.example_id for t in texts if t.predicted == by_id[t.example_id].label and t.read.any()]
-    measured = [by_id[one] for one in rightly if one in marked][:most]
-    found = Lime(samples=samples, seed=seed).explain(classifier, measured) if measured else ()
-    effects = {attribution.example_id: attribution.scores for attribution in found}
-    return [replace(text, removal=effects.get(text.example_id)) for text in texts]
-
-
 def write_signals(
     target: str | os.PathLike[str],
     classifier: Classifier,
     examples: Sequence[Example],
     description: str | None = None,
-    marked: Collection[str] = (),
-    removal_samples: int = 0,
-    removal_texts: int = 300,
-    seed: int = 0,
 ) -> None:
     """Compute the signals of `examples` and write them shard by shard; memory does not grow with their number.
 
-    With `removal_samples` above 0 the first `removal_texts` of the marked texts get removal effects (`with_removal`).
     The file's metadata name the classifier by its fingerprint. Raises as `compute_signals` does.
     """
     available_signals(classifier)
 
     def compute(shard: list[Example], progress: Callable[[int], object]) -> list[WordSignals]:
-        nonlocal removal_texts
-        rows = compute_signals(classifier, shard, progress=progress)
-        if removal_samples:
-            rows = with_removal(classifier, shard, rows, marked, removal_samples, seed, removal_texts)
-            removal_texts -= sum(row.removal is not None for row in rows)
-        return rows
+        return compute_signals(classifier, shard, progress=progress)
 
     source = {"classifier": classifier.fingerprint, "signals": list(SIGNALS)}
     write_texts(target, SCHEMA, source, examples, compute, description)

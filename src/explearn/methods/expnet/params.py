@@ -18,9 +18,6 @@ class ExpNetParams(Seeded):
     and a few marked texts of the task; or from all of the task's marks and nothing else."""
     marks: PositiveInt = 10
     """few_shot: marked texts of the task to learn from, drawn by seed. With as many as there are: in_domain."""
-    aim: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """universal and few_shot: what the consensus aims at, people's marks (0), the model, as removing words finds it
-    (1), or both in this proportion. Above 0 it needs signals.removal_samples."""
     hidden: Units = 32
     """Units of a network's hidden layer."""
     learning_rate: LearningRate = 2e-3

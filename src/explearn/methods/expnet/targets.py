@@ -163,11 +163,11 @@ def consensus_targets(
     Returns example id -> targets, and the consensus.
     """
     tasks, weights = dict(sources.others), dict(sources.weights)
-    consensus = Consensus(bootstrap=0, aim=options.aim, seed=options.seed)
+    consensus = Consensus(bootstrap=0, seed=options.seed)
     if tasks:
         own = [MarkedText(one, task.gold[one.example_id]) for one in sources.texts if one.example_id in marked]
-        # Texts that are marked whole have nothing to tell words apart by, and at aim 1 marks play no part.
-        if options.aim < 1 and {mark for text in own for mark in text.mask} == {False, True}:
+        # Texts that are marked whole have nothing to tell words apart by.
+        if {mark for text in own for mark in text.mask} == {False, True}:
             tasks[task.name], weights[task.name] = own, len(own) / TEXTS_OF_A_TASK
         consensus.fit_tasks(tasks, weights=weights)
     model, texts = consensus.model, {}

@@ -63,7 +63,7 @@ class TestAnswers:
 
 
 def test_the_network_finds_the_shares_of_an_additive_answer_and_the_marked_words() -> None:
-    """States name the word, the answer is the sum of the words' shares; in half of the texts words 0 to 3 are marked."""
+    """States name the word, the answer is the sum of its words' shares; half of the texts have words 0 to 3 marked."""
     rng = np.random.default_rng(0)
     shares = rng.normal(size=(10, 2)) * 0.2
     lessons, owners = [], []
@@ -239,7 +239,7 @@ class TestPeople:
         trained.save_pretrained(tmp_path / "l2e")
         with pytest.raises(ParamsError, match="aim: got 0 without `people`"):
             explearn.get_explainer("l2e", path=str(tmp_path / "l2e"), aim=0)
-        with pytest.raises(ParamsError, match="budget: got 5 with teacher 'answers' and aim 0.5"):
+        with pytest.raises(ParamsError, match=r"budget: got 5 with teacher 'answers' and aim 0\.5"):
             L2E(people="universal", aim=0.5, budget=5)
 
 
