@@ -38,6 +38,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
         {},
         {"classes": 3, "problem_type": "multi_label_classification", "num_hidden_layers": 1},
     ),
+    "bert l2e, people": ("bert", "l2e", {"people": "in_domain", "aim": 0.3}, {"num_hidden_layers": 1}),
 }
 BATCHES = (
     ["lazy"],

@@ -221,5 +221,6 @@ def _exact(one: Attribution) -> tuple[object, ...]:
 
 def _numbers(one: Attribution) -> NDArray[np.float64]:
     answer = one.probability if one.value is None else one.value
-    certificate = [] if one.certificate is None else [one.certificate.agreement, one.certificate.bound]
+    # The bound is an exponential, which magnifies rounding: a certificate's numbers count a tenth.
+    certificate = [] if one.certificate is None else [one.certificate.agreement / 10, one.certificate.bound / 10]
     return np.concatenate([one.filled(0.0), one.token_scores, [answer], certificate])
