@@ -27,10 +27,11 @@ from explearn.methods.base.explainer import Explainer
 from explearn.model.classifier import Classifier
 from explearn.model.completion import COMPLETION_FILE
 from explearn.model.problems import Problem
+from explearn.text.units import Unit
 
 TASK = "text-classification-with-rationale"
 
-_CALLED = ("target", "windows")
+_CALLED = ("target", "windows", "unit")
 """Arguments of a call; they may be given when the pipeline is made, too."""
 
 
@@ -41,7 +42,7 @@ class RationalePipeline(transformers.Pipeline):
         explainer: name of a method (`explearn methods`), folder of a trained explainer, folder or hub name of a bundle,
             or an `Explainer`.
         target: class to explain, by name or index, or a list of several (default: the predicted one; of a multi-label
-            classifier each label that holds). windows: as in `Explainer.explain`. Both may also go with a call.
+            classifier each label that holds). windows, unit: as in `Explainer.explain`. All may also go with a call.
         All others are options of the method, such as `steps=20`.
 
     A text is a string, a pair of strings, or {"text": ..., "text_pair": ...}; many are a list, a generator or a data
@@ -77,6 +78,7 @@ class RationalePipeline(transformers.Pipeline):
         dtype: Any = None,
         target: Any = None,
         windows: int | None = None,
+        unit: Unit | None = None,
         **options: Any,
     ) -> None:
         # The model has its dtype already.
@@ -89,6 +91,7 @@ class RationalePipeline(transformers.Pipeline):
             num_workers=num_workers,
             target=target,
             windows=windows,
+            unit=unit,
         )
         bundle = None
         if isinstance(explainer, Explainer):
@@ -146,7 +149,10 @@ class RationalePipeline(transformers.Pipeline):
         text, target = input_tensors["text"], options.get("target")
         texts = text if isinstance(text, list) else [text]
         targets = None if target is None else [target] * len(texts)
-        rows = list(self.explainer.explain_each(self.classifier, texts, targets, windows=options.get("windows")))
+        unit = options.get("unit", "word")
+        rows = list(
+            self.explainer.explain_each(self.classifier, texts, targets, windows=options.get("windows"), unit=unit)
+        )
         # In a batch one entry a text, which transformers takes apart again.
         return {"explained": rows if isinstance(text, list) else rows[0]}
 

@@ -66,6 +66,7 @@ def test_a_word_that_was_not_read_has_no_score(model: Path) -> None:
     assert row["scores"][0] is not None and row["scores"][-1] is None
     assert None not in pipe(model, windows=10)(TEXTS[-1])["scores"]
     assert None not in pipe(model)(TEXTS[-1], windows=10)["scores"]
+    assert len(pipe(model)("Lazy dog. The fox slept.", unit="sentence")["words"]) == 2
 
 
 def test_pairs_dictionaries_and_streams(model: Path) -> None:
@@ -128,7 +129,7 @@ def test_bad_input_is_one_sentence(model: Path, trained: dict[str, Path], tmp_pa
         complaint(lambda name=name: pipe(other, explainer=tmp_path / name), "made for the classifier")  # type: ignore[misc]
         complaint(lambda name=name: pipe(model, explainer=tmp_path / name, seed=1), "come with the bundle")  # type: ignore[misc]
     run = pipe(model)
-    complaint(lambda: run("a text", steps=3), "steps: no argument of a call; expected target or windows")
+    complaint(lambda: run("a text", steps=3), "steps: no argument of a call; expected target or windows or unit")
     complaint(lambda: run("a text", target="maybe"), "unknown label 'maybe'")
     complaint(lambda: run(3), "got int; expected a text")
     complaint(lambda: run({"txt": "a"}), "got a text with the fields txt; expected text and text_pair")

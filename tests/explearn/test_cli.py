@@ -131,6 +131,10 @@ class TestExplain:
         (read,) = records(explain(tiny_folder, "--json", "--windows", "20", long))
         assert read["windows"] > 1 and None not in read["scores"]
 
+    def test_units_in_the_place_of_words(self, tiny_folder: Path) -> None:
+        (found,) = records(explain(tiny_folder, "--json", "--unit", "sentence", "Lazy dog. The fox slept."))
+        assert (found["words"], found["unit"]) == (["Lazy dog.", "The fox slept."], "sentence")
+
     def test_several_targets_are_explained_each(self, tiny_folder: Path) -> None:
         found = records(explain(tiny_folder, "--json", "--target", "good", "--target", "bad", "lazy dog", "fox"))
         assert [(record["words"][0], record["target"]) for record in found] == [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -61,6 +61,10 @@ Targets = Annotated[
         "multi-label classifier; each value, of a regression).",
         show_default=False,
     ),
+]
+Units = Annotated[
+    Literal["token", "word", "sentence"],
+    typer.Option("--unit", help="What is scored. Methods that perturb texts leave out whole units."),
 ]
 Windows = Annotated[
     int | None,

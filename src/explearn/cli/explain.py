@@ -45,6 +45,7 @@ def explain(
     option: choosing.Options = None,
     target: choosing.Targets = None,
     windows: choosing.Windows = None,
+    unit: choosing.Units = "word",
     completion: Annotated[
         Path | None,
         typer.Option(
@@ -94,7 +95,7 @@ def explain(
     # A text that is given here is explained at once; one that is read through windows may take hours.
     quiet = bool(texts) and windows is None
     explained = [
-        method.explain_each(loaded, inputs, targets, None if quiet else f"explain by {method.name}", windows)
+        method.explain_each(loaded, inputs, targets, None if quiet else f"explain by {method.name}", windows, unit)
         for method in explainers
     ]
     with _writers(html, output) as files:

@@ -125,7 +125,7 @@ def remarks(attribution: Attribution) -> str:
     relied on where the method says so. Empty where there is no such thing."""
     unread, missed = attribution.unaligned, attribution.missed or 0.0
     said = [
-        f"{unread:,} of {len(attribution.words):,} words were not read" if unread else "",
+        f"{unread:,} of {len(attribution.words):,} {attribution.unit}s were not read" if unread else "",
         f"The scores do not add up: their sum is off by {attribution.completeness_error:.3g}, {missed:.0%} of their "
         "absolute sum" if missed >= INCOMPLETE else "",
         str(attribution.certificate or ""),

@@ -76,18 +76,18 @@ def label_problem(labels: Sequence[str]) -> str | None:
     return None
 
 
-def check_words(words: Sequence[str], field: str = "words") -> None:
+def check_words(words: Sequence[str], field: str = "words", spaced: bool = False) -> None:
     """Raise DataError unless there are usable words (no white space inside, none too long), at most MAX_WORDS, of
-    MAX_TEXT_CHARS characters together."""
+    MAX_TEXT_CHARS characters together; `spaced` for other units, which may be longer and have white space inside."""
     if not words:
         raise DataError(f"field {field!r} is empty; expected at least one word")
     if len(words) > MAX_WORDS:
         raise DataError(f"field {field!r} has {len(words):,} words; expected at most {MAX_WORDS:,}")
     total = len(words) - 1
     for position, word in enumerate(words):
-        if not isinstance(word, str) or word.split() != [word]:
+        if not isinstance(word, str) or (not word.strip() if spaced else word.split() != [word]):
             raise DataError(f"field {field!r}, word {position}: got {shown(word)}; expected a word without white space")
-        if len(word) > MAX_WORD_CHARS:
+        if len(word) > MAX_WORD_CHARS and not spaced:
             raise DataError(
                 f"field {field!r}, word {position} has {len(word):,} characters; expected at most {MAX_WORD_CHARS:,}"
             )
@@ -187,7 +187,7 @@ class Attribution:
     """Word scores of one text for one target class; larger means more evidence for the target.
 
     Attributes:
-        words: words of the text (of both segments for a pair).
+        words: words of the text (of both segments for a pair), or other units that are scored (`unit`).
         scores: float32, shape (len(words),). NaN: the word has no score, for the classifier did not read it (it lies
             behind the end of what the classifier takes, or no sub-token is made of it); see `read` and `filled`. The
             words of a question's answer have none either.
@@ -211,6 +211,7 @@ class Attribution:
         spans: of each word, its [start, end) in the characters of its segment as it was given; empty where unknown.
         pair_start: index in `words` of the second segment's first word; None where there is one segment.
         certificate: how far the scores can be relied on, of methods that say so; None of others.
+        unit: what `words` are: word, token, sentence, or span (of a pattern or function).
 
     It shows itself in notebooks, and in colour through rich (`rich.print`, `Attribution.print`).
     """
@@ -234,6 +235,7 @@ class Attribution:
     spans: tuple[tuple[int, int], ...] = ()
     pair_start: int | None = None
     certificate: Certificate | None = None
+    unit: str = "word"
 
     @property
     def missed(self) -> float | None:
@@ -282,6 +284,7 @@ class Attribution:
             "spans": [list(span) for span in self.spans],
             "pair_start": self.pair_start,
             "certificate": self.certificate and self.certificate.to_record(),
+            "unit": self.unit,
         }
 
     @classmethod
@@ -296,7 +299,7 @@ class Attribution:
         # Null and NaN stand for what a record does not have.
         values = {name: value for name, value in record.items() if not _absent(value)}
         read: _Record = check(_Record, values)
-        check_words(read.words)
+        check_words(read.words, spaced=read.unit != "word")
         scores = _numbers("scores", read.scores, len(read.words), "word")
         token_scores = _numbers("token_scores", read.token_scores, len(read.tokens), "sub-token")
         if np.isnan(token_scores).any():
@@ -330,6 +333,7 @@ class Attribution:
             spans=read.spans,
             pair_start=read.pair_start,
             certificate=read.certificate,
+            unit=read.unit,
         )
 
     def answer(self) -> str:
@@ -398,6 +402,7 @@ class _Record(Shape):
     spans: _Spans = ()
     pair_start: Annotated[int, Field(ge=1)] | None = None
     certificate: Certificate | None = None
+    unit: UnicodeText = "word"
 
 
 def _absent(value: object) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -124,7 +125,7 @@ def check_explainer(
     for case in cases:
         for check in (_check_attributions, _check_batches, _check_bf16, _check_targets, _check_state):
             check(case)
-    for check in (_check_stream, _check_bad_input, _check_lost_words, _check_examples):
+    for check in (_check_stream, _check_bad_input, _check_lost_words, _check_examples, _check_units):
         check(cases[0])
 
 
@@ -301,6 +302,20 @@ def _check_lost_words(case: _Case) -> None:
     (empty,) = case.explain(["\u200b \u200d"])
     case.expect(bool(np.isnan(empty.scores).all()), "a text of which nothing is read: expected no score")
     case.expect((empty.tokens, empty.unaligned) == ((), 2), "a text of which nothing is read: expected no sub-token")
+
+
+def _check_units(case: _Case) -> None:
+    """Sub-tokens and spans that a pattern finds are scored as words are."""
+    text = "The quick fox, which was lazy, slept"
+    for unit, expected in (
+        ("token", None),
+        (re.compile(r"[^,]+,?"), ("The quick fox,", " which was lazy,", " slept")),
+    ):
+        (result,) = case.make().explain(case.of, [text], unit=unit)
+        case.expect(result.words == (expected or result.words), f"units: got {result.words}; expected {expected}")
+        case.expect(bool(np.isfinite(result.scores).all()), "a unit that was read has no score")
+        same = expected or np.array_equal(result.scores, result.token_scores)
+        case.expect(bool(same), "units: the scores of sub-tokens are not those before aggregation")
 
 
 def _check_examples(case: _Case) -> None:

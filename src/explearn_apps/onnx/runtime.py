@@ -26,6 +26,7 @@ from explearn.model.batching import budget_batches
 from explearn.model.labelled import Labelled, Problem
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Encoding, Text, as_segments, encoding_of
+from explearn.text.units import Unit, unit_name
 from explearn_apps.onnx.facts import TOKENIZER, facts_from
 
 CHUNK_TEXTS = 512
@@ -89,7 +90,9 @@ class OnnxExplainer(Labelled):
         )
         self._tokenizer.encode_special_tokens = self.facts.split_special_tokens
 
-    def explain(self, texts: Iterable[Text], targets: Iterable[Target] | None = None) -> Iterator[Attribution]:
+    def explain(
+        self, texts: Iterable[Text], targets: Iterable[Target] | None = None, unit: Unit = "word"
+    ) -> Iterator[Attribution]:
         """Yield one attribution for each text and class asked for, in order: those of `Explainer.explain`.
 
         Args:
@@ -97,16 +100,18 @@ class OnnxExplainer(Labelled):
             targets: class to explain for each text, by name or index, or a list of several (default: the predicted
                 class; of a multi-label classifier each label that holds, at least the most probable one; of a
                 regression each value).
+            unit: what is scored; see `Explainer.explain`.
 
         Raises as `Explainer.explain` does, and ModelError where the graph fails.
         """
-        facts, source = self.facts, self._as_classifier
-        for chunk in targeted_texts(source, texts, targets, None, CHUNK_TEXTS):
+        facts, source, name = self.facts, self._as_classifier, unit_name(unit)
+        for chunk in targeted_texts(source, texts, targets, None, CHUNK_TEXTS, unit):
             encodings, classes = windows_of(chunk)
             rows = iter(self._run(encodings, classes or [PREDICTED] * len(encodings)))
             for one in chunk:
                 for _ in one.targets:
-                    yield attribution_of(source, one.text, [next(rows)], facts.method, facts.aggregation, facts.signed)
+                    method = facts.method, facts.aggregation, facts.signed
+                    yield attribution_of(source, one.units, [next(rows)], *method, name)
 
     # ---- as a classifier -----------------------------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ class Engine:
             self.explainers[explainer.name] = explainer
         if not self.explainers:
             raise ParamsError("methods: got none; expected at least one")
-        self.batcher: Batcher[tuple[str, bool], Item, Any] = Batcher(
+        self.batcher: Batcher[tuple[str, bool, str], Item, Any] = Batcher(
             self._run, limits, lambda: None if threads is None else torch.set_num_threads(threads)
         )
         self.metrics.waiting.set_function(lambda: self.batcher.waiting)
@@ -94,7 +94,7 @@ class Engine:
         completion = getattr(self.classifier, "completion", None)
         takes_pairs = completion is not None and completion.params.takes_pairs
         for name in self.explainers:
-            self.batcher.run_alone((name, False), [((WARM_UP, WARM_UP) if takes_pairs else WARM_UP, None)])
+            self.batcher.run_alone((name, False, "word"), [((WARM_UP, WARM_UP) if takes_pairs else WARM_UP, None)])
 
     async def answer(self, request: Request, wanted: ExplainRequest) -> list[TextAnswer]:
         """Answer for each text of a request.
@@ -122,10 +122,10 @@ class Engine:
                 f"at most {self.limits.scores:,}",
             )
         items = [(text, wanted.label or None) for text in texts]
-        work = [self.batcher.submit((method, bool(wanted.label)), items) for method in methods]
+        work = [self.batcher.submit((method, bool(wanted.label), wanted.unit), items) for method in methods]
         with_probabilities = (wanted.probabilities or not methods) and self.has_probabilities
         if with_probabilities:
-            work.append(self.batcher.submit(("probabilities", False), items))
+            work.append(self.batcher.submit(("probabilities", False, "word"), items))
         columns = await _unless_gone(request, work, self.limits.seconds)
         rows = columns.pop() if with_probabilities else [None] * len(texts)
         names = self.classifier.labels
@@ -134,14 +134,18 @@ class Engine:
             for place, row in enumerate(rows)
         ]
 
-    def _run(self, key: tuple[str, bool], items: Sequence[Item]) -> Sequence[Any]:
-        """Do a batch in the thread of the model. key: method or "probabilities", and whether labels are chosen."""
-        (name, chosen), start = key, time.perf_counter()
+    def _run(self, key: tuple[str, bool, str], items: Sequence[Item]) -> Sequence[Any]:
+        """Do a batch in the thread of the model.
+
+        Args:
+            key: method or "probabilities", whether labels are chosen, and the unit that is scored.
+        """
+        (name, chosen, unit), start = key, time.perf_counter()
         texts = [text for text, _ in items]
         results: list[Any]
         if name in self.explainers:
             targets = [labels or () for _, labels in items] if chosen else None
-            results = list(self.explainers[name].explain_each(self.classifier, texts, targets))
+            results = list(self.explainers[name].explain_each(self.classifier, texts, targets, unit=unit))
         else:
             results = self.classifier.predict_proba(self.classifier.encode(texts)).tolist()
         self.metrics.texts.labels(name).inc(len(items))

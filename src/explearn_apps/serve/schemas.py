@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
@@ -32,6 +32,8 @@ class ExplainRequest(Section):
     label: OneOrMore | None = None
     """Class to explain, or a list of several (default: the predicted one; of a multi-label classifier each that
     holds)."""
+    unit: Literal["token", "word", "sentence"] = "word"
+    """What is scored. Methods that perturb texts leave out whole units."""
     probabilities: bool = False
     """Whether to give the probabilities of all classes, too."""
 
@@ -72,6 +74,7 @@ class Explanation(Answer):
     """The value of a regression; null for a classifier."""
     predicted: str
     words: list[str]
+    """The words, or the other units that are scored."""
     scores: list[float | None]
     """One for each word, larger meaning more evidence for the label; null where the classifier did not read it."""
     spans: list[tuple[int, int]]

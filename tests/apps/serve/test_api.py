@@ -59,6 +59,10 @@ class TestExplain:
         assert row["method"] == METHODS[0] and row["label"] == row["predicted"]
         assert found["probabilities"] is None
 
+    def test_units_in_the_place_of_words(self, client: TestClient) -> None:
+        (found,) = explain(client, texts=["Lazy dog. The fox slept."], methods=list(METHODS), unit="sentence")
+        assert [row["words"] for row in found["explanations"]] == [["Lazy dog.", "The fox slept."]] * len(METHODS)
+
     def test_probabilities_are_the_classifier_s(self, client: TestClient) -> None:
         found = explain(client, texts=TEXTS, methods=[])
         classifier = tiny.classifier("bert", 3)
@@ -145,8 +149,8 @@ class TestTogether:
     def test_where_one_method_fails_the_work_of_the_others_is_dropped(self, monkeypatch: pytest.MonkeyPatch) -> None:
         app, begun, dropped = app_of(), [], []
 
-        async def submit(key: tuple[str, bool], _: Any) -> None:
-            method, _ = key
+        async def submit(key: tuple[str, bool, str], _: Any) -> None:
+            method = key[0]
             begun.append(method)
             if method == METHODS[1]:
                 raise DataError("one sentence")
@@ -218,7 +222,7 @@ class TestAround:
         assert set(described["paths"]) == {"/explain", "/methods", "/health", "/ready", "/metrics"}
         body = described["paths"]["/explain"]["post"]["requestBody"]["content"]["application/json"]
         wanted = body["schema"]["properties"]
-        assert set(wanted) == {"texts", "pairs", "methods", "label", "probabilities"}
+        assert set(wanted) == {"texts", "pairs", "methods", "label", "unit", "probabilities"}
         assert all(field["description"] for field in wanted.values())
         assert {"400", "413", "422", "429"} <= set(described["paths"]["/explain"]["post"]["responses"])
         assert client.get("/docs").status_code == 404

@@ -76,8 +76,13 @@ def attribution_of(
     method: str,
     aggregation: Aggregation,
     signed: bool,
+    unit: str = "word",
 ) -> Attribution:
-    """Make a text's attribution from the scores of its windows; the last three arguments are the method's.
+    """Make a text's attribution from the scores of its windows.
+
+    Args:
+        text: its words are the units that are scored, named `unit`.
+        method, aggregation, signed: of the method.
 
     Raises ModelError for a logit, ExplearnError for a score that is not finite.
     """
@@ -107,6 +112,7 @@ def attribution_of(
         example_id=encoding.example_id,
         spans=encoding.spans,
         pair_start=encoding.pair_start,
+        unit=unit,
         windows=len(windows),
         certificate=first.certificate if whole else None,
         **answer_fields(classifier, logits, target),

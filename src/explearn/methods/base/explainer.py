@@ -30,6 +30,7 @@ from explearn.methods.info import About, Variant
 from explearn.model.batching import run_batches
 from explearn.model.encoding import Batch, Encoding
 from explearn.model.problems import Problem
+from explearn.text.units import Unit, unit_name
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
@@ -97,6 +98,8 @@ class Explainer(ABC):
     """Score from which a word counts as chosen, for methods whose own rule is a threshold."""
     needs_model: ClassVar[bool] = True
     """Whether the method looks inside the model; without, it explains any function of texts."""
+    perturbs: ClassVar[bool] = False
+    """Whether the method leaves parts of the text out: the units that are scored, whatever they are."""
     reads_weights: ClassVar[bool] = False
     """Whether the method computes with the model's weights by themselves: none may then be offloaded."""
     problems: frozenset[Problem] = frozenset(Problem)
@@ -166,6 +169,7 @@ class Explainer(ABC):
         targets: Iterable[Target] | None = None,
         description: str | None = None,
         windows: int | None = None,
+        unit: Unit = "word",
     ) -> Iterator[Attribution]:
         """Yield one attribution for each text and class to explain, in order.
 
@@ -180,14 +184,17 @@ class Explainer(ABC):
             windows: read texts that are longer than the classifier takes through windows, this many sub-tokens apart,
                 and join their scores (`explearn.model.windows`). The answer explained is then the mean of the windows'
                 (default: longer texts are cut).
+            unit: what is scored: `word`, `token`, `sentence`, the matches of a compiled pattern, or what a function
+                finds in a text, [start, end) in characters. Methods that perturb texts leave out units; of all others
+                the scores of a unit's sub-tokens are put together as those of a word's (`aggregation`).
 
         Raises:
-            DataError: a text without usable words; its number is named.
-            ParamsError: not as many targets as texts, a string instead of texts, or a stride below 1.
+            DataError: a text without usable words, or without a unit; its number is named.
+            ParamsError: not as many targets as texts, a string instead of texts, a stride below 1, or what is no unit.
             UnknownNameError: a target that is no class of the classifier.
             UnsupportedError: this method cannot explain this classifier.
         """
-        return chain.from_iterable(self.explain_each(classifier, texts, targets, description, windows))
+        return chain.from_iterable(self.explain_each(classifier, texts, targets, description, windows, unit))
 
     def explain_each(
         self,
@@ -196,18 +203,20 @@ class Explainer(ABC):
         targets: Iterable[Target] | None = None,
         description: str | None = None,
         windows: int | None = None,
+        unit: Unit = "word",
     ) -> Iterator[list[Attribution]]:
         """Do as `explain`, but yield the attributions of each text together, one a class."""
         self.check_explains(classifier)
         texts_read = texts_cut = words_unread = 0
         chunk_texts = CHUNK_TEXTS if windows is None else CHUNK_LONG_TEXTS
+        name = unit_name(unit)
         with _progress_bar(description, windows is not None) as bar:
-            for chunk in targeted_texts(classifier, texts, targets, windows, chunk_texts):
+            for chunk in targeted_texts(classifier, texts, targets, windows, chunk_texts, unit):
                 scores = iter(self._score_chunk(classifier, chunk, bar if windows is not None else None))
                 for one in chunk:
                     of_windows = [list(islice(scores, len(one.text.windows))) for _ in one.targets]
                     attributions = [
-                        attribution_of(classifier, one.text, rows, self.name, self.aggregation, self.signed)
+                        attribution_of(classifier, one.units, rows, self.name, self.aggregation, self.signed, name)
                         for rows in of_windows
                     ]
                     unread = attributions[-1].unaligned
@@ -221,17 +230,19 @@ class Explainer(ABC):
                         bar.update()
         if words_unread and not _unread_known.get():
             logger.warning(
-                "%s: %s words of %s of %s texts were not read, being beyond %s sub-tokens or of no known characters; "
+                "%s: %s %ss of %s of %s texts were not read, being beyond %s sub-tokens or of no known characters; "
                 "they have no score",
                 self.name,
-                *(f"{number:,}" for number in (words_unread, texts_cut, texts_read, classifier.max_length)),
+                f"{words_unread:,}",
+                name,
+                *(f"{number:,}" for number in (texts_cut, texts_read, classifier.max_length)),
             )
 
     def _score_chunk(
         self, classifier: Classifier, chunk: Sequence[TargetedText], windows_bar: tqdm[Any] | None
     ) -> list[TextScores]:
         """Score the windows of some texts in parts; `windows_bar` counts them."""
-        encodings, targets = windows_of(chunk)
+        encodings, targets = windows_of(chunk, self.perturbs)
         size = CHUNK_TEXTS
         if windows_bar is not None:
             size = 1 if self.about.costly else PART_WINDOWS

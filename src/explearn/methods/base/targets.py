@@ -14,7 +14,8 @@ from explearn.core.errors import ParamsError, UnsupportedError, kind_of
 from explearn.core.records import Example
 from explearn.model.labelled import Problem
 from explearn.model.windows import Windowed, check_stride, cut
-from explearn.text.encoding import Encoding
+from explearn.text.encoding import Encoding, as_segments
+from explearn.text.units import Unit, check_unit, in_units
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
@@ -27,10 +28,12 @@ Target = int | str | Sequence[int | str]
 
 @dataclass(frozen=True, slots=True)
 class TargetedText:
-    """A text and the classes to explain; None stands for the predicted one, which every method finds by itself."""
+    """A text, by words and by the units that are scored, and the classes to explain; None stands for the predicted one,
+    which every method finds by itself."""
 
     text: Windowed
     targets: tuple[int | None, ...]
+    units: Windowed
 
 
 def targeted_texts(
@@ -39,20 +42,23 @@ def targeted_texts(
     targets: Iterable[Target] | None,
     windows: int | None,
     chunk_texts: int,
+    unit: Unit = "word",
 ) -> Iterator[list[TargetedText]]:
     """Read texts, `chunk_texts` at a time; within a chunk the targets of all texts are known, or those of none.
 
     Args:
         targets: of each text; None: `default_targets`.
         windows: stride, in sub-tokens, of the windows through which longer texts are read; None: they are cut.
+        unit: what is scored.
 
-    Raises DataError for a text without usable words, ParamsError where there is not one target a text, UnknownNameError
-    for a target that is no class.
+    Raises what `in_units` raises, DataError for a text without usable words, ParamsError where there is not one target
+    a text, UnknownNameError for a target that is no class.
     """
     check_listed("texts", texts)
     if targets is not None:
         check_listed("targets", targets)
     check_request(classifier, (), windows)
+    check_unit(unit)
     remaining, wanted = iter(texts), None if targets is None else iter(targets)
     first = 1
     while chunk := list(islice(remaining, chunk_texts)):
@@ -60,10 +66,20 @@ def targeted_texts(
         if chosen is not None and len(chosen) != len(chunk):
             raise ParamsError("targets: fewer than texts; expected one for each text")
         read = read_texts(classifier, chunk, first, windows)
-        yield [TargetedText(*pair) for pair in zip(read, chosen or default_targets(classifier, read), strict=True)]
+        units = read
+        if unit != "word":
+            units = [_in_units(*one, unit) for one in zip(read, chunk, range(first, first + len(chunk)), strict=True)]
+        of_texts = zip(read, chosen or default_targets(classifier, read), units, strict=True)
+        yield [TargetedText(*one) for one in of_texts]
         first += len(chunk)
     if wanted is not None and next(wanted, None) is not None:
         raise ParamsError("targets: more than texts; expected one for each text")
+
+
+def _in_units(read: Windowed, text: Text, number: int, unit: Unit) -> Windowed:
+    segments, example_id = as_segments(text, number)
+    where = f"example {example_id!r}" if example_id else f"text {number}"
+    return read.with_whole(in_units(read.whole, segments, unit, where))
 
 
 def check_request(classifier: Classifier, targets: Iterable[Target], windows: int | None) -> None:
@@ -153,11 +169,13 @@ def joint_probabilities(of_windows: NDArray[np.float64]) -> NDArray[np.float64]:
     return of_windows[0] if len(of_windows) == 1 else np.asarray(of_windows.mean(axis=0))
 
 
-def windows_of(texts: Sequence[TargetedText]) -> tuple[list[Encoding], list[int] | None]:
+def windows_of(texts: Sequence[TargetedText], by_units: bool = False) -> tuple[list[Encoding], list[int] | None]:
     """List the encodings that a method is to score, by texts, then targets, then windows, and the class of each.
 
-    The classes are None where each text's is the predicted one.
+    The words of the encodings are the texts' units, if asked for. The classes are None where each text's is the
+    predicted one.
     """
-    rows = [(window, target) for one in texts for target in one.targets for window in one.text.windows]
+    read = [(one.units if by_units else one.text, one.targets) for one in texts]
+    rows = [(window, target) for text, targets in read for target in targets for window in text.windows]
     targets = [target for _, target in rows if target is not None]
     return [window for window, _ in rows], targets or None

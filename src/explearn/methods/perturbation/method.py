@@ -43,6 +43,7 @@ class PerturbationExplainer(Explainer):
     """
 
     needs_model = False
+    perturbs = True
     additive: ClassVar[bool] = False
     """Whether scores add up to f(text) - f(text without any word)."""
 

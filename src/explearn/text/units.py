@@ -1,0 +1,94 @@
+"""Units that are scored in the place of words: sub-tokens, sentences, or whatever a pattern or a function finds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
+from explearn.core.extras import need
+from explearn.core.words import Segment, Span
+from explearn.text.alignment import NO_WORD
+from explearn.text.encoding import Encoding, align_words
+
+Unit = str | re.Pattern[str] | Callable[[str], Iterable[Span]]
+"""One of UNITS; a pattern, whose matches are the units; or a function that gives the [start, end) of a text's units."""
+
+UNITS = ("token", "word", "sentence")
+
+
+def check_unit(unit: object) -> None:
+    """Raise ParamsError for what is no unit."""
+    if not (unit in UNITS if isinstance(unit, str) else isinstance(unit, re.Pattern) or callable(unit)):
+        raise ParamsError(f"unit: got {shown(unit)}; expected {', '.join(UNITS)}, a compiled pattern or a function")
+
+
+def unit_name(unit: Unit) -> str:
+    """Return the name that attributions give a unit: its own, or `span`."""
+    return unit if isinstance(unit, str) else "span"
+
+
+def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where: str) -> Encoding:
+    """Put units in the place of an encoding's words.
+
+    Sub-tokens belong to units as they do to words (`explearn.text.alignment`); those outside all units to none.
+
+    Args:
+        segments: of the text. where: the text, for messages.
+
+    Raises DataError for a text without units, ParamsError for spans that are none, UnsupportedError where the places of
+    words are not known or some are an answer.
+    """
+    if encoding.answer or not encoding.spans:
+        raise UnsupportedError(f"{where}: questions, and shots that are scored, are explained by words; leave out unit")
+    shift = len(segments[0].text) + 1
+    offsets: list[Span | None] = []
+    for word, (start, end) in zip(encoding.word_ids, encoding.characters, strict=True):
+        second = encoding.pair_start is not None and word >= encoding.pair_start
+        first = encoding.spans[word][0] + second * shift
+        offsets.append(None if word == NO_WORD else (first + start, first + end))
+    if unit == "token":
+        owned = [(position, offset) for position, offset in enumerate(offsets) if offset is not None]
+        together = " ".join(segment.text for segment in segments)
+        places = {position: place for place, (position, _) in enumerate(owned)}
+        return replace(
+            encoding,
+            words=tuple(together[start:end] for _, (start, end) in owned),
+            word_ids=tuple(places.get(position, NO_WORD) for position in range(len(offsets))),
+            characters=tuple((0, 0) if offset is None else (0, offset[1] - offset[0]) for offset in offsets),
+            spans=tuple((a - shift, b - shift) if a >= shift else (a, b) for _, (a, b) in owned),
+            pair_start=None if len(segments) == 1 else sum(start < shift for _, (start, _) in owned),
+            shared=(),
+        )
+    found = [Segment(segment.text, tuple(_find(segment.text, unit))) for segment in segments]
+    if not all(segment.spans for segment in found):
+        raise DataError(f"{where}: has a segment without any {unit_name(unit)} to score; expected at least one")
+    fields = align_words(offsets, [(n * shift, segment) for n, segment in enumerate(found)])
+    return replace(encoding, pair_start=None if len(found) == 1 else len(found[0].spans), **fields)
+
+
+def _find(text: str, unit: Unit) -> list[Span]:
+    if unit == "sentence":
+        breakers = need("icu4py.breakers", extra="scripts", what="finding sentences")
+        ends = [0]
+        # "ss-standard": the dot of an abbreviation (Mr.) ends no sentence.
+        for piece in breakers.SentenceBreaker(text, "en-u-ss-standard"):
+            ends.append(ends[-1] + len(piece))
+        bounds = [(start, start + len(text[start:end].rstrip())) for start, end in pairwise(ends)]
+        return [(end - len(text[start:end].lstrip()), end) for start, end in bounds if start < end]
+    if isinstance(unit, re.Pattern):
+        return [match.span() for match in unit.finditer(text) if match.group()]
+    if isinstance(unit, str):
+        raise ParamsError(f"unit: got {shown(unit)}; expected spans of a text")
+    spans, last = list(unit(text)), 0
+    for span in spans:
+        pair = isinstance(span, tuple | list) and len(span) == 2 and all(isinstance(place, int) for place in span)
+        if not pair or not last <= span[0] < span[1] <= len(text):
+            raise ParamsError(
+                f"unit: the function gave {shown(span)}; expected [start, end) within the text's {len(text)} "
+                "characters, in order and apart from each other"
+            )
+        last = span[1]
+    return [(start, end) for start, end in spans]

@@ -1,0 +1,118 @@
+"""Sub-tokens, sentences and spans in the place of words."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+
+import explearn
+from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.extras import MissingExtraError
+from explearn.core.records import Attribution
+
+WEIGHTS = {"good": 2.0, "fine": 1.0, "bad": -3.0, "plot": 0.5}
+TEXT = "Mr. Fox: a good, fine film. Bad plot!  这部电影。好"
+SENTENCES = ("Mr. Fox: a good, fine film.", "Bad plot!", "这部电影。", "好")
+
+
+def probability(text: str) -> float:
+    odds = sum(WEIGHTS.get(word, 0.0) for word in re.findall(r"\w+", text.lower()))
+    return float(1 / (1 + np.exp(-odds)))
+
+
+def explain(method: str, classifier: Any, text: Any, unit: Any, **options: Any) -> Attribution:
+    (attribution,) = explearn.get_explainer(method, **options).explain(classifier, [text], [1], unit=unit)
+    return attribution
+
+
+class TestPerturbing:
+    def test_one_pass_a_sentence_which_is_left_out_whole(self) -> None:
+        asked: list[str] = []
+
+        def function(texts: list[str]) -> list[list[float]]:
+            asked.extend(texts)
+            return [[1 - probability(text), probability(text)] for text in texts]
+
+        of = explearn.CallableClassifier(function, ["neg", "pos"])
+        result = explain("occlusion", of, TEXT, "sentence", removal="delete")
+        assert (result.words, result.unit) == (SENTENCES, "sentence")
+        assert [TEXT[a:b] for a, b in result.spans] == list(SENTENCES)
+        left = ["Bad plot! 这部电影。好", "Mr. Fox: a good, fine film. 这部电影。好"]
+        assert len(set(asked)) == 1 + len(SENTENCES) and set(left) < set(asked)
+        whole = probability(TEXT)
+        expected = [whole - probability(text) for text in left] + [0, 0]
+        np.testing.assert_allclose(result.scores, expected, atol=1e-7)
+
+    @pytest.mark.parametrize("method", ["lime", "shap", "kernel_shap", "solvex"])
+    def test_by_every_method(self, method: str) -> None:
+        def function(texts: list[str]) -> list[list[float]]:
+            return [[1 - probability(text), probability(text)] for text in texts]
+
+        result = explain(method, explearn.CallableClassifier(function, ["neg", "pos"]), TEXT, "sentence")
+        assert result.words == SENTENCES and result.scores[0] > result.scores[1]
+
+
+@pytest.mark.parametrize(("method", "together"), [("gradient", np.max), ("decompx", np.sum)], ids=["max", "sum"])
+def test_other_methods_put_the_scores_of_a_unit_s_sub_tokens_together(
+    method: str, together: Callable[..., float]
+) -> None:
+    of, text = tiny.classifier("bert"), "The quick fox, which was lazy, slept"
+    by_word = explain(method, of, text, "word")
+    by_token = explain(method, of, text, "token")
+    assert by_token.scores.tolist() == by_token.token_scores.tolist() == by_word.token_scores.tolist()
+    assert "".join(by_token.words) == text.replace(" ", "")
+    by_span = explain(method, of, text, lambda _text: [(4, 13), (31, 36)])
+    assert (by_span.words, by_span.unit) == (("quick fox", "slept"), "span")
+    inside = [[i for i, (a, b) in enumerate(by_token.spans) if start <= a and b <= end] for start, end in by_span.spans]
+    np.testing.assert_allclose(by_span.scores, [together(by_token.scores[i]) for i in inside], rtol=1e-5)
+
+
+def test_a_pattern_in_both_segments_of_a_pair() -> None:
+    result = explain("gradient", tiny.classifier("bert"), ("lazy dog, fox", "no, dog"), re.compile(r"[^, ][^,]*"))
+    assert (result.words, result.pair_start) == (("lazy dog", "fox", "no", "dog"), 2)
+    assert result.spans == ((0, 8), (10, 13), (0, 2), (4, 7))
+    tokens = explain("gradient", tiny.classifier("bert"), ("lazy dog", "no"), "token")
+    assert tokens.pair_start == len(tokens.words) - 1 and tokens.spans[-1] == (0, 2)
+
+
+def test_units_of_a_text_that_is_read_through_windows() -> None:
+    of, text = tiny.classifier("bert"), " ".join(["The lazy dog slept."] * 30)
+    (result,) = explearn.get_explainer("gradient").explain(of, [text], windows=20, unit="sentence")
+    assert result.windows > 1 and result.words == ("The lazy dog slept.",) * 30
+    assert np.isfinite(result.scores).all()
+
+
+def test_records_keep_units() -> None:
+    result = explain("gradient", tiny.classifier("bert"), "lazy dog. Fox", "sentence")
+    read = Attribution.from_record(result.to_record())
+    assert (read.words, read.unit) == (("lazy dog.", "Fox"), "sentence") and "lazy dog." in str(read)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("unit", "error", "said"),
+        [
+            ("phrase", ParamsError, "unit: got 'phrase'; expected token, word, sentence"),
+            (re.compile("cat"), DataError, "text 1: has a segment without any span"),
+            (lambda text: [(0, len(text) + 1)], ParamsError, r"gave \(0, 9\); expected \[start, end\)"),
+            (lambda _text: [(0, 4), (3, 8)], ParamsError, r"gave \(3, 8\)"),
+        ],
+    )
+    def test_what_is_no_unit(self, unit: Any, error: type[Exception], said: str) -> None:
+        with pytest.raises(error, match=said):
+            explain("gradient", tiny.classifier("bert"), "lazy dog", unit)
+
+    def test_questions(self) -> None:
+        with pytest.raises(UnsupportedError, match="explained by words"):
+            list(explearn.get_explainer("occlusion").explain(tiny.make_answerer(), [("dog", "lazy dog")], unit="token"))
+
+    def test_sentences_without_icu(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "icu4py.breakers", None)
+        with pytest.raises(MissingExtraError, match=r"finding sentences.*explearn\[scripts\]"):
+            explain("gradient", tiny.classifier("bert"), "lazy dog", "sentence")
