@@ -250,8 +250,8 @@ def load_trained(
         if adapters is not None and adapters.classes not in (None, len(config.id2label)):
             config.num_labels = adapters.classes
         labels = [str(label) for _, label in sorted(config.id2label.items())]
-        if is_folder(name):
-            _check_size(config, Path(name))
+        if is_folder(place):
+            _check_size(config, Path(place))
     head = head_of(config)
     if adapters is not None:
         head = _HEADS_OF_TASKS.get(adapters.config.task_type, head)
