@@ -28,7 +28,7 @@ from explearn.judge.context import Array, Context, ExplainedModel, MethodMetrics
 from explearn.judge.params import EvaluateParams
 from explearn.judge.predictions import Predictions
 from explearn.judge.runs import MethodRun
-from explearn.judge.significance import PairedTests, bootstrap_counts, compare_methods, mean_interval
+from explearn.judge.significance import PairedTests, compare_methods, mean_interval
 from explearn.lens.representations import aggregate_states, word_embeddings
 from explearn.model.classifier import Classifier
 
@@ -143,7 +143,7 @@ def evaluate_task(
     columns = MetricColumns()
     for measure in FAMILIES:
         measure(context, columns)
-    metrics = _with_intervals(columns, runs, len(texts), params, seed)
+    metrics = _with_intervals(columns, runs, params)
     scores = {method: [text.filled() for text in of_method] for method, of_method in attributions.items()}
     return TaskEvaluation(
         metrics=metrics,
@@ -217,17 +217,14 @@ def _inside(task: str, model: Classifier, compute: Callable[[], Any]) -> Any:
         return None
 
 
-def _with_intervals(
-    columns: MetricColumns, methods: Iterable[str], texts: int, params: EvaluateParams, seed: int
-) -> dict[str, MethodMetrics]:
+def _with_intervals(columns: MetricColumns, methods: Iterable[str], params: EvaluateParams) -> dict[str, MethodMetrics]:
     """Every method's figures, and intervals of the means for the metrics that have none of their own yet."""
-    counts = bootstrap_counts(texts, params.bootstrap_samples, seed)
     metrics: dict[str, MethodMetrics] = {}
     for method in methods:
         figures = {f"{name}{end}": None for name in METRICS for end in ("", "_low", "_high")} | columns.figures[method]
         for metric in METRICS.keys() & columns.by_text.keys():
             if f"{metric}_low" not in columns.figures[method] and method in columns.by_text[metric]:
-                low, high = mean_interval(columns.by_text[metric][method], counts, params.confidence)
+                low, high = mean_interval(columns.by_text[metric][method], params.confidence)
                 figures |= {f"{metric}_low": low, f"{metric}_high": high}
         metrics[method] = figures
     return metrics

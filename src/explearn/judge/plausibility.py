@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from explearn.core.errors import DataError
 from explearn.core.records import Attribution
 from explearn.judge.arrays import float_or_none, ratio
-from explearn.judge.context import Context, MetricColumns
+from explearn.judge.context import Context, MetricColumns, mean_where_defined
 from explearn.judge.params import EvaluateParams
-from explearn.judge.significance import bootstrap_counts, percentile_interval, resampled_areas, resampled_means
+from explearn.judge.significance import mean_interval, pooled_interval, resampled_areas, resampled_means
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -240,7 +240,6 @@ def plausibility(
     boundaries: Sequence[int | None],
     k: int,
     params: EvaluateParams,
-    seed: int,
 ) -> tuple[dict[str, float | None], dict[str, Array]]:
     """Compare one method's scores and chosen words with the marked words of n texts.
 
@@ -249,7 +248,7 @@ def plausibility(
         gold: marked words, one mask a text.
         boundaries: first word of a text's second segment, or None; no span crosses it.
         k: words of the top-K rule.
-        params, seed: of the bootstrap, which resamples whole texts.
+        params: `confidence` of the intervals, which are over whole texts.
 
     Returns FIGURES, precision and recall, None where undefined, with intervals as NAME_low and NAME_high; and text_f1,
     text_f1_topk, text_iou_f1, text_auroc and text_auprc, each (n,).
@@ -276,24 +275,22 @@ def plausibility(
     figures: dict[str, float | None] = {"precision": agreement.precision, "recall": agreement.recall}
     if not texts:
         return figures | dict.fromkeys(f"{name}{end}" for name in FIGURES for end in ("", "_low", "_high")), by_text
-    # The first resample is the texts as they are.
-    all_once = np.ones((1, texts), dtype=np.int64)
-    draws = np.vstack([all_once, bootstrap_counts(texts, params.bootstrap_samples, seed)])
-    indices = np.random.default_rng(seed).integers(0, texts, size=(params.bootstrap_samples, texts))
-    f1_draws = np.vstack([all_once, [np.bincount(row, minlength=texts) for row in indices]])
+    # All texts as they are, then all but each one.
+    draws = np.vstack([np.ones((1, texts), dtype=np.int64), 1 - np.eye(texts, dtype=np.int64)])
     auroc, auprc = resampled_areas(scores, gold, draws)
-    resampled = (
-        f1_of_texts(f1_draws @ own_rule),
-        f1_of_texts(f1_draws @ top_k),
-        resampled_means(by_text["text_f1"], draws),
-        iou_f1(spans, draws),
-        auroc,
-        auprc,
-        resampled_means(by_text["text_auprc"], draws),
-    )
-    for name, values in zip(FIGURES, resampled, strict=True):
-        low, high = percentile_interval(values[1:], params.confidence)
+    pooled = {
+        "f1": f1_of_texts(draws @ own_rule),
+        "f1_topk": f1_of_texts(draws @ top_k),
+        "iou_f1": iou_f1(spans, draws),
+        "auroc": auroc,
+        "auprc": auprc,
+    }
+    for name, values in pooled.items():
+        low, high = pooled_interval(values[0], values[1:], params.confidence)
         figures |= {name: float_or_none(values[0]), f"{name}_low": low, f"{name}_high": high}
+    for name, of_texts in (("macro_f1", by_text["text_f1"]), ("eraser_auprc", by_text["text_auprc"])):
+        low, high = mean_interval(of_texts, params.confidence)
+        figures |= {name: mean_where_defined(of_texts), f"{name}_low": low, f"{name}_high": high}
     return figures, by_text
 
 
@@ -315,7 +312,6 @@ def measure(context: Context, columns: MetricColumns) -> None:
             [len(context.examples[i].words) or None for i in judged],
             context.k,
             context.params,
-            context.seed,
         )
         columns.figures[method] |= figures | {"plausibility_texts": len(judged)}
         for name, values in by_text.items():

@@ -24,7 +24,7 @@ from explearn.judge.context import mean_where_defined
 from explearn.judge.params import SanityParams
 from explearn.judge.plausibility import check_scores, ranking
 from explearn.judge.protocols import top_count
-from explearn.judge.significance import bootstrap_counts, mean_interval
+from explearn.judge.significance import mean_interval
 from explearn.lens.perturb import noisy_embeddings, parts, randomised
 from explearn.lens.words import table_weight
 from explearn.model.classifier import Classifier
@@ -104,11 +104,11 @@ def max_sensitivity(scores: Sequence[ArrayLike], perturbed: Sequence[Sequence[Ar
 
 
 def similarity(
-    first: Sequence[ArrayLike], second: Sequence[ArrayLike], percent: int = 20, seed: int = 0, confidence: float = 0.95
+    first: Sequence[ArrayLike], second: Sequence[ArrayLike], percent: int = 20, confidence: float = 0.95
 ) -> ScoreSimilarity:
-    """Rank correlation and overlap of scores before and after, with a bootstrap interval over texts."""
+    """Rank correlation and overlap of scores before and after, with an interval over texts."""
     rho = rank_correlations(first, second)
-    low, high = mean_interval(rho, bootstrap_counts(len(rho), 1000, seed), confidence)
+    low, high = mean_interval(rho, confidence)
     return ScoreSimilarity(mean_where_defined(rho), low, high, float(top_overlaps(first, second, percent).mean()))
 
 
@@ -211,7 +211,7 @@ def _draw(
         relabelled = of_copies.get(("other labels", ""))
         results[name] = SanityResult(
             random_model={
-                part: similarity(before, after, percent, seed)
+                part: similarity(before, after, percent)
                 for (change, part), after in of_copies.items()
                 if change == "random down to"
             },

@@ -1,7 +1,10 @@
-"""Bootstrap intervals of figures, and paired tests of the differences between methods, over the texts.
+"""Intervals of figures, and paired tests of the differences between methods, over the texts.
 
-Intervals are percentile bootstraps over the texts. Differences are tested by Wilcoxon's signed-rank test over the
-texts, corrected after Holm over all pairs of methods in one metric's column (as L2E, footnote 6).
+Intervals are studentised: of means with their skewness (`mean_interval`), of figures that pool all words by the
+jackknife (`pooled_interval`). Percentiles of a bootstrap cover too little on few texts; what these cover says
+benchmarks/interval_coverage.py.
+Differences are tested by Wilcoxon's signed-rank test over the texts, corrected after Holm over all pairs of methods in
+one metric's column (as L2E, footnote 6).
 """
 
 from __future__ import annotations
@@ -53,9 +56,59 @@ def resampled_means(values: ArrayLike, counts: Counts) -> Array:
     return ratio(counts @ np.where(known, array, 0.0), counts @ known)
 
 
-def mean_interval(values: ArrayLike, counts: Counts, confidence: float) -> Interval:
-    """Interval of a mean over texts; `values` (texts,), NaN where undefined; `counts` as of `bootstrap_counts`."""
-    return percentile_interval(resampled_means(values, counts), confidence)
+def mean_interval(values: ArrayLike, confidence: float) -> Interval:
+    """Interval of a mean over texts, `values` (texts,), NaN left out; (None, None) of fewer than two values.
+
+    Of values 0 and 1 it is the exact one (Clopper and Pearson 1934). Of n others with mean m, deviation s and skewness
+    g it is m - s h(t) to m - s h(-t), where t is Student's quantile and h undoes the skewness of a studentised mean
+    (Hall 1992, On the removal of skewness by transformation):
+
+        h(t) = 3 / g ((1 + g (t / sqrt(n) - g / 6n))^(1/3) - 1)
+    """
+    # scipy.stats takes half a second to load; importing this module should not.
+    from scipy.stats import binomtest, skew, t
+
+    array = np.asarray(values, dtype=np.float64)
+    known = array[~np.isnan(array)]
+    count, mean = len(known), float(known.mean()) if len(known) else 0.0
+    if count < 2:
+        return None, None
+    if np.isin(known, (0, 1)).all():
+        exact = binomtest(int(known.sum()), count).proportion_ci(confidence)
+        return float(exact.low), float(exact.high)
+    if np.ptp(known) == 0:
+        return mean, mean
+    g = float(skew(known))
+    steps = np.array([1, -1]) * t.ppf((1 + confidence) / 2, count - 1) / count**0.5
+    # Of a skewness near 0, h(t) is t / sqrt(n), whatever is left of it by rounding.
+    undone = 3 / g * (np.cbrt(1 + g * (steps - g / (6 * count))) - 1) if abs(g) > 1e-6 else steps
+    low, high = mean - known.std(ddof=1) * undone
+    return float(low), float(high)
+
+
+def pooled_interval(figure: float, without_one: ArrayLike, confidence: float) -> Interval:
+    """Interval of a figure in [0, 1] that pools all texts, from the jackknife on the scale of its logit.
+
+    Args:
+        figure: of all texts. without_one: of all but each one, (texts,), NaN left out.
+
+    (None, None) of fewer than two texts, and where the figure is NaN. Of a figure of 0 or 1, which has no logit, it is
+    the figure.
+    """
+    from scipy.stats import t
+
+    array = np.asarray(without_one, dtype=np.float64)
+    known = array[~np.isnan(array)]
+    count = len(known)
+    if count < 2 or np.isnan(figure):
+        return None, None
+    if not 0 < figure < 1:
+        return float(figure), float(figure)
+    error = ((count - 1) * known.var()) ** 0.5 / (figure * (1 - figure))
+    step = t.ppf((1 + confidence) / 2, count - 1) * error
+    odds = figure / (1 - figure) * np.exp([-step, step])
+    low, high = odds / (1 + odds)
+    return float(low), float(high)
 
 
 def resampled_areas(scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], counts: Counts) -> tuple[Array, Array]:
@@ -94,6 +147,9 @@ def resampled_areas(scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], co
 
 MOST_FLIPPED = 13
 """Most texts for which the paired test tries every choice of signs, 2^13 of them; scipy's own limit with ties."""
+
+MOST_EXACT = 50
+"""Most texts for which Wilcoxon's distribution is taken as it is, where there are no ties; scipy's own limit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,6 +193,14 @@ class PairedTests:
     def _is_best(self) -> NDArray[np.bool_]:
         ordered = self.values if self.larger_is_better else -self.values
         return np.asarray(ordered == ordered.max(initial=-np.inf))
+
+    def can_differ(self) -> bool:
+        """Whether a difference on all texts, all in one direction, would be significant for some pair.
+
+        The smallest p-value of n texts is 2^(1 - n), of which Holm takes the multiple by the number of pairs.
+        """
+        upper = self.texts[np.triu_indices(len(self.methods), 1)]
+        return bool((len(upper) * 2.0 ** (1 - upper) < self.significance).any())
 
     def p_value(self, first: str, second: str) -> float:
         """Corrected p-value of the difference between two methods."""
@@ -261,13 +325,18 @@ def _wilcoxon(differences: Array) -> Array:
 
     known = (~np.isnan(differences)).sum(axis=1)
     p_values = np.ones(len(differences))
+    sizes = np.sort(np.abs(differences), axis=1)
+    # By each row alone; scipy's `auto` chooses one way for all rows.
+    tied = (sizes == 0).any(axis=1) | (np.diff(sizes, axis=1) == 0).any(axis=1)
+    exact = ~tied & (known <= MOST_EXACT)
     # Where no text differs there is nothing to test.
     testable = np.nansum(np.abs(differences), axis=1) > 0
     few, many = testable & (known <= MOST_FLIPPED), testable & (known > MOST_FLIPPED)
     for row in np.flatnonzero(few):
         p_values[row] = _all_sign_flips(differences[row])
-    if many.any():
-        p_values[many] = wilcoxon(differences[many], axis=1, nan_policy="omit").pvalue
+    for rows, method in ((many & exact, "exact"), (many & ~exact, "approx")):
+        if rows.any():
+            p_values[rows] = wilcoxon(differences[rows], axis=1, nan_policy="omit", method=method).pvalue
     return p_values
 
 

@@ -29,6 +29,10 @@ SHIFT = 0.25
 """Fall of the classifier's mean confidence on texts shortened at random from which the report mentions it, as a share
 of the distance between its confidence on whole texts and guessing. A bound of our own."""
 
+ROUGH_TEXTS = 20
+"""Texts below which intervals are called rough; from as many on they cover what they say
+(benchmarks/interval_coverage.py)."""
+
 UNSURE = 0.2
 """By how much mean confidence is below accuracy where the report mentions it; 0 is a calibrated classifier. A bound of
 our own."""
@@ -243,11 +247,15 @@ def _noise(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
             f"with {counts}, an F1 top-K is known to about ±{half:.2f}. Compare methods by the tests below, not by the "
             "third decimal."
         )
+        if texts[0] < ROUGH_TEXTS:
+            said.append(f"With fewer than {ROUGH_TEXTS} texts intervals are rough, too.")
     apart = []
     for metric, name in ((PEOPLE, "F1 top-K"), (MODEL, "AOPC comprehensiveness")):
         tests = [test for task in tasks if (test := task.comparisons.get(metric)) and len(test.methods) > 1]
         upper = [test.outcomes(run.evaluate.significance)[np.triu_indices(len(test.methods), 1)] for test in tests]
-        if upper:
+        if tests and not any(test.can_differ() for test in tests):
+            said.append(f"In {name} no difference can be significant: too few texts for that many methods.")
+        elif upper:
             pairs = np.concatenate(upper)
             apart.append(f"{np.count_nonzero(pairs):,} of {pairs.size:,} in {name}")
     if apart:

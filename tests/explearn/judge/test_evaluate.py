@@ -108,8 +108,8 @@ def test_plausibility_takes_texts_with_marks_and_a_right_answer_and_faithfulness
     assert (found["texts"], found["plausibility_texts"], found["unaligned_words"]) == (4, 2, 8)
     # Marked 0.9, 0.7, 0.4 against 0.1, 0.2, 0.6, 0.3: 4 + 4 + 3 pairs in order, of 12.
     assert found["auroc"] == pytest.approx(11 / 12)
-    # Two texts: 2/3 or 1/2 alone.
-    assert (found["f1_low"], found["f1_high"]) == pytest.approx((1 / 2, 2 / 3))
+    # Two texts, of 2/3 and 1/2 alone, leave a wide interval.
+    assert 0 < found["f1_low"] < 1 / 2 < 2 / 3 < found["f1_high"] < 1
 
 
 def test_what_is_undefined_is_null_in_strict_json():

@@ -93,6 +93,12 @@ def test_methods_whose_scores_miss_their_sum_by_a_tenth_are_named():
     assert "add up" not in said(task("films", {"shap": shap}))
 
 
+def test_too_few_texts_are_told():
+    few = metrics(plausibility_texts=8, f1_topk_low=0.1, f1_topk_high=0.9)
+    text = said(task("films", {"shap": few}))
+    assert "With fewer than 20 texts intervals are rough" in text
+
+
 def test_an_explainer_that_came_out_untrained_is_named():
     own = {"ivra": {"criteria": ["comp"], "epochs": 4, "best_epoch": 0, "classifier": {}, "methods": {}}}
     trained = {"ivra": {**own["ivra"], "best_epoch": 1}}
