@@ -126,14 +126,15 @@ def roster(text: str, found: Found) -> str:
     return pattern.sub(lambda _: f"{lines}{above}", text)
 
 
-def rosters(complete: str) -> str:
-    """The text of rosters.json: roster -> method -> options, as in conf/roster/."""
-    found = {}
+def rosters(complete: str, found: Found) -> str:
+    """The text of rosters.json: roster -> method -> options, those of conf/roster/ behind what comes trained."""
+    packaged = {}
+    ready: dict[str, dict[str, Any]] = {name: {} for name, (info, _) in found.items() if info.ready}
     for name in PACKAGED:
         text = complete if name == ROSTER.stem else ROSTER.with_stem(name).read_text(encoding="utf-8")
         methods = yaml.safe_load(text)["methods"]
-        found[name] = {method: entry.get("options", {}) for method, entry in methods.items()}
-    return json.dumps(found, indent=2) + "\n"
+        packaged[name] = ready | {method: entry.get("options", {}) for method, entry in methods.items()}
+    return json.dumps(packaged, indent=2) + "\n"
 
 
 def write(path: Path, text: str) -> None:
@@ -153,7 +154,7 @@ def main() -> None:
         INDEX: index(found),
         TABLE: table(TABLE.read_text(encoding="utf-8"), found),
         ROSTER: complete,
-        ROSTERS: rosters(complete),
+        ROSTERS: rosters(complete, found),
     }
     stale = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if not check:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from explearn.core.word_tables import to_arrow, to_frame
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer
     from explearn.methods.base.learned import LearnedExplainer
+    from explearn.methods.explaining import explain
     from explearn.methods.listed_task import ListedTask
     from explearn.model.callable import CallableClassifier
     from explearn.model.classifier import Classifier
@@ -51,6 +52,7 @@ __all__ = [
     "SideBySide",
     "TextColumns",
     "compare",
+    "explain",
     "export",
     "get_explainer",
     "get_info",
@@ -84,9 +86,14 @@ _LAZY = {
     "to_frame": "explearn.core.word_tables",
     "TextColumns": "explearn.comparison.texts",
     "compare": "explearn.comparison.run",
+    "explain": "explearn.methods.explaining",
     "train": "explearn.training",
 }
 """Name -> its module. Importing torch takes seconds; `import explearn` and the command line's help must not."""
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

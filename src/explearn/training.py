@@ -22,7 +22,7 @@ from explearn.methods.expnet.targets import Curriculum, WordTargets
 from explearn.methods.info import MethodInfo
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import accepted_options, get_info, known_infos, make_explainer
-from explearn.model.classifier import Classifier
+from explearn.model.given import as_classifier
 from explearn.model.labels import check_labels
 from explearn.text.rationales import merge_annotators
 
@@ -34,8 +34,8 @@ MARKS = "training_rationales"
 
 def train(
     method: str,
-    classifier: str | Path | Classifier,
-    texts: str | Path | Sequence[str | tuple[str, str]],
+    classifier: Any,
+    texts: Any,
     *,
     labels: Sequence[str] | None = None,
     columns: TextColumns | None = None,
@@ -53,8 +53,9 @@ def train(
 
     Args:
         method: name of a learned method.
-        classifier: hub name or folder of a sequence classifier, or a loaded one.
-        texts: a .csv, .jsonl, .parquet or .txt file, or a list of texts (or pairs of texts).
+        classifier: hub name or folder of a sequence classifier, or a loaded one (`explearn.explain`).
+        texts: a .csv, .jsonl, .parquet or .txt file, a list of texts (or pairs of texts), or a table of pandas or
+            datasets.
         labels: the true labels of a list of texts; of a file, `columns.label` names their column.
         columns: where a file holds what.
         out: folder to save it in, for `get_explainer(method, path=out)` (default: it is not saved). An earlier one
@@ -75,9 +76,7 @@ def train(
     explainer = make_explainer(info, {**own, **options})
     assert isinstance(explainer, LearnedExplainer)
     seed_everything(seed)
-    model = classifier
-    if not isinstance(model, Classifier):
-        model = Classifier.from_pretrained(model, compute or ComputeOptions())
+    model = as_classifier(classifier, compute)
     check_labels(model.name, model.labels, given.labels, "map the texts' labels with --label-name VALUE=CLASS")
     explainer.check_problem(model)
     marks = {i: mask for i, mask in merge_annotators(given.rationales).items() if any(mask)}

@@ -37,7 +37,7 @@ def serve(
         str | None,
         typer.Option(
             help="Names of methods that need no training, separated by commas.",
-            show_default="where nothing else is named, those of attcat, attn_lrp, gae and occlusion that can explain "
+            show_default="where nothing else is named, those of attn_lrp, attcat, gae and occlusion that can explain "
             "the classifier",
         ),
     ] = None,

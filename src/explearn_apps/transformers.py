@@ -3,7 +3,7 @@
 import transformers
 import explearn_apps.transformers
 
-pipe = transformers.pipeline("text-classification-with-rationale", model="FOLDER OR HUB NAME", explainer="attcat")
+pipe = transformers.pipeline("text-classification-with-rationale", model="FOLDER OR HUB NAME", explainer="attn_lrp")
 pipe("A warm and funny film.")
 # {"label": "POSITIVE", "score": 0.98, "words": [...], "scores": [...], "spans": [[0, 1], ...], ...}
 """
@@ -70,7 +70,7 @@ class RationalePipeline(transformers.Pipeline):
         model: transformers.PreTrainedModel,
         tokenizer: transformers.PreTrainedTokenizerBase,
         *,
-        explainer: Explainer | str | os.PathLike[str] = "attcat",
+        explainer: Explainer | str | os.PathLike[str] = "attn_lrp",
         task: str = TASK,
         device: int | str | torch.device | None = None,
         batch_size: int | None = None,

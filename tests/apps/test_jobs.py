@@ -52,7 +52,7 @@ def whole(tiny_folder: Path, texts: Path, tmp_path_factory: pytest.TempPathFacto
 class TestResults:
     def test_are_what_the_library_gives(self, tiny_folder: Path, whole: Path) -> None:
         classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu", max_tokens=150)
-        expected = to_arrow(explearn.get_explainer("attcat").explain(classifier, random_texts()))
+        expected = to_arrow(explearn.get_explainer("attn_lrp").explain(classifier, random_texts()))
         found = pq.read_table(whole / "part-00000.parquet")
         assert found.schema.equals(WORD_SCHEMA)
         assert found.drop(["id"]).equals(expected.drop(["id"]))
@@ -79,7 +79,7 @@ class TestResults:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         explain(tiny_folder, path, tmp_path / "out")
         classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu", max_tokens=150)
-        expected = to_arrow(explearn.get_explainer("attcat").explain(classifier, rows))
+        expected = to_arrow(explearn.get_explainer("attn_lrp").explain(classifier, rows))
         assert pq.read_table(tmp_path / "out" / "part-00000.parquet").equals(expected)
 
     def test_several_methods_classes_and_pairs_stand_below_each_other(self, tiny_folder: Path, tmp_path: Path) -> None:

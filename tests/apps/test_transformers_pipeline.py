@@ -71,17 +71,17 @@ def test_a_word_that_was_not_read_has_no_score(model: Path) -> None:
 
 def test_pairs_dictionaries_and_streams(model: Path) -> None:
     run, pair = pipe(model, batch_size=2), tiny.PAIRS[0]
-    wanted = expected(model, "attcat", [pair])
+    wanted = expected(model, "attn_lrp", [pair])
     given = {"text": pair[0], "text_pair": pair[1]}
     for row in (run(given), run(pair), run([given])[0]):
         same([row], wanted)
         assert row["pair_start"] == len(pair[0].split())
-    same([run({"text": TEXTS[0]})], expected(model, "attcat", TEXTS[:1]))
+    same([run({"text": TEXTS[0]})], expected(model, "attn_lrp", TEXTS[:1]))
 
     def stream() -> Iterator[str]:
         yield from TEXTS
 
-    same(list(run(stream())), expected(model, "attcat", TEXTS))
+    same(list(run(stream())), expected(model, "attn_lrp", TEXTS))
     assert run([]) == []
 
 
@@ -90,7 +90,7 @@ def test_options_go_to_the_method_and_targets_to_a_call(model: Path) -> None:
     run = pipe(model, explainer="integrated_gradients", steps=3)
     same(run(texts), expected(model, "integrated_gradients", texts, steps=3))
     same(run(texts, target="no"), expected(model, "integrated_gradients", texts, ["no"] * len(texts), steps=3))
-    same(pipe(model, target=1)(texts), expected(model, "attcat", texts, [1] * len(texts)))
+    same(pipe(model, target=1)(texts), expected(model, "attn_lrp", texts, [1] * len(texts)))
     both = run(texts[0], target=["no", "yes"])
     assert [row["label"] for row in both] == ["no", "yes"] and both[0]["predicted"] == both[1]["predicted"]
 
@@ -99,11 +99,11 @@ def test_several_labels_and_values(tmp_path: Path) -> None:
     many = tiny.save(tmp_path / "many", problem_type="multi_label_classification")
     rows = pipe(many, batch_size=2)(list(tiny.TEXTS))
     of = explearn.Classifier.from_pretrained(many, device="cpu")
-    wanted = explearn.get_explainer("attcat").explain_each(of, tiny.TEXTS)
+    wanted = explearn.get_explainer("attn_lrp").explain_each(of, tiny.TEXTS)
     assert [[row["label"] for row in found] for found in rows] == [[a.target for a in of_text] for of_text in wanted]
     value = tiny.save(tmp_path / "value", classes=1, problem_type="regression")
     row = pipe(value)(TEXTS[0])
-    (attribution,) = expected(value, "attcat", TEXTS[:1])
+    (attribution,) = expected(value, "attn_lrp", TEXTS[:1])
     assert row["score"] == pytest.approx(attribution.value)
 
 
@@ -123,7 +123,7 @@ def test_bad_input_is_one_sentence(model: Path, trained: dict[str, Path], tmp_pa
     explearn.export(tmp_path / "b", method="rollout", classifier=model)
     explearn.export(tmp_path / "l2e", explainer=trained["l2e"])
     complaint(lambda: pipe(model, explainer="atcat"), "unknown explainer 'atcat'; did you mean")
-    complaint(lambda: pipe(model, stepz=3), "attcat: stepz: no such parameter")
+    complaint(lambda: pipe(model, stepz=3), "attn_lrp: stepz: no such parameter")
     complaint(lambda: pipe(other, explainer=trained["l2e"]), "")
     for name in ("b", "l2e"):
         complaint(lambda name=name: pipe(other, explainer=tmp_path / name), "made for the classifier")  # type: ignore[misc]

@@ -117,10 +117,11 @@ class TestExplain:
     def test_for_people_it_names_class_words_and_scores(self, tiny_folder: Path) -> None:
         result = explain(tiny_folder, "lazy dog")
         assert result.exit_code == 0
-        assert result.stdout.startswith("attcat: ")
+        assert result.stdout.startswith("attn_lrp: ")
+        assert result.stdout.splitlines()[-1].startswith("attn_lrp: the most faithful method that works at once here")
         assert "(p = 0." in result.stdout
         # Scores with signs have one before each word.
-        assert result.stdout.splitlines()[1].split() == ["+lazy", "\N{MINUS SIGN}dog"]
+        assert result.stdout.splitlines()[1].split() == ["\N{MINUS SIGN}lazy", "\N{MINUS SIGN}dog"]
 
     def test_words_that_are_not_read_have_no_score_and_windows_read_them(self, tiny_folder: Path) -> None:
         long = "lazy dog " * 40

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
     from explearn.model.classifier import Classifier
 
-DEFAULT = "attcat"
+DEFAULT = "attn_lrp"
 """The method where none is named."""
 
 ClassifierOption = Annotated[
@@ -34,7 +34,7 @@ Methods = Annotated[
     list[str] | None,
     typer.Option(
         help="Name of a method; `explearn methods` lists them. Repeat it to set several side by side.",
-        show_default="that of the trained explainer or bundle; attcat where there is none",
+        show_default="that of the trained explainer or bundle; attn_lrp where there is none",
     ),
 ]
 Explainers = Annotated[

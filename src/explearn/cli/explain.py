@@ -83,6 +83,7 @@ def explain(
     explainers = choosing.make(methods, choosing.parse_options(option or []), seed)
     lines = texts or _lines()
     from explearn.core.seeds import seed_everything
+    from explearn.methods.explaining import best_at_once
     from explearn.model.classifier import Classifier
 
     if seed is not None:
@@ -94,6 +95,9 @@ def explain(
     targets = [target] * len(inputs) if target else None
     # A text that is given here is explained at once; one that is read through windows may take hours.
     quiet = bool(texts) and windows is None
+    unnamed = not (method or explainer or option)
+    if unnamed:
+        explainers = [best_at_once(loaded)]
     explained = [
         method.explain_each(loaded, inputs, targets, None if quiet else f"explain by {method.name}", windows, unit)
         for method in explainers
@@ -107,6 +111,8 @@ def explain(
                 if as_json or not files:
                     _show(loaded, text, attributions, as_json)
     if not as_json:
+        if unnamed:
+            print(f"{explainers[0].name}: the most faithful method that works at once here; --method takes another")
         for path in (html, output):
             if path is not None:
                 print(path)

@@ -13,11 +13,20 @@ from typing import Any
 
 import yaml
 
-from explearn.comparison.choice import PLAN, Plan, choose_methods, parse_budget, read_plan, within_budget, write_plan
+from explearn.comparison.choice import (
+    LEADING,
+    PLAN,
+    Plan,
+    choose_methods,
+    parse_budget,
+    read_plan,
+    within_budget,
+    write_plan,
+)
 from explearn.comparison.score_files import Records, match_scores, read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_of
+from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.extras import check_installed
 from explearn.core.records import Attribution
 from explearn.core.seeds import seed_everything
@@ -38,6 +47,7 @@ from explearn.methods.results import RunFacts, TaskReport, in_table_order
 from explearn.model.classifier import Classifier
 from explearn.model.completion import Prompt
 from explearn.model.finetune import evaluate_classifier
+from explearn.model.given import as_classifier
 from explearn.model.labels import check_labels
 from explearn.model.problems import CLASSES, Problem
 from explearn.show.examples import draw_examples
@@ -87,8 +97,8 @@ class Comparison:
 
 
 def compare(
-    classifier: str | Path | Classifier,
-    texts: str | Path | Sequence[str | tuple[str, str]],
+    classifier: Any,
+    texts: Any,
     *,
     labels: Sequence[str] | None = None,
     methods: str | Sequence[str | Explainer] = "light",
@@ -106,9 +116,10 @@ def compare(
     """Judge explanation methods on a classifier and write the report.
 
     Args:
-        classifier: hub name or folder of a sequence classifier, or a loaded one; a function of texts as an
-            `explearn.CallableClassifier`.
-        texts: a .csv, .jsonl, .parquet or .txt file, or a list of texts (or pairs of texts).
+        classifier: hub name or folder of a sequence classifier, or a loaded one (`explearn.explain`); a function of
+            texts as an `explearn.CallableClassifier`.
+        texts: a .csv, .jsonl, .parquet or .txt file, a list of texts (or pairs of texts), or a table of pandas or
+            datasets.
         labels: the true labels of a list of texts; of a file, `columns.label` names their column.
         methods: rosters (quick, light, complete) and names of methods that need no training, separated by commas or as
             a list, which may also hold explainers, trained ones among them. Texts that one of these has learned from
@@ -129,11 +140,6 @@ def compare(
     check_installed("matplotlib", "adjustText", extra="report", what="the page of a comparison")
     from explearn.show.report import write_page
 
-    if not isinstance(classifier, str | Path | Classifier):
-        raise ParamsError(
-            f"classifier: got {kind_of(classifier)}; expected a name, a folder or an explearn.Classifier; a function "
-            "goes in an explearn.CallableClassifier"
-        )
     if max_texts is not None and max_texts < 1:
         raise ParamsError(f"max_texts: got {max_texts}; expected 1 or more")
     clock, start = PartClock(), time.perf_counter()
@@ -477,6 +483,10 @@ class MethodsRun:
             why = "as the budget of time allows" if by_budget else "as many as requested"
             remarks.append(f"{plan.texts} of {len(self.texts.examples)} texts were compared on, {why}.")
         left_out = {**plan.left_out, **self.refused}
+        if untried := [name for name in LEADING if name not in {*self.runs, *left_out}]:
+            untrained = [name for name in untried if get_info(name).learned and not get_info(name).ready]
+            train = f" ({' and '.join(untrained)}: `explearn train`)" if untrained else ""
+            remarks.append(f"Not tried here, and among the best elsewhere: {', '.join(untried)}{train}.")
         remarks += [f"Left out: {name} ({reason})." for name, reason in left_out.items()]
         remarks += [
             f"{name} explains with the weights that come with the package (docs/explearn/{name}.md); nothing was "
@@ -557,16 +567,9 @@ def time_left(left: Mapping[str, float | None], pace: float = 1.0) -> str:
     return f"{known}, then {', '.join(untimed)}" if untimed else known
 
 
-def _load(
-    classifier: str | Path | Classifier, compute: ComputeOptions, completion: Prompt | None, texts: UserTexts
-) -> Classifier:
+def _load(classifier: Any, compute: ComputeOptions, completion: Prompt | None, texts: UserTexts) -> Classifier:
     """The classifier, with labels that fit those of the texts, and a fingerprint of its own."""
-    if not isinstance(classifier, Classifier):
-        model = Classifier.from_pretrained(classifier, compute, completion=completion)
-    elif completion is not None:
-        raise ParamsError("completion: got one beside a loaded classifier; give it where that is loaded")
-    else:
-        model = classifier
+    model = as_classifier(classifier, compute, completion)
     if model.problem is Problem.REGRESSION:
         raise UnsupportedError(f"{model.why_not(CLASSES)}; `explearn explain` says which words speak for a value")
     check_labels(model.name, model.labels, texts.labels, "map the texts' labels with --label-name VALUE=CLASS")

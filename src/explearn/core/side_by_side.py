@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from explearn.core.errors import DataError
 from explearn.core.records import Attribution, each_attribution
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.console import Group
 
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 class SideBySide:
     """Attributions by text: each entry of `texts` holds those of one text, in the order given.
 
-    It shows itself in notebooks, and in colour through rich (`rich.print`).
+    It shows itself in notebooks, and in colour through rich (`print()`); it is also the sequence of its attributions.
     """
 
     texts: tuple[tuple[Attribution, ...], ...]
@@ -30,6 +31,24 @@ class SideBySide:
     def methods(self) -> tuple[str, ...]:
         """Names of the methods, in the order in which they first appear."""
         return tuple(dict.fromkeys(a.method for text in self.texts for a in text))
+
+    def __iter__(self) -> Iterator[Attribution]:
+        return (attribution for text in self.texts for attribution in text)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.texts))
+
+    def __getitem__(self, index: int) -> Attribution:
+        return list(self)[index]
+
+    def __repr__(self) -> str:
+        return f"SideBySide({len(self.texts)} texts by {', '.join(self.methods)})"
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a DataFrame with a row a word (`explearn.to_frame`). Raises MissingExtraError without pandas."""
+        from explearn.core.word_tables import to_frame
+
+        return to_frame(self)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
         """Return HTML for a page of one's own, or with `path` write a page there (whole or not at all).
@@ -42,6 +61,12 @@ class SideBySide:
     def to_dict(self) -> dict[str, object]:
         """Plain values, for JSON: the methods, and of each text what `Attribution.to_dict` gives."""
         return {"methods": list(self.methods), "texts": [[a.to_dict() for a in text] for text in self.texts]}
+
+    def print(self) -> None:
+        """Print the texts in colour; `print(...)` of it is one plain line an attribution."""
+        from rich.console import Console
+
+        Console().print(self)
 
     def _repr_html_(self) -> str:
         return in_notebook("".join(rows(text) for text in self.texts))

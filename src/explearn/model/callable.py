@@ -196,10 +196,12 @@ class CallableClassifier(Classifier):
             return torch.from_numpy(np.log(p) - np.log1p(-p))
         return torch.from_numpy(p if self.problem is Problem.REGRESSION else np.log(np.maximum(p, _SMALLEST)))
 
-    def predict_proba(self, encodings: Sequence[Encoding], description: str | None = None) -> NDArray[np.float64]:
+    def predict_proba(
+        self, texts: Sequence[Encoding] | Sequence[Text], description: str | None = None
+    ) -> NDArray[np.float64]:
         if self.problem is Problem.REGRESSION:
             self.probabilities(torch.zeros(1))  # says that there are none
-        return self._ask([self._text_of([*encoding.input_ids]) for encoding in encodings], description)
+        return self._ask([self._text_of([*encoding.input_ids]) for encoding in self._encoded(texts)], description)
 
     def _ask(self, texts: Sequence[str | tuple[str, str]], description: str | None) -> NDArray[np.float64]:
         """Return the function's answers on texts, (n, C), each different one asked about once."""

@@ -27,7 +27,7 @@ from explearn.model.architectures import architecture
 from explearn.model.batching import budget_batches, run_batches
 from explearn.model.completion import Completion, Prompt
 from explearn.model.encoding import Batch, Encoding, Text, collate, encode_texts, max_length
-from explearn.model.loading import QUESTION_ANSWERING, check_config, check_runs, load_trained
+from explearn.model.loading import QUESTION_ANSWERING, check_config, check_runs, load_trained, newest_checkpoint
 from explearn.model.padding import check_ends, padding_shows, with_padding
 from explearn.model.problems import Answers, problem_of, with_both_classes
 from explearn.model.quantised import QUANTISED, has_quantised, prepare_quantised
@@ -124,7 +124,8 @@ class Classifier(Answers):
         """Load a classifier saved with `save_pretrained`, or by name from the hub.
 
         Args:
-            path: local folder or hub name; for a question-answering model, a `QuestionAnswerer` is returned.
+            path: local folder or hub name; for a question-answering model, a `QuestionAnswerer` is returned. Of a
+                folder that a Trainer wrote its checkpoints to, the newest is taken.
             compute: compute options; or give their fields as keyword arguments (device="cuda", precision="bf16").
             revision: git revision of a hub name.
             completion: of a generative model, its prompt and label words: a section, its values, or a file with them
@@ -139,7 +140,7 @@ class Classifier(Answers):
         compute = replace(compute or ComputeOptions(), **options)
         if compute.device_map is None:
             compute.resolve_device()
-        name = os.fspath(path)
+        name = newest_checkpoint(os.fspath(path))
         model, tokenizer, head, prompt = load_trained(name, revision, completion, compute)
         if head == QUESTION_ANSWERING:
             return QuestionAnswerer.around(model, tokenizer, compute, name)
@@ -253,11 +254,17 @@ class Classifier(Answers):
         return functional.cross_entropy(self.softmax_logits(logits), labels, weight=weights)
 
     @torch.inference_mode()
-    def predict_proba(self, encodings: Sequence[Encoding], description: str | None = None) -> NDArray[np.float64]:
+    def predict_proba(
+        self, texts: Sequence[Encoding] | Sequence[Text], description: str | None = None
+    ) -> NDArray[np.float64]:
         """Return class probabilities, shape (n, C), with a progress bar when `description` is set.
 
-        Raises ModelError where the model gives a logit that is not finite.
+        Args:
+            texts: encoded or not.
+
+        Raises ModelError where the model gives a logit that is not finite; ParamsError and DataError for other texts.
         """
+        encodings = self._encoded(texts)
         probabilities = np.empty((len(encodings), len(self.labels)))
         with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
 
@@ -271,6 +278,12 @@ class Classifier(Answers):
 
             run_batches([len(e) for e in encodings], self, predict)
         return probabilities
+
+    def _encoded(self, texts: Sequence[Encoding] | Sequence[Text]) -> Sequence[Encoding]:
+        if isinstance(texts, str):
+            raise ParamsError("texts: got one string; expected a list of texts")
+        encoded = [text for text in texts if isinstance(text, Encoding)]
+        return encoded if len(encoded) == len(texts) else self.encode(cast("Sequence[Text]", texts))
 
     def predict(self, texts: Sequence[Text]) -> list[str]:
         """Return the name of each text's most probable class. Raises UnsupportedError for a regression."""

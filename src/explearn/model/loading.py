@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +27,8 @@ from explearn.model.quantised import QUANTISED, quantisation
 
 if TYPE_CHECKING:
     import transformers
+
+logger = logging.getLogger(__name__)
 
 EMBEDDED = "embedded"
 SCRATCH = "scratch"
@@ -208,6 +212,19 @@ def _check_size(config: Any, folder: Path) -> None:
                 f"{folder}: config.json, {field}: got {shown(asked)}; its weights, {len(shapes)} tensors of at most "
                 f"{widest} rows or columns, allow at most {limit}"
             )
+
+
+def newest_checkpoint(name: str) -> str:
+    """Return the newest checkpoint in a Trainer's `output_dir` that holds no model itself, and say so; else `name`."""
+    folder = Path(name)
+    if not folder.is_dir() or (folder / "config.json").exists():
+        return name
+    steps = {int(of[1]): path for path in folder.iterdir() if (of := re.fullmatch(r"checkpoint-(\d+)", path.name))}
+    if not steps:
+        return name
+    newest = steps[max(steps)]
+    logger.warning("%s: holds no model itself; its newest checkpoint is taken, %s", name, newest.name)
+    return str(newest)
 
 
 def load_trained(

@@ -32,6 +32,9 @@ TIME = CATALOGUE["time"]
 
 _WORDS = {PEOPLE: "the words that people would mark", MODEL: "the words that the classifier depends on"}
 
+CHEAPER = 2
+"""By which factor a method takes fewer passes through the classifier than the best, to be named beside it."""
+
 _ON_MARKS = ("in_domain", "few_shot")
 """The protocols by which a learned method needs marked words of the very task that it explains."""
 
@@ -121,10 +124,10 @@ class Leader:
         """The mean of random scores as shown, empty where there are none."""
         return shown(self.metric, self.values["random"]) if "random" in self.values else ""
 
-    def fastest(self, times: Mapping[str, float]) -> str | None:
-        """Return the fastest of the method and its rivals; None where that was not tested or timed."""
+    def least(self, costs: Mapping[str, float]) -> str | None:
+        """Return the cheapest of the method and its rivals; None where that was not tested or no cost is known."""
         level = [] if self.rivals is None else [self.method, *self.rivals]
-        return min((method for method in level if method in times), key=times.__getitem__, default=None)
+        return min((method for method in level if method in costs), key=costs.__getitem__, default=None)
 
 
 def find_leader(
@@ -180,7 +183,7 @@ def leader_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
         leader = find_leader(run, tasks, metric)
         if leader is None:
             continue
-        name, fastest = f"{leader.method}{_aside(run, leader.method)}", leader.fastest(times)
+        name, fastest = f"{leader.method}{_aside(run, leader.method)}", leader.least(times)
         rivals = "not tested" if leader.rivals is None else str(len(leader.rivals))
         rows.append(
             [
@@ -226,6 +229,7 @@ class Recommendation:
 def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
     """Return the best method by PEOPLE and the best by MODEL.
 
+    Next to one that takes CHEAPER times as many passes as another which is not significantly worse stands that one.
     Next to a method that learned from marked words of the task, which others may not have, stands the best without
     them; and next to that one the method under study, where it is not significantly worse.
     """
@@ -233,7 +237,9 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
     if tasks and all(near_chance(run, task) for task in tasks):
         return Recommendation(counting_sentence(run, tasks), "", {})
     on_marks = [m for m, i in run.methods.items() if i.trained and run.options.get(m, {}).get("protocol") in _ON_MARKS]
-    sentences, faster, roles = [], [], dict[str, list[str]]()
+    forward, backward = (means(run, metric, counted) for metric in ("forward_passes", "backward_passes"))
+    passes = {method: count + backward.get(method, 0.0) for method, count in forward.items()}
+    sentences, roles = [], dict[str, list[str]]()
     for metric, words in _WORDS.items():
         leader = find_leader(run, counted, metric)
         if leader is None:
@@ -254,12 +260,16 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
         figures += [f"random words {leader.chance}"] if leader.chance else []
         learned = ", which learned from marked words of the task" if learns else ""
         name = f"{bold(leader.method)}{_aside(run, leader.method)}"
+        cheapest = leader.least(passes)
+        if cheapest is not None and passes[cheapest] * CHEAPER <= passes.get(leader.method, 0.0):
+            figures.append(
+                f"{bold(cheapest)}, not significantly worse, takes {passes[cheapest]:.0f} passes through the "
+                f"classifier instead of {passes[leader.method]:.0f}"
+            )
+            roles.setdefault(cheapest, []).append(f"not significantly worse at {words}, and cheaper")
         sentences.append(f"For {words}, use {name}{learned}: {'; '.join(figures)}.")
-        fastest = leader.fastest(times)
-        if fastest not in (None, leader.method):
-            faster.append(f"{fastest} ({shown(TIME, times[fastest])}) is not significantly worse than {leader.method}")
     timed = [m for m in dict.fromkeys([*roles, *([run.study] if run.study else [])]) if m in times]
-    costs = "; ".join([", ".join(f"{method} {shown(TIME, times[method])}" for method in timed), *faster])
+    costs = ", ".join(f"{method} {shown(TIME, times[method])}" for method in timed)
     return Recommendation(
         " ".join(sentences) or "No method has figures on all tasks, so none is ahead.",
         f"Time to classify and explain, relative to classifying alone: {costs}." if timed else "",

@@ -12,7 +12,7 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.registry import accepted_options
 from explearn.model.classifier import Classifier
 
-QUICK = ("attcat", "attn_lrp", "gae", "occlusion")
+QUICK = ("attn_lrp", "attcat", "gae", "occlusion")
 """Served where no method is named: those of them that can explain the classifier. Each takes a few model passes, or
 (occlusion, which asks for predictions alone) one a word."""
 

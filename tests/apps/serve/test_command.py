@@ -185,7 +185,7 @@ class TestWhoCanReachIt:
         result = run("serve", "--classifier", tiny_folder, "--port", "0", "--host", "0.0.0.0", "--device", "cpu")
         assert result.exit_code == 0, result.stderr
         assert "no authentication" in result.stderr and len(served) == 1
-        assert "attcat, attn_lrp, gae, occlusion: http://0.0.0.0:" in result.stdout
+        assert "attn_lrp, attcat, gae, occlusion: http://0.0.0.0:" in result.stdout
         result = run("serve", "--classifier", tiny_folder, "--port", "0", "--methods", "gae", "--device", "cpu")
         assert "warning" not in result.stderr and len(served) == 2
 

@@ -25,7 +25,8 @@ from explearn.core.errors import DataError, ParamsError
 def test_rosters_are_those_of_the_project(roster: str, repository: Path) -> None:
     text = (repository / "conf/roster" / f"{roster}.yaml").read_text(encoding="utf-8")
     methods = yaml.safe_load(text)["methods"]
-    assert choose_methods(roster) == {name: entry.get("options", {}) for name, entry in methods.items()}
+    chosen = {name: entry.get("options", {}) for name, entry in methods.items()}
+    assert choose_methods(roster) == {"consensus": {}, **chosen}  # what comes trained belongs to each
 
 
 def test_a_method_by_name_takes_the_options_of_the_light_roster() -> None:
@@ -53,10 +54,16 @@ def test_a_budget_takes_fewer_texts_first() -> None:
 
 
 def test_then_the_slowest_methods_go() -> None:
-    choice = within_budget({"fast": 0.1, "slow": 10.0, "slower": 20.0}, 0.0, 500, 10.0)
-    assert choice.methods == ["fast"]
+    choice = within_budget({"fast": 0.1, "faster": 0.1, "slow": 10.0, "slower": 20.0}, 0.0, 500, 20.0)
+    assert choice.methods == ["fast", "faster"]
     assert choice.texts == 100
     assert set(choice.left_out) == {"slow", "slower"}
+
+
+@pytest.mark.parametrize("random", [0.01, 5.0])
+def test_random_scores_stay_and_something_to_compare_them_with(random: float) -> None:
+    choice = within_budget({"random": random, "fast": 1.0, "slow": 10.0}, 0.0, 500, 1.0)
+    assert set(choice.methods) == {"random", "fast"} and set(choice.left_out) == {"slow"}
 
 
 @pytest.mark.parametrize(

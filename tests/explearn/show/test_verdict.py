@@ -76,7 +76,7 @@ class TestLeader:
         meals = judged({"random": 0.1, "raw_attention": 0.4, "cam": 0.39, "rollout": 0.5}, name="meals")
         leader = find_leader(facts(films), [films, meals], PEOPLE)
         assert (leader.method, leader.values["rollout"], leader.chance) == ("rollout", 0.5, "0.100")
-        assert (leader.rivals, leader.fastest({"cam": 1.2, "rollout": 2.0})) == (("cam",), "cam")
+        assert (leader.rivals, leader.least({"cam": 1.2, "rollout": 2.0})) == (("cam",), "cam")
         assert (leader.unbeaten, leader.tasks) == (2, 2)
 
     def test_random_scores_are_no_alternative_to_it(self):
@@ -118,9 +118,14 @@ class TestVerdict:
         assert list(verdict(of).methods)[:2] == ["expnet_in_domain", "consensus"]
         assert "or, not significantly worse" not in verdict(of, study="expnet_in_domain").sentence
 
-    def test_the_fastest_that_is_not_significantly_worse_goes_with_the_times(self):
+    def test_the_cheapest_that_is_not_significantly_worse_stands_beside_it(self):
         of = judged({"lime": 0.501, "cam": 0.5, "random": 0.1}, {"lime": 0.4, "cam": 0.1, "random": 0.02})
-        assert "cam (1.2×) is not significantly worse than lime" in verdict(of).times
+        for method, forward, backward in (("lime", 128.0, 0.0), ("cam", 1.0, 1.0), ("random", 1.0, 0.0)):
+            of.methods[method].update(forward_passes=forward, backward_passes=backward)
+        said = verdict(of).sentence.replace("\x02", "").replace("\x03", "")
+        assert "use lime: F1 0.501; random words 0.100; cam, not significantly worse, takes 2 passes through" in said
+        assert "instead of 128. For the words that the classifier depends on, use lime: without" in said
+        assert said.count("cam") == 1
 
     def test_what_random_scores_do_as_well_is_not_recommended(self):
         of = judged({"expnet": 0.1, "random": 0.1001}, {"expnet": 0.4, "random": 0.02})

@@ -1,0 +1,70 @@
+"""Explaining texts in one call, by the best method that works at once where none is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.core.side_by_side import SideBySide, side_by_side
+from explearn.methods.base.explainer import Explainer
+from explearn.methods.base.targets import Target
+from explearn.methods.registry import get_explainer
+from explearn.model.classifier import Classifier
+from explearn.model.given import as_classifier
+from explearn.text.units import Unit
+
+if TYPE_CHECKING:
+    from explearn.model.encoding import Text
+
+AT_ONCE = ("attn_lrp", "integrated_gradients", "lime")
+"""Methods that need no training, most faithful first (reports/report.md) among those that see as much of the model: its
+architecture, its word embeddings, its answers alone."""
+
+
+def best_at_once(classifier: Classifier) -> Explainer:
+    """Return the first method of AT_ONCE that can explain a classifier. Raises UnsupportedError where none can."""
+    for name in AT_ONCE:
+        explainer = get_explainer(name)
+        try:
+            explainer.check_explains(classifier)
+        except UnsupportedError as error:
+            reason = error
+        else:
+            return explainer
+    raise reason
+
+
+def explain(
+    classifier: Any,
+    texts: Text | Iterable[Text],
+    method: str | Explainer | None = None,
+    *,
+    targets: Iterable[Target] | None = None,
+    windows: int | None = None,
+    unit: Unit = "word",
+    compute: ComputeOptions | None = None,
+    **options: Any,
+) -> SideBySide:
+    """Explain a text, or several.
+
+        explearn.explain("FOLDER_OR_HUB_NAME", "A warm, funny sequel.")
+
+    Args:
+        classifier: as `as_classifier` takes it: a Classifier, a folder or hub name, a text-classification pipeline of
+            transformers, or a pair (model, tokenizer).
+        texts: one text, or a list.
+        method: a name, or an explainer (default: `best_at_once`; each attribution names its method).
+        targets, windows, unit: as in `Explainer.explain`.
+        compute: for a folder or hub name.
+        options: of a method by name.
+
+    Returns the attributions, which show themselves. Raises what `Explainer.explain` and `get_explainer` raise.
+    """
+    model = as_classifier(classifier, compute)
+    if options and not isinstance(method, str):
+        raise ParamsError(f"options {', '.join(options)}: got no name of a method that they are of")
+    explainer = get_explainer(method, **options) if isinstance(method, str) else method or best_at_once(model)
+    single = isinstance(texts, str) or (isinstance(texts, tuple) and len(texts) == 2)
+    return side_by_side(explainer.explain(model, [texts] if single else texts, targets, windows=windows, unit=unit))  # type: ignore[list-item,arg-type]

@@ -1,0 +1,46 @@
+"""A classifier from what people have: a name, a folder, a pipeline, or a model with its tokenizer."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ParamsError, kind_of
+from explearn.model.classifier import Classifier
+from explearn.model.completion import Prompt
+
+
+def as_classifier(given: Any, compute: ComputeOptions | None = None, completion: Prompt | None = None) -> Classifier:
+    """Return a classifier for what is given.
+
+    A loaded model stays on its device and in its precision, is put into evaluation mode, and its parameters are frozen
+    (`requires_grad` is switched off).
+
+    Args:
+        given: a Classifier, a folder or hub name, a text-classification pipeline of transformers, or a transformers
+            model and its tokenizer as a pair.
+        compute, completion: for a folder or hub name.
+
+    Raises ParamsError for anything else, and what `Classifier.from_pretrained` raises.
+    """
+    if isinstance(given, str | os.PathLike):
+        return Classifier.from_pretrained(given, compute, completion=completion)
+    if completion is not None:
+        raise ParamsError("completion: got one beside a loaded classifier; give it where that is loaded")
+    if isinstance(given, Classifier):
+        return given
+    model, tokenizer = given if isinstance(given, tuple) and len(given) == 2 else _parts(given)
+    if not hasattr(model, "config") or not hasattr(tokenizer, "is_fast"):
+        raise ParamsError(
+            f"classifier: got {kind_of(given)}; expected an explearn.Classifier, a folder or hub name, a "
+            "text-classification pipeline of transformers, or a pair (model, tokenizer); a function goes in an "
+            "explearn.CallableClassifier"
+        )
+    name = str(getattr(model, "name_or_path", "")) or "the model"
+    return Classifier(model, tokenizer, compute or ComputeOptions(device=str(model.device), precision="saved"), name)
+
+
+def _parts(given: Any) -> tuple[Any, Any]:
+    """Return the model and the tokenizer of a pipeline or a Trainer, None for what has none."""
+    return getattr(given, "model", None), getattr(given, "tokenizer", None) or getattr(given, "processing_class", None)
