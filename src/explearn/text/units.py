@@ -53,7 +53,7 @@ def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where:
         owned = [(position, offset) for position, offset in enumerate(offsets) if offset is not None]
         together = " ".join(segment.text for segment in segments)
         places = {position: place for place, (position, _) in enumerate(owned)}
-        return replace(
+        result = replace(
             encoding,
             words=tuple(together[start:end] for _, (start, end) in owned),
             word_ids=tuple(places.get(position, NO_WORD) for position in range(len(offsets))),
@@ -62,11 +62,13 @@ def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where:
             pair_start=None if len(segments) == 1 else sum(start < shift for _, (start, _) in owned),
             shared=(),
         )
-    found = [Segment(segment.text, tuple(_find(segment.text, unit))) for segment in segments]
-    if not all(segment.spans for segment in found):
+    else:
+        found = [Segment(segment.text, tuple(_find(segment.text, unit))) for segment in segments]
+        fields = align_words(offsets, [(n * shift, segment) for n, segment in enumerate(found)])
+        result = replace(encoding, pair_start=None if len(found) == 1 else len(found[0].spans), **fields)
+    if not result.words or result.pair_start in (0, len(result.words)):
         raise DataError(f"{where}: has a segment without any {unit_name(unit)} to score; expected at least one")
-    fields = align_words(offsets, [(n * shift, segment) for n, segment in enumerate(found)])
-    return replace(encoding, pair_start=None if len(found) == 1 else len(found[0].spans), **fields)
+    return result
 
 
 def _find(text: str, unit: Unit) -> list[Span]:
@@ -79,7 +81,7 @@ def _find(text: str, unit: Unit) -> list[Span]:
         bounds = [(start, start + len(text[start:end].rstrip())) for start, end in pairwise(ends)]
         return [(end - len(text[start:end].lstrip()), end) for start, end in bounds if start < end]
     if isinstance(unit, re.Pattern):
-        return [match.span() for match in unit.finditer(text) if match.group()]
+        return [match.span() for match in unit.finditer(text) if match.group().strip()]
     if isinstance(unit, str):
         raise ParamsError(f"unit: got {shown(unit)}; expected spans of a text")
     spans, last = list(unit(text)), 0

@@ -13,6 +13,7 @@ from explearn.cli.choosing import (
     Methods,
     Options,
     Targets,
+    Units,
     Windows,
     choose,
     parse_options,
@@ -35,6 +36,7 @@ def job(
     option: Options = None,
     target: Targets = None,
     windows: Windows = None,
+    unit: Units = "word",
     text_column: Annotated[str, typer.Option(help="Column of the text.")] = "text",
     pair_column: Annotated[
         str | None, typer.Option(help="Column of the second segment, for pairs.", show_default=False)
@@ -84,7 +86,8 @@ def job(
     elif workers is not None:
         raise ParamsError(f"--workers: got {workers} without --engine ray; expected that as well")
     options, targets = parse_options(option or []), target or []
-    done = run(Job(source, out, shard_texts, classifier, choices, options, targets, windows, seed, compute), chosen)
+    whole = Job(source, out, shard_texts, classifier, choices, options, targets, windows, unit, seed, compute)
+    done = run(whole, chosen)
     rows = sum(part.rows for part in done.parts.values())
     counts = ((done.texts, "text"), (rows, "row"), (len(done.parts), "part"))
     counted = [f"{count:,} {noun}" + ("" if count == 1 else "s") for count, noun in counts]

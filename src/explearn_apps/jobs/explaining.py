@@ -36,7 +36,7 @@ class Job:
         input: the texts. folder: for the parts. part_texts: texts a part.
         classifier: folder or hub name. choices: the methods. options: as `cli.choosing.make` takes them.
         targets: classes to explain of every text; none: the predicted one.
-        windows: see `Explainer.explain`. seed: None: the methods' own. compute: where and in which precision.
+        windows, unit: see `Explainer.explain`. seed: None: the methods' own. compute: where and in which precision.
     """
 
     input: Input
@@ -47,6 +47,7 @@ class Job:
     options: dict[str, Any]
     targets: Sequence[str]
     windows: int | None
+    unit: str
     seed: int | None
     compute: ComputeOptions
 
@@ -127,6 +128,7 @@ class Worker:
                 (row.text for row in stream),
                 repeat(targets, stop - number) if targets else None,
                 windows=self.job.windows,
+                unit=self.job.unit,
             )
             for explainer, stream in zip(self._explainers, streams, strict=True)
         ]
@@ -143,11 +145,11 @@ class Worker:
 
     def _located(self, start: int) -> DataError | None:
         """Return the complaint about the first text of a block that cannot be read, with its file and row."""
-        from explearn.methods.base.targets import read_texts
+        from explearn.methods.base.targets import targeted_texts
 
         for row in islice(self.job.input.texts(start), self._block):
             try:
-                read_texts(self._classifier, [row.text], 1, self.job.windows)
+                list(targeted_texts(self._classifier, [row.text], [0], self.job.windows, 1, self.job.unit))
             except DataError as error:
                 text = str(error).removeprefix("text 1: ")
                 return DataError(f"{row.where}, field {self.job.input.text!r}: {text}")

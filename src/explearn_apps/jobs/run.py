@@ -126,6 +126,7 @@ def _settings(job: Job) -> dict[str, Any]:
         "options": json.loads(json.dumps(job.options, default=str)),
         "targets": list(job.targets),
         "windows": job.windows,
+        "unit": job.unit,
         "seed": job.seed,
         "precision": job.compute.precision,
         "compile": job.compute.compile,

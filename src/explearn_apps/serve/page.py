@@ -19,6 +19,7 @@ from explearn.core.errors import DataError, ExplearnError
 from explearn.core.escape import printable
 from explearn.core.validation import check, whole_number
 from explearn.methods.info import first_sentence
+from explearn.text.units import UNITS
 from explearn_apps.serve.engine import Engine, TextAnswer
 from explearn_apps.serve.schemas import ExplainRequest
 
@@ -39,6 +40,7 @@ class Form:
     pair: str = ""
     method: tuple[str, ...] = ()
     label: str = ""
+    unit: str = "word"
     before: str = ""
     before_pair: str = ""
 
@@ -127,6 +129,7 @@ def _page(
         classifier=engine.classifier.name,
         labels=engine.classifier.labels,
         regression=not engine.has_probabilities,
+        units=UNITS,
         methods=[(name, e.about.cost, first_sentence(type(e).__doc__ or "")) for name, e in engine.explainers.items()],
         most=engine.limits.text_chars,
     )
@@ -152,7 +155,9 @@ async def _explain(engine: Engine, request: Request, form: Form) -> dict[str, An
         return answer
 
     chosen = None if label is None else [labels[label]]
-    answer = await ask(form.text, form.pair, methods=list(form.method), label=chosen, probabilities=True)
+    answer = await ask(
+        form.text, form.pair, methods=list(form.method), label=chosen, unit=form.unit, probabilities=True
+    )
     now, before = _by_label(answer), dict[str, float]()
     if form.changed:
         # Of a regression, its value comes with an explanation.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -55,6 +56,17 @@ def test_an_empty_form(client: TestClient) -> None:
     assert ["checked" in box for box in boxes] == [True, False]
     labelled = {label.get("for") for label in page.all("label")}
     assert {field["id"] for tag in ("textarea", "select") for field in page.all(tag)} <= labelled
+
+
+def test_sentences_in_the_place_of_words(client: TestClient) -> None:
+    given = {"text": "Lazy dog. The fox slept.", "method": "occlusion", "unit": "sentence"}
+    page = Read(client.post("/", data=given).text)
+    assert [button["data-word"] for button in page.all("button") if "data-word" in button] == [
+        "Lazy dog.",
+        "The fox slept.",
+    ]
+    refused = client.post("/", data={**given, "unit": "phrase"})
+    assert refused.status_code == 422 and "'token', 'word' or 'sentence'" in html.unescape(refused.text)
 
 
 def test_label_probabilities_and_heatmaps_side_by_side(client: TestClient) -> None:
