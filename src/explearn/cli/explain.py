@@ -44,6 +44,13 @@ def explain(
     explainer: choosing.Explainers = None,
     option: choosing.Options = None,
     target: choosing.Targets = None,
+    versus: Annotated[
+        str | None,
+        typer.Option(
+            help="Explain what speaks for the class rather than for this one: the difference of their logits.",
+            show_default=False,
+        ),
+    ] = None,
     windows: choosing.Windows = None,
     unit: choosing.Units = "word",
     completion: Annotated[
@@ -91,6 +98,8 @@ def explain(
     loaded = Classifier.from_pretrained(classifier, compute, completion=completion)
     for chosen in methods:
         chosen.check_classifier(loaded)
+    if versus is not None:
+        loaded = loaded.versus(versus)
     inputs: list[Any] = [(line, pair) for line in lines] if pair is not None else list(lines)
     targets = [target] * len(inputs) if target else None
     # A text that is given here is explained at once; one that is read through windows may take hours.

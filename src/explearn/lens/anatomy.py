@@ -85,6 +85,15 @@ def check_head(model: nn.Module) -> None:
         )
 
 
+def check_outputs(model: nn.Module) -> None:
+    """Raise UnsupportedError for a model whose logits pass a function behind the head (`Classifier.explaining`)."""
+    if getattr(model, "outputs_changed", False):
+        raise UnsupportedError(
+            "this method takes the head apart, and what is explained here is a function of its outputs; attn_lrp, gae, "
+            "attcat and the methods that look at gradients or perturbed texts explain it"
+        )
+
+
 def dissect(model: nn.Module) -> Anatomy:
     """Find a classifier's parts.
 
@@ -92,6 +101,7 @@ def dissect(model: nn.Module) -> Anatomy:
     are built in another way, and for models that answer questions, which have no classification head.
     """
     check_head(model)
+    check_outputs(model)
     classifier: Any = model
     base, entry = classifier.base_model, architecture(classifier.config)
     blocks = dissect_blocks(base)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 
 import numpy as np
@@ -40,11 +40,16 @@ class Labelled:
 
     Attributes:
         name: for messages. labels: names of the C classes. problem: how logits become probabilities.
+        short_names: other names of outputs -> their index, where the labels say more than a class.
+        of_classes: whether the values of a regression stand for classes, of which the largest alone is explained by
+            default (`problems.Answers.versus`).
     """
 
     name: str
     labels: list[str]
     problem: Problem
+    short_names: Mapping[str, int] = {}
+    of_classes: bool = False
 
     def probabilities_of(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the classes' probabilities, (.., C), of logits (.., C)."""
@@ -56,6 +61,8 @@ class Labelled:
     def label_index(self, target: int | str) -> int:
         """Return the index of a class given by name or index; raise UnknownNameError for another."""
         if isinstance(target, str):
+            if target in self.short_names:
+                return self.short_names[target]
             if target not in self.labels:
                 raise UnknownNameError("label", target, self.labels)
             return self.labels.index(target)

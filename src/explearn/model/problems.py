@@ -11,24 +11,29 @@ relevance of one are the negative of the other's.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.errors import ModelError, ParamsError, UnsupportedError, shown
 from explearn.model.labelled import CLASSES as CLASSES  # noqa: PLC0414 (taken from here)
 from explearn.model.labelled import ONE_CLASS as ONE_CLASS  # noqa: PLC0414
 from explearn.model.labelled import Labelled
 from explearn.model.labelled import Problem as Problem  # noqa: PLC0414
+from explearn.model.quantised import is_quantised
 
 if TYPE_CHECKING:
     import transformers
 
 ONE_OUTPUT = "one_output"
 """Name in the configuration of a model whose head was given its second class here; it is saved with the model."""
+
+
+OutputFunction = Callable[[torch.Tensor], torch.Tensor]
+"""From logits, (texts, C), to values, (texts,) or (texts, values)."""
 
 
 class Answers(Labelled):
@@ -55,6 +60,104 @@ class Answers(Labelled):
         if self.problem not in ONE_CLASS:
             raise UnsupportedError(self.why_not(ONE_CLASS))
         return logits / 2 if self.problem is Problem.BINARY else logits
+
+    def versus(self, other: int | str) -> Self:
+        """Return a view whose values are what speaks for each other class A rather than for `other`, B.
+
+        The value of "A versus B" is the logit of A minus that of B, of one class of several log p(A) / p(B). Targets
+        may be given as A; by default the largest value is explained, that of the predicted class if it is not B.
+
+        Raises UnknownNameError for a class that there is not, UnsupportedError as `explaining` does.
+        """
+        index = self.label_index(other)
+        kept = [i for i in range(len(self.labels)) if i != index]
+        change = torch.eye(len(self.labels))[kept]
+        change[:, index] = -1
+        if self.problem is Problem.BINARY:
+            change /= 2
+        classes = [self.labels[i] for i in kept]
+        labels = [f"{label} versus {self.labels[index]}" for label in classes]
+        return self._view(labels, classes, lambda logits: logits @ change.to(logits).T, change)
+
+    def explaining(self, output: Literal["probability", "log_probability"] | OutputFunction, name: str = "") -> Self:
+        """Return a view with the same model in which methods explain other values than the classes' logits.
+
+        Args:
+            output: of each class its probability or log-probability; or a function, differentiable for methods that
+                take gradients, from logits (texts, C) to one value a text, (texts,).
+            name: of the function, as attributions and pages say it (default: its own).
+
+        Methods that take the head apart refuse such a view, and those that need classes. Raises UnsupportedError for
+        probabilities of a regression, and for a model that is spread over several devices; ParamsError for another
+        output.
+        """
+        if callable(output):
+            return self._view([name or getattr(output, "__name__", "value")], [], output)
+        if output not in ("probability", "log_probability"):
+            raise ParamsError(f"output: got {shown(output)}; expected probability, log_probability or a function")
+        change = self.probabilities if output == "probability" else self.log_probabilities
+        change(torch.zeros(1, len(self.labels)))  # raises where there are none
+        said = output.replace("_", "-")
+        return self._view([f"{said} of {label}" for label in self.labels], self.labels, change)
+
+    def _view(
+        self, labels: list[str], classes: list[str], change: OutputFunction, rows: torch.Tensor | None = None
+    ) -> Self:
+        """Return a copy with values in the place of logits.
+
+        classes: those that the values stand for. rows: the matrix, (values, C), that `change` multiplies with; None
+        where it does something else.
+        """
+        given: Any = self
+        view: Any = copy.copy(self)
+        if getattr(view, "spread", None) is not None:
+            raise UnsupportedError(f"{self.name}: is spread over several devices; other outputs are of a model on one")
+        view.__dict__.pop("fingerprint", None)
+        view.labels, view.problem, view.of_classes = labels, Problem.REGRESSION, True
+        view.short_names = {name: number for number, name in enumerate(classes)}
+        if not view.has_model:
+            view.logits = lambda batch: change(given.logits(batch))
+            return cast(Self, view)
+        view._forward = view.model = _with_values(view.model, len(self.labels), change, rows)
+        return cast(Self, view)
+
+
+def _with_values(model: Any, classes: int, change: OutputFunction, rows: torch.Tensor | None) -> Any:
+    """Make a model whose outputs are changed, in its head where that is one linear map; all weights are shared."""
+    copied = _sharing_copy(model)
+    base = f"{getattr(model, 'base_model_prefix', '')}."
+    heads = [
+        (path, layer)
+        for path, layer in copied.named_modules()
+        if isinstance(layer, nn.Linear) and layer.out_features == classes and not path.startswith(base)
+    ]
+    if rows is not None and len(heads) == 1 and not is_quantised(heads[0][1]):
+        _change_head(copied, *heads[0], rows)
+        return copied
+
+    def on_outputs(_model: nn.Module, _inputs: object, outputs: Any) -> Any:
+        values = change(outputs.logits)
+        outputs.logits = values[:, None] if values.shape == outputs.logits.shape[:1] else values
+        if outputs.logits.ndim != 2 or len(values) != len(outputs.logits):
+            raise ParamsError(f"output: gave shape {tuple(values.shape)}; expected one value a text")
+        return outputs
+
+    copied.register_forward_hook(on_outputs)
+    copied.outputs_changed = True
+    return copied
+
+
+def _sharing_copy(model: Any) -> Any:
+    """Copy the modules of a model; parameters and buffers are shared."""
+    return copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
+
+
+def _change_head(model: Any, path: str, layer: nn.Linear, rows: torch.Tensor) -> None:
+    """Put a linear map in the place of a model's last, whose outputs are `rows` (values, C) times those of that."""
+    changed = nn.Linear(layer.in_features, len(rows), bias=layer.bias is not None, device="meta")
+    for kind, value in layer.named_parameters():
+        setattr(changed, kind, nn.Parameter(rows.to(value) @ value.detach(), requires_grad=False))
+    model.set_submodule(path, changed)
 
 
 def label_maps(labels: Iterable[str]) -> dict[str, Any]:
@@ -86,8 +189,7 @@ def with_both_classes(model: transformers.PreTrainedModel, name: str = "") -> tr
     """
     if problem_of(model.config) is not Problem.BINARY or len(model.config.id2label or ()) != 1:
         return model
-    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    copied: Any = copy.deepcopy(model, shared)
+    copied = _sharing_copy(model)
     modules = copied.named_modules()
     layers = [(path, layer) for path, layer in modules if isinstance(layer, nn.Linear) and layer.out_features == 1]
     if len(layers) != 1:
@@ -96,10 +198,7 @@ def with_both_classes(model: transformers.PreTrainedModel, name: str = "") -> tr
             "one, to add the other class to"
         )
     ((path, layer),) = layers
-    both = nn.Linear(layer.in_features, 2, bias=layer.bias is not None, device="meta")
-    for kind, value in layer.named_parameters():
-        setattr(both, kind, nn.Parameter(torch.cat([-value.detach(), value.detach()])))
-    copied.set_submodule(path, both)
+    _change_head(copied, path, layer, torch.tensor([[-1.0], [1.0]]))
     (label,) = copied.config.id2label.values()
     copied.config.update({**label_maps([f"not {label}", str(label)]), ONE_OUTPUT: True})
     copied.num_labels = 2

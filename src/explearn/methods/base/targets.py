@@ -145,7 +145,7 @@ def default_targets(classifier: Classifier, texts: Sequence[Windowed]) -> list[t
     Of a regression each value; of a multi-label classifier each label that holds; else the predicted class, which is
     (None,) unless a text is read through windows: its answer is then the mean of theirs.
     """
-    if classifier.problem is Problem.REGRESSION:
+    if classifier.problem is Problem.REGRESSION and not classifier.of_classes:
         return [tuple(range(len(classifier.labels)))] * len(texts)
     if classifier.problem is not Problem.MULTI_LABEL and all(len(text.windows) == 1 for text in texts):
         return [(None,)] * len(texts)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 
 from explearn.core.validation import Section
-from explearn.lens.anatomy import activation_of, linear_map
+from explearn.lens.anatomy import activation_of, check_outputs, linear_map
 from explearn.lens.attention import read_weights
 from explearn.lens.watch import check_differentiable, differentiate, full_precision, watch
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
@@ -84,6 +84,7 @@ def head_states(classifier: Classifier, states: torch.Tensor) -> tuple[torch.Ten
     model: Any = classifier.model
     head = architecture(model.config).head
     assert head is not None
+    check_outputs(model)
     with unusual_build(model.config):
         for place in (head.dense, head.activation, head.norm):
             if place is not None:

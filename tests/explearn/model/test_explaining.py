@@ -1,0 +1,119 @@
+"""What is explained: a class rather than another, probabilities, and functions of the outputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from rounding import assert_close
+from saying import complaint
+from typer.testing import CliRunner
+
+import explearn
+from explearn.cli.app import app
+from explearn.core.errors import UnsupportedError
+from explearn.methods.registry import get_info, list_explainers
+
+
+def scores(of: Any, name: str, target: int | str, **options: Any) -> np.ndarray:
+    method = explearn.get_explainer(name, **{**tiny.QUICK.get(name, {}), **options})
+    return np.concatenate([a.scores for a in method.explain(of, tiny.TEXTS, [target] * len(tiny.TEXTS))])
+
+
+@pytest.mark.parametrize("kind", ("bert", "distilbert", "roberta", "llama", "modernbert"))
+def test_a_versus_b_is_the_difference_of_their_explanations(kind: str) -> None:
+    of = tiny.classifier(kind, 3)
+    contrast = of.versus("fair")
+    assert contrast.labels == ["bad versus fair", "good versus fair"]
+    assert not hasattr(contrast.model, "outputs_changed")  # The head itself has the difference.
+    for name in ("input_x_gradient", "attn_lrp"):
+        assert_close(scores(contrast, name, "good"), scores(of, name, "good") - scores(of, name, "fair"))
+    logits = of.logits(of.batch(of.encode(tiny.TEXTS))).detach()
+    assert_close(contrast.logits(contrast.batch(contrast.encode(tiny.TEXTS))), logits[:, [0, 2]] - logits[:, [1]])
+
+
+def test_every_method_explains_a_versus_b_or_says_why_not() -> None:
+    contrast = tiny.classifier("bert", 3).versus("fair")
+    refusing = set()
+    for name in (name for name in list_explainers() if not get_info(name).learned):
+        try:
+            (attribution,) = explearn.get_explainer(name, **tiny.QUICK.get(name, {})).explain(contrast, [tiny.TEXTS[1]])
+        except UnsupportedError as error:
+            refusing.add(name)
+            assert str(error).startswith(f"{name}: ")
+            continue
+        assert attribution.target in contrast.labels and np.isfinite(attribution.scores).all(), name
+    assert refusing <= {"cam", "solvex"}
+
+
+def test_the_explained_class_is_the_predicted_one_or_the_next_best() -> None:
+    of = tiny.classifier("bert", 3)
+    for text in tiny.TEXTS:
+        order = of.predict_proba(of.encode([text]))[0].argsort()[::-1]
+        first, second = (of.labels[i] for i in order[:2])
+        (attribution,) = explearn.get_explainer("attcat").explain(of.versus(first), [text])
+        assert attribution.target == f"{second} versus {first}" and attribution.value is not None
+        assert attribution.value < 0
+
+
+def test_of_one_output_it_is_the_log_odds() -> None:
+    of = tiny.make_classifier("bert", 1)
+    contrast = of.versus("not rude")
+    p = of.predict_proba(of.encode(tiny.TEXTS))[:, 1]
+    values = contrast.logits(contrast.batch(contrast.encode(tiny.TEXTS))).detach()[:, 0]
+    np.testing.assert_allclose(values, np.log(p / (1 - p)), atol=1e-4)
+
+
+def test_a_function_of_texts_has_it_too() -> None:
+    of = explearn.CallableClassifier(
+        lambda texts: [[0.2, 0.8] if "fox" in t else [0.5, 0.5] for t in texts], ["a", "b"]
+    )
+    (attribution,) = explearn.get_explainer("occlusion").explain(of.versus("a"), ["the fox"])
+    assert attribution.target == "b versus a"
+    np.testing.assert_allclose(attribution.scores, [0, np.log(4)], atol=1e-6)
+
+
+def test_the_command_and_its_page_say_what_was_explained(tmp_path: Path) -> None:
+    tiny.classifier("bert", 3).save_pretrained(tmp_path / "c")
+    page = tmp_path / "page.html"
+    arguments = ["--classifier", str(tmp_path / "c"), "--versus", "fair", "--target", "good", "--html", str(page)]
+    assert CliRunner().invoke(app, ["explain", *arguments, "the quick fox"]).exit_code == 0
+    assert "good versus fair (value = " in page.read_text(encoding="utf-8")
+
+
+class TestOtherOutputs:
+    def test_probabilities_reach_methods_without_the_option(self) -> None:
+        of = tiny.classifier("bert", 3)
+        view = of.explaining("probability")
+        for name in ("input_x_gradient", "occlusion"):
+            assert_close(scores(view, name, "good"), scores(of, name, "good", output="probability"))
+        (attribution,) = explearn.get_explainer("gae").explain(view, ["a warm sequel"], ["good"])
+        assert attribution.target == "probability of good" and 0 < (attribution.value or 0) < 1
+
+    def test_an_own_function_is_explained_by_its_name(self) -> None:
+        def margin(logits: torch.Tensor) -> torch.Tensor:
+            return logits[:, 2] - logits[:, 1]
+
+        of = tiny.classifier("bert", 3)
+        view = of.explaining(margin)
+        assert view.labels == ["margin"]
+        for name in ("input_x_gradient", "attcat", "attn_lrp", "gae", "occlusion", "integrated_gradients"):
+            assert_close(scores(view, name, 0), scores(of.versus("fair"), name, "good"))
+
+    def test_methods_that_take_the_head_apart_refuse(self) -> None:
+        view = tiny.classifier("bert", 3).explaining("probability")
+        for name in ("lrp", "decompx", "transformer_attribution"):
+            complaint(lambda name=name: scores(view, name, 0), f"{name}: this method takes the head apart")  # type: ignore[misc]
+
+    def test_what_cannot_be_explained(self) -> None:
+        of = tiny.classifier("bert", 3)
+        complaint(lambda: of.explaining("logits"), "output: got 'logits'")  # type: ignore[arg-type]
+        complaint(lambda: of.versus("nice"), "'nice'")
+        view = of.explaining(lambda logits: logits[:1, 0], "first")
+        complaint(
+            lambda: view.logits(view.batch(view.encode(tiny.TEXTS))), "gave shape (1,); expected one value a text"
+        )
