@@ -20,7 +20,8 @@ from explearn.methods.registry import get_explainer, get_info, list_explainers, 
 if TYPE_CHECKING:
     from explearn.bundle.export import export
     from explearn.bundle.loading import Bundle, load
-    from explearn.comparison.run import Comparison, compare
+    from explearn.comparison.result import Comparison
+    from explearn.comparison.run import compare
     from explearn.comparison.texts import TextColumns
     from explearn.core.records import Attribution, Example, Rationale
     from explearn.core.side_by_side import SideBySide, side_by_side
@@ -72,7 +73,7 @@ _LAZY = {
     "Bundle": "explearn.bundle.loading",
     "CallableClassifier": "explearn.model.callable",
     "Classifier": "explearn.model.classifier",
-    "Comparison": "explearn.comparison.run",
+    "Comparison": "explearn.comparison.result",
     "Example": "explearn.core.records",
     "Explainer": "explearn.methods.base.explainer",
     "LearnedExplainer": "explearn.methods.base.learned",

@@ -23,6 +23,7 @@ from explearn.comparison.choice import (
     within_budget,
     write_plan,
 )
+from explearn.comparison.result import Comparison
 from explearn.comparison.score_files import Records, match_scores, read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.compute import ComputeOptions
@@ -69,31 +70,6 @@ TITLE = "Which explanations of this classifier can be trusted?"
 FROM_FILE = "its scores are from a file; what made them is not here to explain anything else"
 
 Tell = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The result of a comparison.
-
-    Attributes:
-        report: the page.
-        texts: how many texts were compared on.
-        methods: method -> metric -> value, as in the page; names of metrics: `explearn.judge.catalogue`.
-        left_out: method -> why it is not in the comparison.
-        seconds: what took how long. `explain` is the sum of the methods' own times, what they import and compile
-            included, without those of an earlier run; `time`, what it takes to measure and keep them.
-        task: all that the page shows: besides the figures, paired tests, values by text, sanity checks.
-    """
-
-    report: Path
-    texts: int
-    methods: Mapping[str, Mapping[str, int | float | None]]
-    left_out: Mapping[str, str]
-    seconds: Mapping[str, float]
-    task: TaskReport = field(repr=False)
-
-    def __str__(self) -> str:
-        return f"{len(self.methods)} methods on {self.texts} texts: {self.report}"
 
 
 def compare(
