@@ -15,6 +15,7 @@ import explearn
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.extras import MissingExtraError
 from explearn.core.records import Attribution
+from explearn.core.words import word_spans
 
 WEIGHTS = {"good": 2.0, "fine": 1.0, "bad": -3.0, "plot": 0.5}
 TEXT = "Mr. Fox: a good, fine film. Bad plot!  这部电影。好"
@@ -92,6 +93,20 @@ def test_records_keep_units() -> None:
     result = explain("gradient", tiny.classifier("bert"), "lazy dog. Fox", "sentence")
     read = Attribution.from_record(result.to_record())
     assert (read.words, read.unit) == (("lazy dog.", "Fox"), "sentence") and "lazy dog." in str(read)
+
+
+def test_sentences_first_and_then_the_words_of_the_best() -> None:
+    def function(texts: list[str]) -> list[list[float]]:
+        return [[1 - probability(text), probability(text)] for text in texts]
+
+    of = explearn.CallableClassifier(function, ["neg", "pos"])
+    best = [word.span for word in explain("occlusion", of, TEXT, "sentence").top_words(1)]
+
+    def inside(text: str) -> list[tuple[int, int]]:
+        return [(a, b) for a, b in word_spans(text) if any(start <= a and b <= end for start, end in best)]
+
+    fine = explain("occlusion", of, TEXT, inside)
+    assert fine.words == tuple(SENTENCES[0].split()) and fine.top_words(1)[0].word == "good,"
 
 
 class TestRefusals:
