@@ -202,6 +202,8 @@ def test_files_that_are_none_are_named(made: Callable[[str], Made], tmp_path: Pa
     changes: dict[str, dict[str, Any]] = {
         "field 'format': got 2": {"format": 2},
         "'max_length'": {"max_length": 0},
+        "'pad_token_id'": {"pad_token_id": 10**30},
+        "got the label 'a' twice": {"labels": ["a", "a"]},
     }
     for said, change in changes.items():
         model = onnx.load(path)
@@ -211,6 +213,25 @@ def test_files_that_are_none_are_named(made: Callable[[str], Made], tmp_path: Pa
         onnx.save(model, tmp_path / "changed.onnx")
         with pytest.raises(ModelError, match=said):
             OnnxExplainer(tmp_path / "changed.onnx")
+
+
+def test_damaged_facts_and_labels_of_another_number_are_named(made: Callable[[str], Made], tmp_path: Path) -> None:
+    damages = {
+        "not valid JSON": ("explearn", lambda _: "[" * 10**5),
+        "its tokenizer is damaged": ("tokenizer", lambda _: "{}"),
+        "gives 2 logits; expected one for each of its 3 labels": (
+            "explearn",
+            lambda value: json.dumps({**json.loads(value), "labels": ["a", "b", "\x1b[2J"]}),
+        ),
+    }
+    for said, (key, damage) in damages.items():
+        model = onnx.load(made("bert expnet")[0])
+        for entry in model.metadata_props:
+            if entry.key == key:
+                entry.value = damage(entry.value)
+        onnx.save(model, tmp_path / "damaged.onnx")
+        with pytest.raises(ModelError, match=said):
+            list(OnnxExplainer(tmp_path / "damaged.onnx").explain(["a fox"]))
 
 
 def test_a_graph_that_fails_is_named(made: Callable[[str], Made], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -224,3 +225,33 @@ class TestBadInput:
         said = complaint(explain(tiny_folder, "--html", page, "--output", table, stdin=b"a dog\n" + text))
         assert "text 2: field 'text' has 5,000,029 characters; expected at most 1,000,000" in said
         assert not page.exists() and not table.exists()
+
+
+class TestFilesOfOthers:
+    def test_an_output_takes_no_place_of_another_kind_of_file(self, tiny_folder: Path, tmp_path: Path) -> None:
+        notes = tmp_path / "notes.txt"
+        notes.write_text("mine\n")
+        table = tmp_path / "mine.csv"
+        table.write_text("text,label\na fox,yes\n")
+        for option, file in (("--html", notes), ("--output", table)):
+            before = file.read_text()
+            assert f"{file}: holds something else than a" in complaint(explain(tiny_folder, option, str(file), "fox"))
+            assert file.read_text() == before
+            for _ in range(2):  # by force, and then as one of its own kind
+                forced = explain(
+                    tiny_folder, option, str(file), "fox", *(["--force"] if file.read_text() == before else [])
+                )
+                assert forced.exit_code == 0 and file.read_text() != before
+
+    def test_compare_keeps_the_texts_that_it_reads(self, tiny_folder: Path, tmp_path: Path) -> None:
+        texts = tmp_path / "t.txt"
+        texts.write_text("a fox\n")
+        arguments = ("--classifier", str(tiny_folder), "--texts", str(texts), "--out", str(texts))
+        assert "holds something else than a page" in complaint(run("compare", *arguments))
+        assert texts.read_text() == "a fox\n"
+
+    def test_texts_from_a_pipe_or_a_device(self, tiny_folder: Path, tmp_path: Path) -> None:
+        for ending in ("txt", "csv"):
+            os.mkfifo(tmp_path / f"t.{ending}")
+            arguments = ("--classifier", str(tiny_folder), "--texts", str(tmp_path / f"t.{ending}"))
+            assert "is a pipe or a device" in complaint(run("compare", *arguments, "--out", str(tmp_path / "o.html")))

@@ -116,3 +116,8 @@ class TestGate:
         monkeypatch.setattr("explearn_study.report.gate.check", lambda *_: 1 / 0)
         code, said = self.run(folder, "--base", "old", "--head", "new")
         assert code == 70 and "ZeroDivisionError" in said
+
+
+def test_a_sentence_of_a_million_characters_keeps_its_ends() -> None:
+    said = str(DataError("start " + "x" * 10**6 + " end"))
+    assert len(said) < 2100 and said.startswith("start ") and said.endswith(" end")

@@ -50,6 +50,9 @@ def compare(
         typer.Option(help="Of a generative model: a JSON or YAML file with its prompt and label words."),
     ] = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    force: Annotated[
+        bool, typer.Option("--force", help="Write it in the place of a file of another kind, too.")
+    ] = False,
     work: Annotated[
         Path | None, typer.Option(help="Folder to work in and keep; run again, it goes on where it was stopped.")
     ] = None,
@@ -70,6 +73,7 @@ def compare(
         budget=budget,
         max_texts=max_texts,
         out=out,
+        force=force,
         work=work,
         scores=scores or (),
         columns=columns,

@@ -18,7 +18,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.display import PAGE_END, block, page_start, rows
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.escape import printable, printable_json
-from explearn.core.writing import atomic_path
+from explearn.core.writing import atomic_path, check_own, is_page
 
 if TYPE_CHECKING:
     from explearn.core.records import Attribution
@@ -73,6 +73,7 @@ def explain(
         Path | None,
         typer.Option(help="Write the scores to this file: .parquet or .csv (a row a word), .jsonl (a text a line)."),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files of another kind, too.")] = False,
     seed: Seed = None,
     *,
     compute: ComputeOptions,
@@ -82,6 +83,10 @@ def explain(
         raise ParamsError(f"--output: got {str(output)!r}; expected a name that ends in {', '.join(FORMATS)}")
     if html is not None and output is not None and os.path.realpath(html) == os.path.realpath(output):
         raise ParamsError(f"--output: got {str(output)!r}, which is that of --html, too; expected two files")
+    if html is not None:
+        check_own(html, is_page, "a page", force)
+    if output is not None:
+        check_own(output, _holds_scores, "a table of scores", force)
     # Names and options are checked before torch is loaded for the classifier.
     methods = choosing.choose(method, explainer or [])
     classifier = classifier or next((str(m.own_classifier) for m in methods if m.own_classifier is not None), "")
@@ -155,6 +160,18 @@ def _show(classifier: Classifier, text: Any, attributions: Sequence[Attribution]
         plain_console().print(printable(f"answer: {answer['answer']}"), markup=False)
     for attribution in attributions:
         Console().print(attribution)
+
+
+def _holds_scores(path: Path) -> bool:
+    """Return whether a file is one that --output wrote."""
+    if path.suffix == ".parquet":
+        from explearn.core.parquet import column_names
+        from explearn.core.word_tables import WORD_SCHEMA
+
+        return column_names(path) == list(WORD_SCHEMA.names)
+    with path.open("rb") as file:
+        start = file.readline(2**20)
+    return b'"token_scores":' in start if path.suffix == ".jsonl" else start.startswith(b"text,id,method,target,")
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.extras import check_installed
 from explearn.core.records import Attribution
 from explearn.core.seeds import seed_everything
-from explearn.core.writing import check_place, check_replaceable, locked
+from explearn.core.writing import check_own, check_place, check_replaceable, is_page, locked
 from explearn.judge.evaluate import evaluate_task
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams, SanityParams
@@ -81,6 +81,7 @@ def compare(
     budget: str | float | None = None,
     max_texts: int | None = None,
     out: str | Path = "report.html",
+    force: bool = False,
     work: str | Path | None = None,
     scores: Iterable[str | Path] = (),
     columns: TextColumns | None = None,
@@ -102,7 +103,7 @@ def compare(
             are left out.
         budget: seconds, or a text such as 10m: as many texts, and if need be methods, as fit, by measured speed.
         max_texts: most texts; those with marked words come first, the others are drawn by `seed`.
-        out: the page to write.
+        out: the page to write. force: also in the place of a file that is no page.
         work: folder that keeps the plan and each finished method's scores: called again with the same arguments,
             finished methods are not computed again. Default: nothing is kept.
         scores: files of word scores that somebody else computed, to be judged beside the methods.
@@ -124,6 +125,7 @@ def compare(
     chosen = {**choose_methods(names), **{name: _options_of(explainer) for name, explainer in given.items()}}
     folder = None if work is None else Path(work)
     # Before the work, which takes minutes.
+    check_own(out, is_page, "a page", force)
     check_place(out)
     if folder is not None:
         if folder.exists() and not folder.is_dir():

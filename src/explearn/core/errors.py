@@ -11,6 +11,9 @@ from explearn.core.escape import printable
 SHOWN_CHARS = 80
 """Most characters of a value that an error repeats."""
 
+MOST_CHARS = 2000
+"""Most characters of an error's sentence; of a longer one the middle is left out."""
+
 SAVED = "expected a folder as save_pretrained writes"
 """End of the sentence about a model that cannot be loaded."""
 
@@ -21,8 +24,10 @@ class ExplearnError(Exception):
     exit_code = 2
 
     def __str__(self) -> str:
-        """Return the message, safe to print: what it repeats of a file or a server may steer a terminal."""
-        return printable(super().__str__())
+        """Return the message, safe to print: what it repeats of a file or a server may steer a terminal, or be long."""
+        text = super().__str__()
+        half = MOST_CHARS // 2
+        return printable(text if len(text) <= MOST_CHARS else f"{text[:half]} ... {text[-half:]}")
 
 
 class DataError(ExplearnError):

@@ -47,6 +47,26 @@ def check_output(target: str | os.PathLike[str]) -> None:
     check_regular(target, ParamsError)
 
 
+def check_own(target: str | os.PathLike[str], is_such: Callable[[Path], bool], what: str, force: bool) -> None:
+    """Raise ParamsError where a file stands that is no `what` of ours: what is somebody else's would be lost.
+
+    An empty file may go, and with `force` any.
+
+    Args:
+        is_such: whether a file that is not empty is one.
+    """
+    check_output(target)
+    target = Path(target)
+    if not force and target.exists() and target.stat().st_size and not is_such(target):
+        raise ParamsError(f"{target}: holds something else than {what}; expected a new name, or --force to replace it")
+
+
+def is_page(path: Path) -> bool:
+    """Return whether a file is an HTML page."""
+    with path.open("rb") as file:
+        return file.read(512).lstrip().lower().startswith(b"<!doctype html")
+
+
 # ---- locks -----------------------------------------------------------------------------------------------------------
 
 

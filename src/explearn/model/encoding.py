@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from explearn.core.errors import ModelError, first_line
 from explearn.core.words import Segment
 from explearn.model.architectures import position_offset
 from explearn.text.encoding import Encoding as Encoding  # noqa: PLC0414 (taken from here)
@@ -42,13 +43,19 @@ def encode_segments(
     """Do as `encode_texts` does with texts whose words are known; each with its id."""
     if not texts:
         return []
-    encoded = tokenizer(
-        [segments[0].text if len(segments) == 1 else (segments[0].text, segments[1].text) for segments, _ in texts],
-        truncation=limit is not None,
-        max_length=limit,
-        verbose=False,
-        return_offsets_mapping=True,
-    )
+    try:
+        encoded = tokenizer(
+            [segments[0].text if len(segments) == 1 else (segments[0].text, segments[1].text) for segments, _ in texts],
+            truncation=limit is not None,
+            max_length=limit,
+            verbose=False,
+            return_offsets_mapping=True,
+        )
+    except BaseException as error:
+        # Of a damaged tokenizer.json; a panic of the library tokenizers is no Exception.
+        if type(error) is not Exception and type(error).__name__ != "PanicException":
+            raise
+        raise ModelError(f"the tokenizer cannot read a text ({first_line(error)}); expected a whole one") from error
     use_types = "token_type_ids" in tokenizer.model_input_names
     return [
         encoding_of(

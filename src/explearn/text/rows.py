@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from explearn.core.documents import read_jsonl
+from explearn.core.documents import check_regular, read_jsonl
 from explearn.core.errors import DataError, first_line, shown
 from explearn.core.extras import need
 from explearn.core.parquet import column_names, iter_rows
@@ -128,6 +128,7 @@ def _read_csv(path: Path, columns: Collection[str] | None) -> Iterator[tuple[int
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield (number from 1, line with its end). Raises DataError, naming the line, for bytes that are not UTF-8."""
+    check_regular(path)
     try:
         with path.open("rb") as file:
             for number, raw in enumerate(file, start=1):
@@ -176,6 +177,7 @@ def read_file(path: str | Path, columns: Collection[str] | None = None) -> Itera
     reader = READERS.get(path.suffix)
     if reader is None:
         raise DataError(f"{path}: got a file ending in {path.suffix!r}; expected {', '.join(READERS)}")
+    check_regular(path)
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     others: tuple[str, ...] = ()

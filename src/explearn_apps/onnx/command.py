@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from explearn.cli.running import user_errors
+from explearn.core.writing import check_own
 
 
 def export_onnx(
@@ -20,9 +21,12 @@ def export_onnx(
             show_default=False,
         ),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file of another kind.")] = False,
 ) -> None:
     """Write a classifier and its trained explainer as one graph, which explearn_apps.onnx.OnnxExplainer reads."""
     with user_errors():
+        # Every ONNX file starts with the field of its version.
+        check_own(out, lambda path: path.read_bytes()[:1] == b"\x08", "an ONNX file", force)
         from explearn_apps.onnx.writing import export_onnx as write
 
         print(write(out, explainer=explainer, classifier=classifier))

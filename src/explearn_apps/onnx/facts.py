@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
 
+from explearn.core.documents import parse_json
 from explearn.core.errors import ModelError
-from explearn.core.records import Aggregation
-from explearn.core.validation import Shape, check
+from explearn.core.records import Aggregation, label_problem
+from explearn.core.validation import MOST, Shape, check
 
 FACTS, TOKENIZER = "explearn", "tokenizer"
 """Keys of the metadata. The tokenizer is a tokenizer.json, as the library tokenizers reads it."""
@@ -59,9 +59,9 @@ class Facts(Shape):
     labels: list[str] = Field(min_length=1)
     problem: Literal["single_label", "binary", "multi_label", "regression"]
     inputs: list[Input]
-    max_length: int = Field(ge=1)
+    max_length: int = Field(ge=1, le=MOST)
     truncation_side: Literal["left", "right"]
-    pad_token_id: int = Field(ge=0)
+    pad_token_id: int = Field(ge=0, le=MOST)
     split_special_tokens: bool
     words: str = WORDS
 
@@ -73,5 +73,11 @@ def facts_from(metadata: Mapping[str, str], path: str) -> Facts:
     """
     if FACTS not in metadata or TOKENIZER not in metadata:
         raise ModelError(f"{path}: holds no explainer; expected a file that explearn export-onnx wrote")
-    facts: Facts = check(Facts, json.loads(metadata[FACTS]), ModelError, f"{path}, ", "; export it again")
+    try:
+        values = parse_json(metadata[FACTS])
+    except ValueError as error:
+        raise ModelError(f"{path}: {error}; export it again") from error
+    facts: Facts = check(Facts, values, ModelError, f"{path}, ", "; export it again")
+    if problem := label_problem(facts.labels):
+        raise ModelError(f"{path}: {problem}; export it again")
     return facts

@@ -74,7 +74,7 @@ class OnnxExplainer(Labelled):
             )
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # it would print what is raised, too, with what a file's names hold
         try:
             self._session = ort.InferenceSession(str(self.path), options, providers=list(providers))
         except Exception as error:  # onnxruntime's errors have no common base
@@ -84,7 +84,10 @@ class OnnxExplainer(Labelled):
         self.name, self.labels, self.problem = str(path), self.facts.labels, Problem(self.facts.problem)
         from tokenizers import Tokenizer
 
-        self._tokenizer = Tokenizer.from_str(metadata[TOKENIZER])
+        try:
+            self._tokenizer = Tokenizer.from_str(metadata[TOKENIZER])
+        except Exception as error:  # tokenizers raises nothing else
+            raise ModelError(f"{self.path}: its tokenizer is damaged ({first_line(error)}); export it again") from error
         self._tokenizer.enable_truncation(
             self.facts.max_length, strategy="longest_first", direction=self.facts.truncation_side
         )
@@ -150,6 +153,11 @@ class OnnxExplainer(Labelled):
                 logits, token_scores, *rest = self._session.run(None, inputs)
             except Exception as error:  # onnxruntime's errors have no common base
                 raise ModelError(f"{self.path}: its graph failed ({first_line(error)[:200]})") from error
+            if logits.shape != (len(batch), len(self.labels)):
+                raise ModelError(
+                    f"{self.path}: its graph gives {logits.shape[-1]} logits; expected one for each of its "
+                    f"{len(self.labels)} labels; export it again"
+                )
             check_logits(logits, str(self.path))
             seconds = (time.perf_counter() - start) / len(batch)
             known = certificates(rest[0].tolist()) if rest else [None] * len(batch)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import tiny
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Regex, normalizers
 
+from explearn.core.errors import ModelError
 from explearn.core.words import Segment
 from explearn.model.batching import budget_batches
-from explearn.model.encoding import Encoding, collate
+from explearn.model.encoding import Encoding, collate, encode_texts
 from explearn.text.encoding import align_words
 
 # [CLS] un ##kind words (space) [SEP]
@@ -88,3 +92,11 @@ class TestBatches:
     def test_models_without_segments_get_none(self, kind: str) -> None:
         of = tiny.classifier(kind)
         assert set(of.batch(of.encode(tiny.TEXTS)).model_inputs()) == {"input_ids", "attention_mask"}
+
+
+def test_a_normaliser_that_fails_is_named() -> None:
+    words = copy.deepcopy(tiny.tokenizer("albert"))
+    # Tries 2^40 ways; the library tokenizers panics.
+    words.backend_tokenizer.normalizer = normalizers.Replace(Regex("(a+)+$"), "x")
+    with pytest.raises(ModelError, match="the tokenizer cannot read a text"):
+        encode_texts(words, ["a" * 40 + "b"], 20)

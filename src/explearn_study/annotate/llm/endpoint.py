@@ -90,6 +90,7 @@ def _parsed_address(name: str, address: str) -> SplitResult:
     try:
         parts = urlsplit(address)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 0) >= 0
+        usable = usable and address.isprintable() and " " not in address
     except ValueError:  # a port that is no number, brackets that are not closed
         usable = False
     if not usable or parts.query or parts.fragment:
