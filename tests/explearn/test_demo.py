@@ -10,7 +10,8 @@ import pytest
 from cli_cases import complaint, run
 
 import explearn
-from explearn.cli.demo.classifier import demo_classifier, headlines
+from explearn.cli.demo import classifier
+from explearn.cli.demo.classifier import Headlines, demo_classifier, headlines
 from explearn.cli.demo.command import METHODS
 from explearn.core.compute import ComputeOptions
 from explearn.model.classifier import Classifier
@@ -18,9 +19,18 @@ from explearn.model.classifier import Classifier
 OWN = "The <b>goalkeeper</b> saved two penalties."
 
 
+def barely_trained() -> Classifier:
+    few = Headlines(
+        ["Shares fell", "The final was lost", "A new comet", "Borders were closed"] * 2, ["a", "b", "c", "d"] * 2
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(classifier, "headlines", lambda _split: few)
+        return demo_classifier(ComputeOptions("cpu"), 13)
+
+
 @pytest.fixture(scope="module")
 def trained() -> Classifier:
-    return demo_classifier(ComputeOptions("cpu"), 13)
+    return barely_trained()
 
 
 def test_the_headlines_are_those_of_the_corpus(repository: Path) -> None:
@@ -28,13 +38,20 @@ def test_the_headlines_are_those_of_the_corpus(repository: Path) -> None:
     assert done.returncode == 0
 
 
-def test_it_learns_its_topics_from_the_frozen_encoder(trained: Classifier) -> None:
+@pytest.mark.slow
+def test_it_learns_its_topics_for_reasons_that_a_reader_shares() -> None:
+    trained = demo_classifier(ComputeOptions("cpu"), 13)
     held_out = headlines("test")
     right = [a == b for a, b in zip(trained.predict(held_out.texts), held_out.labels, strict=True)]
     # Four topics as frequent as each other: guessing is right on 25 of 100.
-    assert len(right) == 100 and sum(right) > 75
+    assert len(right) == 100 and sum(right) > 88
     assert not set(held_out.texts) & set(headlines("train").texts)
     assert not any(parameter.requires_grad for parameter in trained.model.parameters())
+    (attribution,) = explearn.explain(
+        trained, "The young goalkeeper saved two penalties and sent her club to the final."
+    )
+    assert attribution.target == "sports"
+    assert {word.strip(".") for word, *_ in attribution.top_words(3)} <= {"goalkeeper", "penalties", "final", "club"}
 
 
 def test_a_text_of_one_s_own_is_explained_by_all_methods(
@@ -70,5 +87,5 @@ def test_mistakes_are_one_sentence(tmp_path: Path, trained: Classifier, monkeypa
 
 
 def test_the_same_seed_gives_the_same_classifier(trained: Classifier) -> None:
-    again = demo_classifier(ComputeOptions("cpu"), 13)
+    again = barely_trained()
     assert again.fingerprint == trained.fingerprint
