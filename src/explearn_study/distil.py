@@ -14,6 +14,8 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
 from explearn.core.records import filled
 from explearn.core.validation import read_document
+from explearn.judge.agreement import rank_agreement, top_overlap
+from explearn.judge.context import mean_where_defined
 from explearn.judge.plausibility import rationale_k
 from explearn.judge.predictions import Predictions
 from explearn.judge.stability import levels, lexical_similarity, nearest, semantic_similarity
@@ -42,8 +44,9 @@ def compare_with_students(
     The first student has the run's seed, the next one more, and so have the random words.
 
     Returns two JSON documents. The figures: task, teacher, texts, formulations (name -> metric -> figures of
-    `explearn_study.student_figures.summarise`) and students (one entry each: formulation, seed, texts, epochs). The
-    costs: seconds (a text: teacher, student, student_classified, classifier) and training (seconds of each student).
+    `explearn_study.student_figures.summarise`) and students (one entry each: formulation, seed, texts, epochs, and its
+    fidelity: Spearman's rho with the teacher's word scores, the share of the top 20 % of words in common). The costs:
+    seconds (a text: teacher, student, student_classified, classifier) and training (seconds of each student).
 
     Raises DataError where no test text has a word that the classifier sees.
     """
@@ -102,25 +105,24 @@ def compare_with_students(
             start = time.perf_counter()
             student.fit_lessons(classifier, training, lessons, description=description)
             training_seconds.append(time.perf_counter() - start)
+            scores = student.word_scores(encodings, targets, *where)
+            of_student = SideScores(
+                [np.asarray(filled(of_text), dtype=np.float64) for of_text in scores],
+                student.word_levels(encodings, targets, *where) if formulation == "labelling" else None,
+            )
+            sides = {"teacher": of_teacher.scores, "student": of_student.scores}
             students.append(
                 {
                     "formulation": formulation,
                     "seed": draw,
                     "texts": student.trained_on["train"],
                     "epochs": [asdict(epoch) for epoch in student.history],
+                    "rank_agreement": mean_where_defined(rank_agreement(sides)[0, 1:]),
+                    "top_overlap": mean_where_defined(top_overlap(sides)[0, 1:]),
                 }
             )
-            scores = student.word_scores(encodings, targets, *where)
-            of_student = SideScores(
-                [np.asarray(filled(of_text), dtype=np.float64) for of_text in scores],
-                student.word_levels(encodings, targets, *where) if formulation == "labelling" else None,
-            )
             rng = np.random.default_rng(draw)
-            orders = {
-                "teacher": of_teacher.scores,
-                "student": of_student.scores,
-                "random": [rng.random(len(e.words)) for e in encodings],
-            }
+            orders = {**sides, "random": [rng.random(len(e.words)) for e in encodings]}
             choices = choose(of_teacher, of_student, study.percent, draw)
             by_seed.append(judge(choices, orders, encodings, predictions, neighbours, judged, k))
             times.append(

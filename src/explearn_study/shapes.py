@@ -138,6 +138,8 @@ class StudentTraining(Shape):
     seed: Count
     texts: Count
     epochs: list[EpochFigures]
+    rank_agreement: Figure
+    top_overlap: Figure
 
 
 class ComparedSides(Shape):

@@ -17,6 +17,7 @@ Document = Mapping[str, Any]
 Key = tuple[str, str, str]
 """Formulation, task and teacher."""
 
+ALIKE = ("rank_agreement", "top_overlap")
 SIDES = {"teacher": "A", "student": "L2E", "both": "both"}
 
 
@@ -85,7 +86,13 @@ def student_blocks(params: Params, documents: Sequence[Document]) -> list[Block]
         "paper's, its figure follows ours in brackets."
     )
     tables = [table for spec in TABLES if (table := _table(spec, documents, params.evaluate.significance, adapters))]
-    return [Heading("Students against their teachers"), Paragraph(introduction), *tables, *_times(documents)]
+    return [
+        Heading("Students against their teachers"),
+        Paragraph(introduction),
+        *tables,
+        _fidelity(documents),
+        *_times(documents),
+    ]
 
 
 def _table(
@@ -144,6 +151,20 @@ def _certain(cells: Mapping[Key, Mapping[str, Any]], significance: float) -> set
     tested = [key for key, figures in cells.items() if figures["p_value"] is not None]
     adjusted = holm([cells[key]["p_value"] for key in tested])
     return {key for key, p_value in zip(tested, adjusted, strict=True) if p_value <= significance}
+
+
+def _fidelity(documents: Sequence[Document]) -> Table:
+    """Return how alike the word scores of students and teacher are, means over seeds."""
+    students: dict[Key, list[Mapping[str, Any]]] = {}
+    for document in documents:
+        for student in document["students"]:
+            students.setdefault((student["formulation"], document["task"], document["teacher"]), []).append(student)
+    rows = []
+    for (formulation, task, teacher), of_seeds in students.items():
+        known = [[one[name] for one in of_seeds if one[name] is not None] for name in ALIKE]
+        rows.append([teacher, task, formulation, *(f"{fmean(part):.2f}" if part else "–" for part in known)])
+    titles = ["Spearman's rho of word scores", "Top 20 % of words in common"]
+    return Table(columns(["Teacher", "Task", "Formulation"], titles), rows, "Fidelity of students to their teachers")
 
 
 def _times(documents: Sequence[Document]) -> list[Block]:

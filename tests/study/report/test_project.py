@@ -128,6 +128,9 @@ class TestStudents:
             "task": task,
             "teacher": teacher,
             "formulations": formulations,
+            "students": [
+                {"formulation": "labelling", "rank_agreement": 0.5 + by, "top_overlap": None} for by in (0, 0.2)
+            ],
             "seconds": seconds,
             "training": [10.0, 20.0],
         }
@@ -145,6 +148,8 @@ class TestStudents:
         assert [row[2].note for row in agreement.rows[1:]] == ["84", "82", "80"]
         assert cells(tables["Stability among texts of similar meaning, IoU in % (table 3)"])[1][2] == "20.0 ± 1.0"
         assert cells(tables["Precision / recall / F1 against marked words, % (table 4)"])[2][2] == "30 / 30 / 30"
+        fidelity = tables["Fidelity of students to their teachers"]
+        assert fidelity.rows == [["lime", "films", "labelling", "0.60", "–"]]
         times = tables["Time (L2E figures 3 to 6)"]
         assert times.machine and times.rows == [
             ["lime", "films", "500.00", "10.00", "20.00", "1.00", "500.0×", "25.0×", "15"]
@@ -171,7 +176,10 @@ class TestStudents:
             "0.20 ± 0.01",
             "–",
         ]
-        assert list(self.tables(self.document("films", "lime", 0.9, None))) == ["Time (L2E figures 3 to 6)"]
+        assert list(self.tables(self.document("films", "lime", 0.9, None))) == [
+            "Fidelity of students to their teachers",
+            "Time (L2E figures 3 to 6)",
+        ]
         assert student_blocks(params(), []) == []
 
 

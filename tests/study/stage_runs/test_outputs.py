@@ -253,6 +253,7 @@ class TestStudies:
             assert [(student["formulation"], student["seed"]) for student in figures["students"]] == [
                 (formulation, seed) for formulation in ("ranking", "labelling") for seed in (13, 14)
             ]
+            assert all(-1 <= student["rank_agreement"] <= 1 for student in figures["students"])
             agreement = figures["formulations"]["ranking"]["agreement"]
             assert all(0 <= agreement[side] <= 1 for side in ("teacher", "student", "random", "both"))
             costs = document(finished, f"data/costs/films/students-{name}.json")
