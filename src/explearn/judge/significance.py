@@ -76,7 +76,7 @@ def mean_interval(values: ArrayLike, confidence: float) -> Interval:
     if np.isin(known, (0, 1)).all():
         exact = binomtest(int(known.sum()), count).proportion_ci(confidence)
         return float(exact.low), float(exact.high)
-    if np.ptp(known) == 0:
+    if np.ptp(known) < 1e-9:  # rounding, whose skewness is no number
         return mean, mean
     g = float(skew(known))
     steps = np.array([1, -1]) * t.ppf((1 + confidence) / 2, count - 1) / count**0.5
