@@ -23,7 +23,7 @@ COLUMNS = (
     ("full_lrp", "transformer_attribution"),
 )
 ANYTHING = {"gradient", "perturbation", "chance"}
-KINDS = (*tiny.ARCHITECTURES, *tiny.MORE_ENCODERS, "modernbert mean", *tiny.DECODERS, "longformer")
+KINDS = (*tiny.ARCHITECTURES, *tiny.MORE_ENCODERS, "modernbert mean", *tiny.DECODERS, *tiny.MORE_DECODERS, "longformer")
 
 
 def explains(name: str, of: Classifier) -> bool:

@@ -112,6 +112,7 @@ DISTILBERT_HEAD = HeadParts("pre_classifier", "relu", "classifier")
 ALBERT_HEAD = HeadParts("base_model.pooler", "base_model.pooler_activation", "classifier")
 DEBERTA_HEAD = HeadParts("pooler.dense", "config.pooler_hidden_act", "classifier")
 MODERNBERT_HEAD = HeadParts("head.dense", "head.act", "classifier", norm="head.norm")
+EUROBERT_HEAD = HeadParts("dense", "activation", "classifier")
 DECODER_HEAD = HeadParts(None, None, "score")
 
 
@@ -137,7 +138,8 @@ class Architecture:
         counts_from_padding: whether the first token's position is the padding index + 1, as in RoBERTa, and not 0.
         segments: whether the embeddings take segment ids.
         reads: the token whose vector the classification head reads, the last being the last that is no padding; or the
-            name of the configuration's field that says `cls` for the first token or `mean` for all (ModernBERT).
+            name of the configuration's field that says `cls` or `bos` for the first token, `mean` or `late` for all
+            (ModernBERT, EuroBERT).
     """
 
     parts: BlockParts | None = None
@@ -164,6 +166,13 @@ DECODER = Architecture(
     causal=True,
 )
 
+_DECODERS = (
+    *("gemma", "gemma2", "gemma3_text", "glm", "glm4", "llama", "arcee", "exaone4", "seed_oss", "smollm3"),
+    *("mistral", "ministral", "ministral3", "mixtral", "olmo2", "olmo3", "phi", "phi3", "phimoe"),
+    *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gpt_neox", "stablelm", "starcoder2"),
+)
+"""Types built as Llama is, as far as methods see; Phi 4 is a `phi3`."""
+
 _UNSEEN_ROBERTAS = (
     *("data2vec-text", "esm", "ibert", "lilt", "luke", "markuplm", "roberta-prelayernorm", "xlm-roberta-xl", "xmod"),
     "longformer",  # Its attention is banded, and never a matrix.
@@ -182,10 +191,14 @@ ARCHITECTURES: dict[str, Architecture] = {
     "deberta-v2": Architecture(DEBERTA_BLOCK, DEBERTA_HEAD, attention="calls", bias="disentangled"),
     "distilbert": Architecture(DISTILBERT_BLOCK, DISTILBERT_HEAD, blocks="transformer.layer", segments=False),
     "electra": Architecture(BERT_BLOCK, ELECTRA_HEAD, projection="embeddings_project"),
-    "gemma": DECODER,
+    "eurobert": Architecture(
+        head=EUROBERT_HEAD,
+        blocks="layers",
+        segments=False,
+        reads="classifier_pooling",
+        attention="calls",
+    ),
     "gpt2": replace(DECODER, blocks="h"),
-    "llama": DECODER,
-    "mistral": DECODER,
     "modernbert": Architecture(
         head=MODERNBERT_HEAD,
         blocks="layers",
@@ -193,12 +206,13 @@ ARCHITECTURES: dict[str, Architecture] = {
         reads="classifier_pooling",
         attention="calls",
     ),
+    "modernbert-decoder": replace(DECODER, head=MODERNBERT_HEAD),
     "mpnet": Architecture(
         MPNET_BLOCK, ROBERTA_HEAD, counts_from_padding=True, segments=False, attention="calls", bias="relative"
     ),
-    "qwen2": DECODER,
     "roberta": ROBERTA,
     "xlm-roberta": ROBERTA,
+    **dict.fromkeys(_DECODERS, DECODER),
     **dict.fromkeys(_UNSEEN_ROBERTAS, UNSEEN_ROBERTA),
 }
 """Model type, as config.json names it -> entry."""
@@ -235,7 +249,7 @@ def reads(config: Any) -> Literal["first", "last", "mean"]:
     """The token whose vector a classifier's head reads, or `mean` where it reads the mean of all."""
     said = architecture(config).reads
     if said == "classifier_pooling":
-        return "mean" if config.classifier_pooling == "mean" else "first"
+        return "mean" if config.classifier_pooling in ("mean", "late") else "first"
     return said
 
 

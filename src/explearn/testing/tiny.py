@@ -19,8 +19,13 @@ from explearn.core.compute import ComputeOptions
 from explearn.model.classifier import Classifier
 
 ARCHITECTURES = ("bert", "distilbert", "roberta", "albert", "electra")
-MORE_ENCODERS = ("xlm-roberta", "deberta-v2", "mpnet", "modernbert")
+MORE_ENCODERS = ("xlm-roberta", "deberta-v2", "mpnet", "modernbert", "eurobert")
 DECODERS = ("gpt2", "llama", "mistral", "qwen2", "gemma")
+MORE_DECODERS = (
+    *("gemma2", "gemma3_text", "glm", "glm4", "arcee", "exaone4", "seed_oss", "smollm3", "ministral", "ministral3"),
+    *("mixtral", "modernbert-decoder", "olmo2", "olmo3", "phi", "phi3", "phimoe", "qwen2_moe", "qwen3", "qwen3_moe"),
+    *("gpt_neox", "stablelm", "starcoder2"),
+)
 LABELS = {1: ("rude",), 2: ("no", "yes"), 3: ("bad", "fair", "good")}
 LAYERS, HEADS, HIDDEN, POSITIONS = 3, 4, 32, 48
 
@@ -46,6 +51,7 @@ PAIRS = (
 )
 
 _GROUPED = {"num_key_value_heads": HEADS // 2}
+_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "decoder_sparse_step": 1}
 _SPECIAL_SIZES: dict[str, dict[str, Any]] = {
     # As in DeBERTa v3: distances in buckets of growing size, shared projections, no positions in the embeddings.
     "deberta-v2": {
@@ -66,7 +72,18 @@ _SPECIAL_SIZES: dict[str, dict[str, Any]] = {
     "mistral": {**_GROUPED, "sliding_window": 4},
     "qwen2": {**_GROUPED, "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1},
     # Heads wider than the model's width by their number.
-    "gemma": {**_GROUPED, "head_dim": 12},
+    **{kind: {**_GROUPED, "head_dim": 12} for kind in ("gemma", "qwen3")},
+    **{kind: {**_GROUPED, "head_dim": 12, "sliding_window": 4} for kind in ("gemma2", "gemma3_text")},
+    **{kind: {**_GROUPED, "head_dim": 8} for kind in ("glm", "glm4", "ministral3")},
+    "ministral": {**_GROUPED, "head_dim": 8, "sliding_window": 4},
+    "exaone4": {**_GROUPED, "sliding_window": 4},
+    "modernbert-decoder": {"global_attn_every_n_layers": 3, "local_attention": 4},
+    **{kind: {**_GROUPED, "num_local_experts": 4} for kind in ("mixtral", "phimoe")},
+    "qwen3_moe": {**_GROUPED, **_EXPERTS, "head_dim": 8},
+    "qwen2_moe": {**_GROUPED, **_EXPERTS, "shared_expert_intermediate_size": 16},
+    **dict.fromkeys(
+        ("arcee", "eurobert", "olmo2", "olmo3", "phi3", "seed_oss", "smollm3", "stablelm", "starcoder2"), _GROUPED
+    ),
 }
 
 # By Any: transformers makes these names as they are asked for.
@@ -76,9 +93,10 @@ _READS_AS = {
     "deberta-v2": "albert",
     "mpnet": "roberta",
     "modernbert": "bert",
+    "eurobert": "bert",
     "longformer": "roberta",
     **dict.fromkeys(("gpt2", "qwen2"), "without special tokens"),
-    **dict.fromkeys(("llama", "mistral", "gemma"), "with a first token"),
+    **dict.fromkeys(("llama", "mistral", "gemma", *MORE_DECODERS), "with a first token"),
 }
 """Whose tokenizer an architecture has here; it is no part of what is tested."""
 

@@ -30,7 +30,8 @@ from explearn.model.encoding import Batch
 TOLERANCE = 1e-5
 """Of attention in float32: rounding of logits of a size of about 10, 10 x 2^-24, grows with the products' length."""
 
-KINDS = (*tiny.ARCHITECTURES, "deberta-v2", "mpnet", "modernbert", "modernbert mean", *tiny.DECODERS)
+CAUSAL = (*tiny.DECODERS, *tiny.MORE_DECODERS)
+KINDS = (*tiny.ARCHITECTURES, "deberta-v2", "mpnet", "modernbert", "modernbert mean", "eurobert", *CAUSAL)
 
 
 def batch_of(of: Classifier) -> Batch:
@@ -47,8 +48,8 @@ def row_and_column(kind: str, of: Classifier, batch: Batch) -> Iterator[list[tor
     for matrices in tiny.eager_attentions(of, batch):
         found = []
         for matrix, n in zip(matrices, batch.attention_mask.sum(1).tolist(), strict=True):
-            own, place = matrix[:, :n, :n], n - 1 if kind in tiny.DECODERS else 0
-            mean = kind == "modernbert mean"
+            own, place = matrix[:, :n, :n], n - 1 if kind in CAUSAL else 0
+            mean = kind in ("modernbert mean", "eurobert")
             parts = (own.mean(1), own.mean(2)) if mean else (own[:, place], own[:, :, place])
             found.append(torch.cat(parts).T)
         yield found
@@ -242,7 +243,7 @@ class TestRefusals:
 
     def test_another_architecture(self) -> None:
         config = transformers.MobileBertConfig(vocab_size=50, num_hidden_layers=1)
-        with pytest.raises(UnsupportedError, match="'mobilebert' model cannot be captured; supported: albert, bert"):
+        with pytest.raises(UnsupportedError, match="'mobilebert' model cannot be captured; supported: albert"):
             layer_count(transformers.MobileBertForSequenceClassification(config))
 
     def test_a_decoder_whose_tokens_see_only_what_stands_before_them(self) -> None:

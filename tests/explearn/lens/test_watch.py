@@ -13,14 +13,26 @@ from explearn.core.errors import UnsupportedError
 from explearn.lens.watch import content_mask, differentiate, watch
 from explearn.model.classifier import Classifier
 
-KINDS = (*tiny.ARCHITECTURES, "deberta-v2", "mpnet", "modernbert", "modernbert mean", *tiny.DECODERS)
+KINDS = (
+    *tiny.ARCHITECTURES,
+    "deberta-v2",
+    "mpnet",
+    "modernbert",
+    "modernbert mean",
+    "eurobert",
+    *tiny.DECODERS,
+    *tiny.MORE_DECODERS,
+)
+IN_FLOAT32 = ("gemma2", "mixtral", "phimoe", "qwen2_moe", "qwen3_moe")
+"""transformers has no float64 of mixtures of experts, nor of masks behind Gemma 2's cap on attention logits."""
 PARTS = ("attentions", "attention_gradients", "inputs", "input_gradients")
 
 
 def double(kind: str) -> Classifier:
-    """In float64, so that rounding hides nothing."""
+    """In float64 where the model has it, so that rounding hides nothing."""
     of = tiny.make_classifier(kind, 3) if kind != "modernbert mean" else tiny.any_classifier(kind, 3)
-    of.model.double()
+    if kind not in IN_FLOAT32:
+        of.model.double()
     return of
 
 
@@ -28,13 +40,14 @@ def double(kind: str) -> Classifier:
 def test_values_and_gradients_equal_those_of_the_eager_model(kind: str) -> None:
     of = double(kind)
     # These take the softmax in float32 whatever the precision of the weights, where they write it out.
-    tolerance = 1e-5 if kind.split(maxsplit=1)[0] in ("modernbert", "llama", "mistral", "qwen2", "gemma") else 1e-10
+    tolerance = 1e-10 if kind in (*tiny.ARCHITECTURES, "deberta-v2", "mpnet", "gpt2") else 1e-5
+    tolerance = 1e-4 if kind in IN_FLOAT32 else tolerance
     texts, targets = [*tiny.TEXTS[:2], tiny.PAIRS[0]], [0, 1, 2]
     batch = of.batch(of.encode(texts))
     whole = differentiate(of, batch, torch.tensor(targets), attentions=True, inputs=True)
     padding = batch.attention_mask == 0
     for layer in range(tiny.LAYERS):
-        assert (whole.attentions[layer].transpose(1, 3)[padding] == 0).all() or kind == "deberta-v2"
+        assert (whole.attentions[layer].transpose(1, 3)[padding] == 0).all() or kind in ("deberta-v2", "gemma2")
         assert (whole.attention_gradients[layer].transpose(1, 2)[padding] == 0).all()
         assert (whole.input_gradients[layer][padding] == 0).all()
     for row, (text, target) in enumerate(zip(texts, targets, strict=True)):

@@ -137,7 +137,7 @@ class TestAgainstExplicitPropagation:
         assert not any(p.requires_grad or p.grad is not None for p in of.model.parameters())
 
 
-@pytest.mark.parametrize("kind", ["modernbert", *tiny.DECODERS])
+@pytest.mark.parametrize("kind", ["modernbert", "eurobert", *tiny.DECODERS, *tiny.MORE_DECODERS])
 def test_attention_that_is_written_out_gives_the_same(kind: str) -> None:
     """In inference mode, too."""
     of = tiny.make_classifier(kind)

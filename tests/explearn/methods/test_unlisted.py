@@ -73,8 +73,6 @@ SIZES: dict[str, dict[str, Any]] = {
     "bloom": {"n_layer": 2, "n_head": 4, "hidden_size": 32},
     "opt": {**_LIMIT, "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "ffn_dim": 48}
     | {"word_embed_proj_dim": 32},
-    "qwen3": {**_BLOCKS, **_LIMIT, "num_key_value_heads": 2, "head_dim": 8},
-    "phi": {**_BLOCKS, **_LIMIT},
     "falcon": {**_LIMIT, "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32},
     # Refused at the words: their table gives a pair, and they have no gradients.
     "ibert": {**_BLOCKS, **_LIMIT},
@@ -83,7 +81,7 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 READS_AS = {
     **dict.fromkeys(("bart", "mbart", "data2vec-text", "ibert"), "roberta"),
-    **dict.fromkeys(("ctrl", "bloom", "opt", "qwen3", "phi", "falcon"), "qwen2"),
+    **dict.fromkeys(("ctrl", "bloom", "opt", "falcon"), "qwen2"),
 }
 REFUSED = {"ibert": "does not look its words up in a table", "reformer": "has no gradients at its embeddings"}
 SEES_PADDING = ("xlnet", "convbert", "nystromformer")
