@@ -40,8 +40,8 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
             for line in text.splitlines():
                 done = CliRunner().invoke(app, shlex.split(line)[1:])
                 assert done.exit_code == 0, (line, done.output)
-    assert languages == ["csv", "python", "python", "sh", "sh", "sh", "python", "sh"]
-    assert names["trained"].name == "l2e" and sorted(names["labels"]) == ["bad", "good"]
+    assert languages == ["csv", "sh", "python", "sh", "sh", "sh", "python", "sh"]
+    assert names["trained"].name == "l2e" and sorted(names["classifier"].labels) == ["bad", "good"]
     assert "waiter" in capsys.readouterr().out
     for written in ("my-classifier/model.safetensors", "explained.html", "report.html", "my-bundle/manifest.json"):
         assert (tmp_path / written).is_file(), written

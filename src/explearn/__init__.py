@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from explearn.methods.listed_task import ListedTask
     from explearn.model.callable import CallableClassifier
     from explearn.model.classifier import Classifier
-    from explearn.training import train
+    from explearn.training import finetune, train
 
 __all__ = [
     "About",
@@ -55,6 +55,7 @@ __all__ = [
     "compare",
     "explain",
     "export",
+    "finetune",
     "get_explainer",
     "get_info",
     "list_explainers",
@@ -88,6 +89,7 @@ _LAZY = {
     "TextColumns": "explearn.comparison.texts",
     "compare": "explearn.comparison.run",
     "explain": "explearn.methods.explaining",
+    "finetune": "explearn.training",
     "train": "explearn.training",
 }
 """Name -> its module. Importing torch takes seconds; `import explearn` and the command line's help must not."""

@@ -1,4 +1,4 @@
-"""Training an explainer for one's own classifier on one's own texts, in one call: no project, no DVC."""
+"""Training a classifier, and an explainer for one, on one's own texts, in one call each: no project, no DVC."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.records import Example
 from explearn.core.seeds import hash_order, seed_everything
+from explearn.core.validation import check_section
 from explearn.methods.base.learned import LearnedExplainer, check_explainer_place, text_hashes
 from explearn.methods.base.task import TaskData
 from explearn.methods.consensus.explainer import Consensus
@@ -22,8 +23,11 @@ from explearn.methods.expnet.targets import Curriculum, WordTargets
 from explearn.methods.info import MethodInfo
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import accepted_options, get_info, known_infos, make_explainer
+from explearn.model.finetune import FinetuneEpoch
+from explearn.model.finetune import finetune as run_finetune
 from explearn.model.given import as_classifier
 from explearn.model.labels import check_labels
+from explearn.model.params import FinetuneParams
 from explearn.text.rationales import merge_annotators
 
 MOST_VALIDATION = 400
@@ -100,6 +104,37 @@ def train(
     return explainer
 
 
+def finetune(
+    encoder: str,
+    texts: Any,
+    out: str | Path,
+    *,
+    labels: Sequence[str] | None = None,
+    columns: TextColumns | None = None,
+    seed: int = 13,
+    compute: ComputeOptions | None = None,
+    **options: Any,
+) -> list[FinetuneEpoch]:
+    """Fine-tune a classifier on labelled texts, and save the epoch that is best on a fifth of them.
+
+    Args:
+        encoder: `embedded`, a hub name or a folder.
+        texts, labels, columns: as for `train`; without `columns`, a table's labels are in its column `label`.
+        out: folder of the classifier, as save_pretrained writes it.
+        options: of `explearn.model.params.FinetuneParams`: epochs, learning_rate, ...
+
+    Returns the history, one entry an epoch. Raises what `explearn.model.finetune.finetune` raises, ParamsError where
+    there are no labels, MissingExtraError without `explearn[finetune]`.
+    """
+    if labels is None:
+        columns = replace(columns or TextColumns(), label=(columns and columns.label) or "label")
+    given = given_texts(texts, labels, columns)
+    train, validation = _split(given.examples, seed)
+    examples = [replace(one, split="train") for one in train] + [replace(one, split="validation") for one in validation]
+    params = check_section(FinetuneParams, options)
+    return run_finetune(out, examples, given.labels, encoder, params, compute or ComputeOptions(), seed)
+
+
 def _trainable(name: str) -> MethodInfo:
     """Return what is known of a method. Raises UnknownNameError or ParamsError for one that cannot be trained so."""
     try:
@@ -134,9 +169,10 @@ def _checked(info: MethodInfo, texts: UserTexts, options: Mapping[str, Any]) -> 
 
 
 def _split(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:
-    """Draw a fifth of the texts, at most MOST_VALIDATION, for validation; returns the others first."""
-    count = min(len(examples) // 5, MOST_VALIDATION)
-    drawn = set(hash_order([one.id for one in examples], seed)[:count])
+    """Draw a fifth of the texts of each label, at most MOST_VALIDATION, for validation; returns the others first."""
+    labels = {one.id: one.label for one in examples}
+    by_label = sorted(hash_order(labels, seed), key=lambda name: labels[name])
+    drawn = set(hash_order(by_label[4::5], seed)[:MOST_VALIDATION])
     return [one for one in examples if one.id not in drawn], [one for one in examples if one.id in drawn]
 
 

@@ -88,7 +88,7 @@ def missing(classifier: str, repository: Path) -> dict[str, Any]:
         "pipeline datasets hub": sentence(lambda: read_hub("imdb", None, None, None)),
         "pipeline datasets folder": sentence(lambda: folder_configs(Path())),
         "large accelerate map": run("explain", "--classifier", classifier, "--device-map", "auto", TEXT),
-        "pipeline accelerate finetune": sentence(
+        "finetune accelerate finetune": sentence(
             lambda: finetune("made", [], ["a", "b"], classifier, FinetuneParams(), compute, 1)
         ),
     }

@@ -108,3 +108,18 @@ def test_a_list_of_methods_holds_trained_ones(tmp_path: Path) -> None:
     assert [line.split()[0] for line in lines if "of an earlier run" in line] == ["random"]
     with pytest.raises(DataError, match="learned from all"):
         explearn.compare(classifier, TEXTS, methods=["random", trained], out=out)
+
+
+def test_a_classifier_is_fine_tuned_from_a_table(tmp_path: Path) -> None:
+    encoder = tiny.model("bert").base_model
+    encoder.save_pretrained(tmp_path / "encoder")
+    tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
+    table = tmp_path / "labelled.csv"
+    with table.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("text", "label"), *((text, f"kind {i % 2}") for i, text in enumerate(TEXTS))])
+    given = ("--texts", table, "--encoder", tmp_path / "encoder", "--out", tmp_path / "classifier", "-o")
+    done = run("finetune", *given, "epochs=1")
+    assert done.exit_code == 0, done.output
+    assert "epoch 1: loss" in done.output
+    assert explearn.Classifier.from_pretrained(tmp_path / "classifier").labels == ["kind 0", "kind 1"]
+    assert "epoch: no such parameter" in run("finetune", *given, "epoch=1").output

@@ -17,6 +17,7 @@ from explearn.cli.compare import compare
 from explearn.cli.demo.command import demo
 from explearn.cli.explain import explain
 from explearn.cli.export import export
+from explearn.cli.finetune import finetune
 from explearn.cli.running import command
 from explearn.cli.train import train
 from explearn.core.errors import ParamsError
@@ -99,7 +100,7 @@ def _describe_options(console: Console, section: type[BaseModel], indent: int = 
             _describe_options(console, field.annotation, indent + 4)
 
 
-for _command in (explain, compare, train, methods, demo, export):
+for _command in (explain, compare, train, finetune, methods, demo, export):
     app.command()(_command)
 # Commands that installed packages declare: Typer apps, or functions.
 for _entry in sorted(importlib.metadata.entry_points(group="explearn.commands"), key=lambda entry: entry.name):

@@ -244,7 +244,7 @@ def finetune(
     DeviceError.
     """
     # The Trainer needs it, and says so in a sentence of its own only once everything is loaded.
-    check_installed("accelerate", extra="pipeline", what="fine-tuning")
+    check_installed("accelerate", extra="finetune", what="fine-tuning")
     import transformers
 
     compute.check_one_device("training a classifier")

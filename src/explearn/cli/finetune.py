@@ -1,0 +1,47 @@
+"""`explearn finetune`: a classifier from one's own labelled texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from explearn.cli.choosing import parse_options
+from explearn.cli.running import Seed, command
+from explearn.cli.tables import Table
+from explearn.comparison.texts import TextColumns
+from explearn.core.compute import ComputeOptions
+
+
+@command
+def finetune(
+    texts: Table,
+    encoder: Annotated[
+        str, typer.Option(help="Pretrained encoder: a hub name, a folder, or `embedded` (the extra demo).")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the classifier, as save_pretrained writes it.")],
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option", "-o", help="NAME=VALUE: epochs, learning_rate, batch_size, max_length, ...; repeat it."
+        ),
+    ] = None,
+    seed: Seed = None,
+    *,
+    columns: TextColumns,
+    compute: ComputeOptions,
+) -> None:
+    """Fine-tune a classifier on your labelled texts; a fifth of them chooses the best epoch.
+
+    explearn finetune --texts my-texts.csv --labels label --encoder distilbert-base-uncased --out my-classifier
+    """
+    options = parse_options(option or [])
+    from explearn.training import finetune as run
+
+    history = run(encoder, texts, out, columns=columns, seed=13 if seed is None else seed, compute=compute, **options)
+    for epoch in history:
+        print(
+            f"epoch {epoch.epoch}: loss {epoch.train_loss:.3f}; on the validation texts, accuracy {epoch.accuracy:.3f}"
+        )
+    print(out)
