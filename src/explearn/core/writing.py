@@ -57,7 +57,8 @@ def check_own(target: str | os.PathLike[str], is_such: Callable[[Path], bool], w
     """
     check_output(target)
     target = Path(target)
-    if not force and target.exists() and target.stat().st_size and not is_such(target):
+    # Of a name that no file can have, Path.exists raises.
+    if not force and os.path.exists(target) and target.stat().st_size and not is_such(target):  # noqa: PTH110
         raise ParamsError(f"{target}: holds something else than {what}; expected a new name, or --force to replace it")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Mapping
 from enum import StrEnum
 
@@ -66,11 +67,15 @@ class Labelled:
             if target not in self.labels:
                 raise UnknownNameError("label", target, self.labels)
             return self.labels.index(target)
-        if isinstance(target, bool) or not isinstance(target, int | np.integer):
+        try:
+            number = operator.index(target)  # of Python, numpy or torch
+        except (TypeError, ValueError):
+            number = None
+        if number is None or isinstance(target, bool):
             raise ParamsError(f"target: got {shown(target)}; expected the name of a class or its number")
-        if not 0 <= target < len(self.labels):
-            raise UnknownNameError("label index", str(target), map(str, range(len(self.labels))))
-        return target
+        if not 0 <= number < len(self.labels):
+            raise UnknownNameError("label index", str(number), map(str, range(len(self.labels))))
+        return number
 
     def default_targets(self, probabilities: NDArray[np.float64]) -> list[int]:
         """Return the class to explain by default from a text's probabilities, (C,): the most probable one.

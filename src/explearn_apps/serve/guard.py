@@ -82,11 +82,11 @@ class Guard:
         host = re.sub(r":\d*$", "", headers.get("host", "")).lower()
         if self._hosts is not None and host not in self._hosts:
             return error_response(400, f"Host: got {host[:100]!r}; expected {' or '.join(sorted(self._hosts))}", close)
-        if scope["method"] != "POST":
-            return None
+        expected = {"/": FORM, "/explain": JSON}.get(scope["path"])
+        if scope["method"] != "POST" or expected is None:
+            return None  # of another path the application says 404 or 405
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return error_response(403, "sent by a page of another site; expected the service's own", close)
-        expected = FORM if scope["path"] == "/" else JSON
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != expected:
             return error_response(415, f"Content-Type: got {kind[:100]!r}; expected {expected}", close)

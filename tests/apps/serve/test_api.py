@@ -217,13 +217,17 @@ class TestAround:
         assert str(tiny_folder.parent) not in answer.text
         assert classifier.name == str(tiny_folder)
 
+    def test_a_post_to_a_path_that_takes_none_is_405_whatever_its_kind(self, client: TestClient) -> None:
+        for kind in ("application/json", "text/plain"):
+            assert client.post("/methods", content="{}", headers={"content-type": kind}).status_code == 405
+
     def test_openapi_describes_the_api_and_asks_nothing_of_other_servers(self, client: TestClient) -> None:
         described = client.get("/openapi.json").json()
         assert set(described["paths"]) == {"/explain", "/methods", "/health", "/ready", "/metrics"}
         body = described["paths"]["/explain"]["post"]["requestBody"]["content"]["application/json"]
         wanted = body["schema"]["properties"]
         assert set(wanted) == {"texts", "pairs", "methods", "label", "unit", "probabilities"}
-        assert all(field["description"] for field in wanted.values())
+        assert all(field["description"] for field in wanted.values()) and wanted["texts"]["minItems"] == 1
         assert {"400", "413", "422", "429"} <= set(described["paths"]["/explain"]["post"]["responses"])
         assert client.get("/docs").status_code == 404
 

@@ -150,3 +150,10 @@ def test_attributions_show_their_best_words() -> None:
         ("a", "b"), np.array([0.25, -1], np.float32), (), np.zeros(0, np.float32), "yes", "m", 0.75, "yes", "sum", True
     )
     assert str(found) == "m for 'yes' (p = 0.750): a +0.250, b -1.000"
+
+
+def test_targets_are_numbers_of_python_numpy_or_torch() -> None:
+    of, texts = tiny.classifier("bert", 3), list(tiny.TEXTS[:3])
+    for targets in ([2, 0, 1], np.array([2, 0, 1]), torch.tensor([2, 0, 1])):
+        found = [a.target for a in explearn.get_explainer("random").explain(of, texts, targets)]
+        assert found == [of.labels[i] for i in (2, 0, 1)]
