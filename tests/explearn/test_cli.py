@@ -27,6 +27,16 @@ class TestMethods:
             assert name in result.stdout
             assert explearn.get_info(name).summary in result.stdout
 
+    def test_begins_with_what_works_at_once(self) -> None:
+        said = run("methods").stdout
+        assert said.index("consensus") < said.index("lime") < said.index("to be trained first") < said.index("l2e (")
+
+    def test_says_what_cannot_explain_a_classifier(self, tmp_path: Path) -> None:
+        folder = tiny.save(tmp_path / "model", "llama", 2)
+        said = run("methods", "--classifier", folder).stdout
+        works, refused = said.split("cannot explain this classifier")
+        assert "attn_lrp (" in works and "decompx (" not in works and "decompx:" in refused
+
     def test_tells_all_about_one(self) -> None:
         result = run("methods", "raw_attention")
         assert result.exit_code == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import inspect
 import sys
+from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -20,10 +21,10 @@ from explearn.cli.export import export
 from explearn.cli.finetune import finetune
 from explearn.cli.running import command
 from explearn.cli.train import train
-from explearn.core.errors import ParamsError
+from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.core.version import explearn_version
-from explearn.methods.info import Family
-from explearn.methods.registry import explainer_class, get_info, list_explainers
+from explearn.methods.info import Family, MethodInfo
+from explearn.methods.registry import explainer_class, get_explainer, get_info, list_explainers
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -53,8 +54,13 @@ def methods(
     name: Annotated[
         str | None, typer.Argument(help="A method, for its definition, sources and options.", show_default=False)
     ] = None,
+    classifier: Annotated[
+        str | None,
+        typer.Option(help="Folder or hub name: say which methods can explain this one.", show_default=False),
+    ] = None,
 ) -> None:
-    """List all methods, with their family, their cost for one text and what they need; or tell all about one."""
+    """List all methods, those that work at once first, with their cost for one text and what they need; or tell all
+    about one."""
     console = Console(highlight=False)
     if name is not None:
         _describe(console, name)
@@ -65,13 +71,39 @@ def methods(
             infos.append(get_info(known))
         except ParamsError as error:  # a package's method that cannot be loaded
             print(f"warning: {error}", file=sys.stderr)
-    infos.sort(key=lambda info: get_args(Family).index(info.family))
-    for family, of_family in groupby(infos, key=lambda info: info.family):
-        console.print(f"[bold]{family}[/bold]")
+    refused = {} if classifier is None else _refused(classifier, infos)
+    infos.sort(key=lambda info: (_untrained(info), get_args(Family).index(info.family)))
+    for (untrained, family), of_family in groupby(infos, key=lambda info: (_untrained(info), info.family)):
+        console.print(f"[bold]{family}{', to be trained first (explearn train)' if untrained else ''}[/bold]")
         for info in of_family:
+            if info.name in refused:
+                continue
             needs = f"; needs {', '.join(sorted(need.replace('_', ' ') for need in info.needs))}" if info.needs else ""
             console.print(f"  [bold cyan]{info.name}[/bold cyan] ({info.cost}{needs})")
             console.print(Padding(Text(info.summary), (0, 0, 0, 4)))
+    if refused:
+        console.print("[bold]cannot explain this classifier[/bold]")
+    for reason in refused.values():
+        console.print(Padding(Text(reason), (0, 0, 0, 2)))
+
+
+def _untrained(info: MethodInfo) -> bool:
+    return info.learned and not info.ready
+
+
+def _refused(classifier: str, infos: Sequence[MethodInfo]) -> dict[str, str]:
+    """Return the methods that cannot explain a classifier, and why, of those that need no training."""
+    from explearn.model.classifier import Classifier
+
+    loaded = Classifier.from_pretrained(classifier)
+    reasons = {}
+    for info in infos:
+        if not _untrained(info):
+            try:
+                get_explainer(info.name).check_explains(loaded)
+            except UnsupportedError as error:
+                reasons[info.name] = str(error)
+    return reasons
 
 
 def _describe(console: Console, name: str) -> None:

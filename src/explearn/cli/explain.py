@@ -71,7 +71,11 @@ def explain(
     html: Annotated[Path | None, typer.Option(help="Write a page with the words in colour to this file.")] = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="Write the scores to this file: .parquet or .csv (a row a word), .jsonl (a text a line)."),
+        typer.Option(
+            "--output",
+            "--out",
+            help="Write the scores to this file: .parquet or .csv (a row a word), .jsonl (a text a line).",
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files of another kind, too.")] = False,
     seed: Seed = None,
