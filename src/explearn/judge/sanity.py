@@ -215,7 +215,7 @@ def _draw(
                 for (change, part), after in of_copies.items()
                 if change == "random down to"
             },
-            random_labels=None if relabelled is None else similarity(before, relabelled, percent, seed),
+            random_labels=None if relabelled is None else similarity(before, relabelled, percent),
             max_sensitivity=float(max_sensitivity(before, noisy).mean()) if noisy else None,
         )
     return results
