@@ -182,6 +182,9 @@ class TestTrainingWherePaddingShows:
         assert lengths and all(len(found) == 1 for found in lengths)
 
 
+NORMS = {"bloom": "transformer.word_embeddings_layernorm", "funnel": "funnel.embeddings.layer_norm"}
+
+
 @pytest.mark.parametrize("kind", EXPLAINED)
 class TestAgainstReferences:
     def test_gradients(self, kind: str) -> None:
@@ -218,15 +221,19 @@ def plain_probability(of: Classifier, encoding: Encoding) -> float:
 
 
 def at_embeddings(of: Classifier, encoding: Encoding, share: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Word embeddings e, (n, d), the logit's gradient at b + share (e - b), and b, with padding for the words."""
+    """Word embeddings e, (n, d), the logit's gradient at b + share (e - b), and b, with padding for the words.
+
+    Behind the norm, where there is one right behind the table.
+    """
     model: Any = of.model
     inputs = of.batch([encoding]).model_inputs()
     ids = inputs.pop("input_ids")
     pad = torch.tensor([[of.pad_token_id]])
     table = model.base_model.encoder.embed_tokens if of.name in ENCODER_DECODERS else model.get_input_embeddings()
+    norm = model.get_submodule(NORMS[of.name]) if of.name in NORMS else torch.nn.Identity()
     with torch.no_grad():
         # Cloned: CTRL changes in place what it is given.
-        words, neutral = table(ids), table(pad)
+        words, neutral = norm(table(ids)), norm(table(pad))
         start = torch.where(torch.tensor(encoding.special)[None, :, None], words, neutral)
     point = (start + share * (words - start)).requires_grad_()
     with torch.enable_grad():
@@ -235,6 +242,10 @@ def at_embeddings(of: Classifier, encoding: Encoding, share: float) -> tuple[tor
         elif of.name == "xlm":  # its segments come from the table of words; given none, it reads none
             segments = table(inputs.pop("token_type_ids"))
             logit = model(inputs_embeds=point + segments, **inputs).logits[0, 1]
+        elif of.name in NORMS:
+            hook = norm.register_forward_hook(lambda *_: point)
+            logit = model(input_ids=ids, **inputs).logits[0, 1]
+            hook.remove()
         else:
             logit = model(inputs_embeds=point.clone(), **inputs).logits[0, 1]
         (gradient,) = torch.autograd.grad(logit, point)
