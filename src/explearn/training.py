@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError, UnknownNameError
@@ -16,10 +14,6 @@ from explearn.core.records import Example
 from explearn.core.seeds import hash_order, seed_everything
 from explearn.core.validation import check_section
 from explearn.methods.base.learned import LearnedExplainer, check_explainer_place, text_hashes
-from explearn.methods.base.task import TaskData
-from explearn.methods.consensus.explainer import Consensus
-from explearn.methods.expnet.explainer import ExpNet
-from explearn.methods.expnet.targets import Curriculum, WordTargets
 from explearn.methods.info import MethodInfo
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import accepted_options, get_info, known_infos, make_explainer
@@ -94,10 +88,7 @@ def train(
         name=given.name,
         seed=seed,
     )
-    if isinstance(explainer, ExpNet) and explainer.options.protocol == "universal":
-        _fit_to_shipped_consensus(explainer, task, description)
-    else:
-        explainer.fit(task, description=description)
+    explainer.fit(task, description=description)
     explainer.trained_texts = frozenset(text_hashes(given.examples).values())
     if out is not None:
         explainer.save_pretrained(out)
@@ -159,7 +150,7 @@ def _checked(info: MethodInfo, texts: UserTexts, options: Mapping[str, Any]) -> 
         raise ParamsError(f"labels: got none; {info.name!r} trains a classifier of its own, which needs them")
     if not texts.rationales:
         return info
-    if MARKS not in info.needs:
+    if MARKS not in info.needs and options.get("people") is None:
         raise ParamsError(f"rationales: {info.name!r} does not learn from marked words; leave them out")
     if not texts.labels:
         raise ParamsError(
@@ -174,16 +165,3 @@ def _split(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[
     by_label = sorted(hash_order(labels, seed), key=lambda name: labels[name])
     drawn = set(hash_order(by_label[4::5], seed)[:MOST_VALIDATION])
     return [one for one in examples if one.id not in drawn], [one for one in examples if one.id in drawn]
-
-
-def _fit_to_shipped_consensus(explainer: ExpNet, task: TaskData, description: str | None) -> None:
-    """Train an ExpNet on what the consensus that comes with the package says of the task's texts."""
-    consensus = Consensus()
-    model, targets = consensus.model, {}
-    for text in task.signals("train"):
-        if text.read.any():
-            evidence = 1 / (1 + np.exp(-model.logits(model.features(text))))
-            targets[text.example_id] = WordTargets(np.where(text.read, evidence, 0.0))
-    source, features = task.features("train")
-    curriculum = Curriculum(targets, consensus.trained_on, model.calibration)
-    explainer.fit_curriculum(curriculum, features, source, task.device, description)

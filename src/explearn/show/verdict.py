@@ -127,7 +127,8 @@ class Leader:
     def least(self, costs: Mapping[str, float]) -> str | None:
         """Return the cheapest of the method and its rivals; None where that was not tested or no cost is known."""
         level = [] if self.rivals is None else [self.method, *self.rivals]
-        return min((method for method in level if method in costs), key=costs.__getitem__, default=None)
+        known = [method for method in level if method in costs]
+        return min(known, key=lambda method: (costs[method], -self.values[method]), default=None)
 
 
 def find_leader(
