@@ -18,6 +18,10 @@ from explearn.core.extras import need
 
 logger = logging.getLogger(__name__)
 
+# It tells of each product that its inputs are rounded, and of each kernel that is not there, and accelerate loads it
+# wherever it is installed.
+logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
+
 QUANTISED = ("nf4", "int8")
 """Precisions (`core.compute`) that quantise the weights of the linear maps while a model is loaded."""
 
@@ -49,8 +53,6 @@ def quantisation(loader: str, config: Any, name: str, compute: ComputeOptions) -
             )
         if precision in QUANTISED:
             raise ModelError(f"{name}: its weights are quantised already; expected another precision than {precision}")
-    # It tells of each product that its inputs are rounded, and of each kernel that is not there.
-    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     need("bitsandbytes", extra="quantized", what="a model with quantised weights")
     need("accelerate", extra="quantized", what="a model with quantised weights")
     place = {"device_map": {"": compute.resolve_device()}}
