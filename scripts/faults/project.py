@@ -14,7 +14,7 @@ TASKS = ("films", "meals")
 SPLITS = {"train": 24, "validation": 8, "test": 8}
 LEARNED = {
     "from_texts": ["paml", "ivra", "l2e"],
-    "from_features": ["expnet_in_domain", "expnet", "cls_row", "expnet_paper", "consensus", "l2e_paper"],
+    "from_features": ["expnet_in_domain", "expnet", "cls_row", "expnet_paper", "consensus", "l2e_paper", "word_list"],
 }
 """Methods of the project that are trained: every one of ours."""
 
@@ -102,7 +102,8 @@ def _params() -> dict[str, Any]:
             "cls_row": {"of": "expnet", "options": {"epochs": 3}},
             "expnet_in_domain": {"options": {"epochs": 2}},
             "expnet_paper": {"options": {"epochs": 2}},
-            "consensus": {"options": {"aim": 0.5, "copies": 1, "bootstrap": 2}},
+            "consensus": {"options": {"copies": 1, "bootstrap": 2}},
+            "word_list": {},
             "paml": {"options": {"epochs": 1, "max_texts": 8, "validation_texts": 4, "batch_size": 4}},
             "faml": {"options": {"steps": 1, "samples": 0}},
             "l2e": {"options": {"samples": 4, "width": 16, "epochs": 2}},
@@ -118,7 +119,6 @@ def _params() -> dict[str, Any]:
         "learned": LEARNED,
         "own_model": {"raw_attention": {}},
         "teachers": {"input_x_gradient": {}},
-        "signals": {"removal_samples": 4},
         "studies": {
             "marks_curve": {"marks": [0, 4], "draws": 1},
             "transfer": {},

@@ -22,15 +22,14 @@ SOURCE = Path(__file__).resolve().parents[1]
 
 SHOWS_ONLY = (
     "explearn.cli",
-    "explearn.comparison",
     "explearn.show",
     "explearn.core.blocks",
     "explearn.core.display",
     "explearn.core.heat_map",
     "explearn.core.side_by_side",
 )
-"""Packages and modules that only show things, or serve commands outside a project: what a stage computes does not
-depend on them, so that they count for SHOWING_STAGES alone."""
+"""Packages and modules that only show things: what a stage computes does not depend on them, so that they count for
+SHOWING_STAGES alone."""
 
 SHOWING_STAGES = ("report",)
 

@@ -282,6 +282,7 @@ class TestCommand:
 
     def test_a_text_that_fails_leaves_earlier_files_as_they_were(self, tiny_folder: Path, tmp_path: Path) -> None:
         page = tmp_path / "out.html"
-        page.write_text("earlier")
+        assert explain(tiny_folder, "--html", page, "fine").exit_code == 0
+        earlier = page.read_bytes()
         assert "text 2" in complaint(explain(tiny_folder, "--html", page, "fine", ""))
-        assert page.read_text() == "earlier" and [p.name for p in tmp_path.iterdir()] == ["out.html"]
+        assert page.read_bytes() == earlier and [p.name for p in tmp_path.iterdir()] == ["out.html"]

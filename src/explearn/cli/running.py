@@ -16,7 +16,6 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from explearn.cli.tables import text_columns
 from explearn.core.compute import ComputeOptions, Precision, read_device_map, read_max_memory
 from explearn.core.errors import ExplearnError, sentence_of
 from explearn.core.escape import printable
@@ -114,17 +113,24 @@ def _panel(name: str, function: Callable[..., Any]) -> tuple[Callable[..., Any],
     return function, parameters
 
 
-SHARED = {"columns": _panel("Columns of the table", text_columns), "compute": _panel("Computing", compute_options)}
-"""Parameter of a command -> the function that makes it of options, and these."""
+def _shared(parameter: str) -> tuple[Callable[..., Any], list[inspect.Parameter]] | None:
+    """Return the function that makes a parameter of a command of options, and these; None for an option itself."""
+    if parameter == "compute":
+        return _panel("Computing", compute_options)
+    if parameter == "columns":
+        from explearn.cli.tables import text_columns  # stages read no tables
+
+        return _panel("Columns of the table", text_columns)
+    return None
 
 
 def command(function: Callable[..., None], precision: Precision = "fp32") -> Callable[..., None]:
     """Turn a function into a command: it ends on errors as `user_errors` says, and takes the shared options.
 
-    A parameter of the function that SHARED names becomes options; `precision` is the default of the option --precision.
+    The parameters `compute` and `columns` of the function become options; `precision` is the default of --precision.
     """
     signature = inspect.signature(function, eval_str=True)
-    shared = {name: SHARED[name] for name in signature.parameters if name in SHARED}
+    shared = {name: found for name in signature.parameters if (found := _shared(name)) is not None}
 
     @functools.wraps(function)
     def run(**values: Any) -> None:

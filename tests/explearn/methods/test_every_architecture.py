@@ -19,6 +19,7 @@ from torch import nn
 import explearn
 from explearn.core.errors import UnsupportedError
 from explearn.lens.watch import LayerGradients
+from explearn.lens.words import word_layers
 from explearn.methods.attention.explainers import flows
 from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import stand_in
@@ -279,20 +280,20 @@ class TestAtTheEmbeddings:
 
 
 def at_embeddings(of: Classifier, share: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Word embeddings e of the text, the logit's gradient at b + share (e - b), and b, with padding for words."""
+    """Embeddings e where gradients are taken, the gradient at b + share (e - b), and b, of padding for words."""
     (encoding,) = of.encode([TEXT])
     batch = of.batch([encoding])
-    table: Any = of.model.get_input_embeddings()
+    layers: list[Any] = [*word_layers(of)]
     with torch.no_grad():
-        words = table(batch.input_ids)[0]
-        pad = table(torch.tensor([int(of.tokenizer.pad_token_id)]))[0]  # type: ignore[arg-type]
+        ids = (batch.input_ids, torch.tensor([[int(of.tokenizer.pad_token_id)]]))  # type: ignore[arg-type]
+        words, pad = (functools.reduce(lambda x, layer: layer(x), layers, of_text)[0] for of_text in ids)
     start = torch.where(torch.tensor(encoding.special)[:, None], words, pad)
     point = (start + share * (words - start)).requires_grad_()
 
     def put(_module: Any, _inputs: Any, own: torch.Tensor) -> torch.Tensor:
         return torch.cat([point[None], own[:, len(point) :]], dim=1)
 
-    handle = table.register_forward_hook(put)
+    handle = layers[-1].register_forward_hook(put)
     try:
         with torch.enable_grad():
             logit = of.model(**batch.model_inputs()).logits[0, TARGET]
