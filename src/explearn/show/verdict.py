@@ -264,8 +264,9 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
         cheapest = leader.least(passes)
         if cheapest is not None and passes[cheapest] * CHEAPER <= passes.get(leader.method, 0.0):
             figures.append(
-                f"{bold(cheapest)}, not significantly worse, takes {passes[cheapest]:.0f} passes through the "
-                f"classifier instead of {passes[leader.method]:.0f}"
+                f"{bold(cheapest)}, not significantly worse, takes {passes[cheapest]:.0f} "
+                f"pass{'' if round(passes[cheapest]) == 1 else 'es'} through the classifier instead of "
+                f"{passes[leader.method]:.0f}"
             )
             roles.setdefault(cheapest, []).append(f"not significantly worse at {words}, and cheaper")
         sentences.append(f"For {words}, use {name}{learned}: {'; '.join(figures)}.")
