@@ -39,15 +39,6 @@ GATED = {"modernbert": "mlp.Wo", **dict.fromkeys(("llama", "mistral", "qwen2", "
 """Where a block keeps the linear map behind the product of two maps in its feed-forward layer."""
 
 TEXT, TARGET = "unbelievably slow delivery and a quick dog", 1
-FEW: dict[str, dict[str, Any]] = {
-    "gradient_shap": {"samples": 3},
-    "integrated_gradients": {"steps": 4},
-    "sequential_ig": {"steps": 2},
-    "lime": {"samples": 20},
-    "kernel_shap": {"samples": 20},
-    "shap": {"max_evals": 20},
-    "deep_shap": {"references": 4},
-}
 LRP = {"full_lrp", "transformer_attribution"}
 TAKES_BLOCKS_APART = {*LRP, "lrp", "alti", "globenc", "decompx"}
 LOOKS_INSIDE = {
@@ -77,7 +68,7 @@ def test_every_method_explains_or_says_why_not(kind: str) -> None:
     of = tiny.any_classifier(kind)
     expected = refused(kind)
     for name in untrained():
-        method = explearn.get_explainer(name, **FEW.get(name, {}))
+        method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
         if name not in expected:
             found = list(method.explain(of, [TEXT, tiny.TEXTS[0]], [TARGET, 0]))
             assert [len(a.scores) for a in found] == [7, 4], name
@@ -93,7 +84,7 @@ def test_every_method_explains_or_says_why_not(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["distilbert", "deberta-v2", "modernbert mean", "gpt2", "llama", "longformer"])
 def test_padding_and_order_change_no_score(kind: str) -> None:
     of = tiny.any_classifier(kind)
-    for name in sorted(set(untrained()) - set(refused(kind)) - FEW.keys() - {"solvex"}):
+    for name in sorted(set(untrained()) - set(refused(kind)) - tiny.QUICK.keys() - {"solvex"}):
         method = explearn.get_explainer(name)
         alone = [next(iter(method.explain(of, [text], [TARGET]))) for text in (*tiny.TEXTS, tiny.PAIRS[0])]
         together = list(method.explain(of, [*tiny.TEXTS, tiny.PAIRS[0]], [TARGET] * (len(tiny.TEXTS) + 1)))
