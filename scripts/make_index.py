@@ -86,8 +86,8 @@ def index(found: Found) -> str:
         for name, variant in cls.variants.items():
             infos.append(MethodInfo(**{**info.model_dump(), **_as_info(info, name, variant)}))
     entries = [info.model_dump(mode="json", exclude_defaults=True) for info in infos]
-    for entry in entries:
-        entry |= {"needs": sorted(entry["needs"])} if "needs" in entry else {}
+    for entry in entries:  # what was a set has no order of its own
+        entry |= {name: sorted(entry[name]) for name in ("needs", "later") if name in entry}
     return json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
 
 
