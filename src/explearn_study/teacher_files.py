@@ -18,9 +18,9 @@ from tqdm.auto import tqdm
 
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError, first_line
-from explearn.core.parquet import read_metadata, write_table
+from explearn.core.parquet import read_metadata
 from explearn.core.records import Attribution, Example
-from explearn.core.storage import ATTRIBUTION_SCHEMA, attribution_row, read_attributions
+from explearn.core.storage import read_attributions, write_attributions
 from explearn.core.validation import Shape, check_shape
 from explearn.core.writing import atomic_path, resumable_folder, write_json
 from explearn.methods.base.explainer import Explainer
@@ -107,8 +107,7 @@ def teach(
                 else:
                     attributions, failed = _explain(teacher, classifier, texts)
                     metadata = {**made_from, "failures": [asdict(failure) for failure in failed]}
-                    rows = [attribution_row(attribution) for attribution in attributions]
-                    write_table(unfinished / name, rows, ATTRIBUTION_SCHEMA, metadata)
+                    write_attributions(unfinished / name, attributions, metadata)
                     failures += failed
             bar.update(len(texts))
             if len(failures) > MOST_FAILED * total:

@@ -11,15 +11,14 @@ import pytest
 
 from explearn.core.documents import parse_yaml, read_json, read_jsonl
 from explearn.core.errors import DataError
-from explearn.core.parquet import iter_rows, write_table
+from explearn.core.parquet import iter_rows
 from explearn.core.records import Attribution, Example, Rationale
 from explearn.core.storage import (
-    ATTRIBUTION_SCHEMA,
-    attribution_row,
     read_attributions,
     read_examples,
     read_rationales,
     read_task_examples,
+    write_attributions,
     write_examples,
     write_rationales,
 )
@@ -49,7 +48,7 @@ def attribution(**change: Any) -> Attribution:
 
 
 def write_attribution(path: Path, *rows: Attribution) -> Path:
-    write_table(path, [attribution_row(row) for row in rows], ATTRIBUTION_SCHEMA)
+    write_attributions(path, rows)
     return path
 
 

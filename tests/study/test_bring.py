@@ -115,7 +115,7 @@ class TestWithoutMarksOrExplainers:
     @pytest.mark.parametrize("page", ["report.md", "report.html"])
     def test_the_report_says_what_is_missing(self, finished: Path, page: str) -> None:
         text = (finished / "reports" / page).read_text(encoding="utf-8")
-        assert "No marked words" in text
+        assert "No marks" in text
         assert "The method under study" not in text
 
     def test_the_sanity_checks_are_over_all_seeds(self, finished: Path) -> None:

@@ -45,6 +45,7 @@ def compare(
         list[Path] | None,
         typer.Option(help="JSON Lines of word scores from elsewhere, to judge beside the methods; may be repeated."),
     ] = None,
+    unit: choosing.Units = "word",
     completion: Annotated[
         Path | None,
         typer.Option(help="Of a generative model: a JSON or YAML file with its prompt and label words."),
@@ -77,6 +78,7 @@ def compare(
         work=work,
         scores=scores or (),
         columns=columns,
+        unit=unit,
         seed=13 if seed is None else seed,
         completion=completion,
         compute=compute,

@@ -29,7 +29,7 @@ from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.extras import check_installed
-from explearn.core.records import Attribution
+from explearn.core.records import Attribution, Rationale
 from explearn.core.seeds import seed_everything
 from explearn.core.writing import check_own, check_place, check_replaceable, is_page, locked
 from explearn.judge.evaluate import evaluate_task
@@ -39,6 +39,7 @@ from explearn.judge.plausibility import rationale_k
 from explearn.judge.predictions import Predictions
 from explearn.judge.runs import COST_FIGURES, MethodRun, read_run, write_run
 from explearn.judge.sanity import SanityResult, check_methods
+from explearn.judge.stability import SHARED_UNITS
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.base.learned import LearnedExplainer, text_hashes
 from explearn.methods.base.timing import ForwardClock, explain_timed, untrained_method
@@ -54,7 +55,9 @@ from explearn.model.problems import CLASSES, Problem
 from explearn.show.examples import draw_examples
 from explearn.text.agreement import agreement_metrics
 from explearn.text.choice import texts_to_explain
+from explearn.text.encoding import Encoding
 from explearn.text.rationales import merge_annotators
+from explearn.text.units import Unit, check_unit, example_in_units, in_units, marks_in_units, unit_name
 
 TIMED_TEXTS, TIMED_TEXTS_COSTLY = 4, 2
 """Texts on which a method's speed is measured; of one that takes tens of passes or more."""
@@ -85,6 +88,7 @@ def compare(
     work: str | Path | None = None,
     scores: Iterable[str | Path] = (),
     columns: TextColumns | None = None,
+    unit: Unit = "word",
     seed: int = 13,
     compute: ComputeOptions | None = None,
     completion: Prompt | None = None,
@@ -108,6 +112,8 @@ def compare(
             finished methods are not computed again. Default: nothing is kept.
         scores: files of word scores that somebody else computed, to be judged beside the methods.
         columns: where a file holds what.
+        unit: what all methods score and all metrics judge, as of `Explainer.explain`. Marks are of words; a unit is
+            marked where at least half of its words are.
         completion: of a generative model, its prompt and label words (`explearn.Classifier.from_pretrained`).
         tell: is given a line a method as it is finished, with its main figures (default: nothing is said).
 
@@ -117,6 +123,7 @@ def compare(
     check_installed("matplotlib", "adjustText", extra="report", what="the page of a comparison")
     from explearn.show.report import write_page
 
+    check_unit(unit)
     if max_texts is not None and max_texts < 1:
         raise ParamsError(f"max_texts: got {max_texts}; expected 1 or more")
     clock, start = PartClock(), time.perf_counter()
@@ -148,13 +155,14 @@ def compare(
             "budget": limit,
             "max_texts": max_texts,
             "seed": seed,
+            "unit": unit_name(unit),
         }
         with clock.part("choose"):
             plan = read_plan(folder, request) if folder is not None else None
             if plan is None:
                 left = None if limit is None else limit - (time.perf_counter() - start)
                 most = min(len(user_texts.examples), max_texts or len(user_texts.examples))
-                plan = make_plan(model, user_texts, chosen, given, most, left, seed)
+                plan = make_plan(model, user_texts, chosen, given, most, left, seed, unit)
                 if folder is not None:
                     write_plan(folder, request, plan)
                 expected = sum(plan.expected(name) or 0.0 for name in plan.methods)
@@ -164,7 +172,7 @@ def compare(
                         f"loading, and {counted(len(plan.methods), 'method')} on {counted(plan.texts, 'text')} would "
                         f"take about {expected:.0f} s, besides measuring speeds and making the page"
                     )
-        run = MethodsRun(model, user_texts, given, plan, seed, folder, clock, tell)
+        run = MethodsRun(model, user_texts, given, plan, seed, folder, clock, tell, unit)
         # Before the work: a record that fits no text is to be reported at once.
         matched = run.match(records)
         run.explain({name: chosen[name] for name in plan.methods})
@@ -205,6 +213,7 @@ def make_plan(
     count: int,
     budget: float | None,
     seed: int,
+    unit: Unit = "word",
 ) -> Plan:
     """Time every method on a few texts, and choose.
 
@@ -235,9 +244,9 @@ def make_plan(
                 untimed.append(name)
                 continue
             few = sample[:TIMED_TEXTS_COSTLY] if get_info(name).costly else sample
-            list(explainer.explain(classifier, sample[:1]))  # first calls load packages
+            list(explainer.explain(classifier, sample[:1], unit=unit))  # first calls load packages
             begun = time.perf_counter()
-            list(explainer.explain(classifier, few))
+            list(explainer.explain(classifier, few, unit=unit))
         except UnsupportedError as error:
             unsupported[name] = str(error)
         else:
@@ -254,7 +263,10 @@ class MethodsRun:
 
     Attributes:
         examples: the texts that are compared on.
-        gold: example id -> marked words, annotators merged, of all texts with some.
+        units: example id -> the text with the units that are scored in the place of words.
+        encodings: example id -> the text as the classifier reads it, by units.
+        rationales: the marks, of units.
+        gold: example id -> marked units, annotators merged, of all texts with some.
         predictions: what the classifier has been asked, so that the judgement of all methods need not ask again.
         runs: method -> its run on the texts.
         refused: method -> why it could not explain one of the texts, as some do with long ones.
@@ -270,14 +282,19 @@ class MethodsRun:
         folder: Path | None,
         clock: PartClock,
         tell: Tell,
+        unit: Unit = "word",
     ) -> None:
         self.classifier, self.texts, self.given, self.plan, self.seed = classifier, texts, given, plan, seed
         self.folder, self.clock, self.tell = folder, clock, tell
         self.params = EvaluateParams(infidelity_samples=INFIDELITY_SAMPLES)
-        self.gold = {i: mask for i, mask in merge_annotators(texts.rationales).items() if any(mask)}
-        self.examples = texts_to_explain(texts.examples, self.gold, plan.texts, seed)
+        self.examples = texts_to_explain(texts.examples, _marked(texts.rationales), plan.texts, seed)
         encodings = classifier.encode(self.examples)
+        self.unit, self.rationales = unit, texts.rationales
+        self.units = {example.id: example for example in texts.examples}
+        if unit != "word":
+            encodings = self._in_units(encodings)
         self.encodings = {e.id: encoding for e, encoding in zip(self.examples, encodings, strict=True)}
+        self.gold = _marked(self.rationales)
         self.predictions = Predictions(classifier)
         self.runs: dict[str, MethodRun] = {}
         self.refused: dict[str, str] = {}
@@ -293,9 +310,24 @@ class MethodsRun:
         unread = [len(e.words) - len(e.read) - (e.answer[1] - e.answer[0] if e.answer else 0) for e in encodings]
         if any(unread):
             tell(
-                f"{counted(sum(unread), 'word')} of {counted(sum(map(bool, unread)), 'text')} not read, being beyond "
-                f"{classifier.max_length:,} sub-tokens or of no known characters: no method scores them"
+                f"{counted(sum(unread), unit_name(unit))} of {counted(sum(map(bool, unread)), 'text')} not read, being "
+                f"beyond {classifier.max_length:,} sub-tokens or of no known characters: no method scores them"
             )
+
+    def _in_units(self, encodings: Sequence[Encoding]) -> list[Encoding]:
+        """Put units in the place of the words of the texts compared on, and of all marks; return the encodings."""
+        marked = {rationale.example_id for rationale in self.rationales} - {example.id for example in self.examples}
+        others = [example for example in self.texts.examples if example.id in marked]
+        read = {
+            example.id: (example, in_units(encoding, example.segments, self.unit, f"example {example.id!r}"))
+            for example, encoding in zip(
+                [*self.examples, *others], [*encodings, *self.classifier.encode(others)], strict=True
+            )
+        }
+        self.units = {i: example_in_units(*one, self.unit) for i, one in read.items()}
+        marks = [replace(r, mask=marks_in_units(r.mask, *read[r.example_id])) for r in self.rationales]
+        self.rationales = marks if any(any(one.mask) for one in marks) else []
+        return [read[example.id][1] for example in self.examples]
 
     def match(self, records: Records) -> dict[str, list[Attribution]]:
         """Attributions of the texts by somebody else's scores, by method. Raises DataError as `match_scores` does."""
@@ -304,7 +336,8 @@ class MethodsRun:
         labels, p = self.classifier.labels, self.classifier.predict_proba(list(self.encodings.values()))
         predicted = {i: (labels[row.argmax()], float(row.max())) for i, row in zip(self.encodings, p, strict=True)}
         read = {i: encoding.read for i, encoding in self.encodings.items()}
-        return {name: match_scores(name, rows, self.examples, predicted, read) for name, rows in records.items()}
+        compared = [self.units[example.id] for example in self.examples]
+        return {name: match_scores(name, rows, compared, predicted, read) for name, rows in records.items()}
 
     def explain(self, methods: Mapping[str, Mapping[str, Any]]) -> None:
         """Explain the texts with every method (method -> options) that has not done so in an earlier call."""
@@ -324,7 +357,7 @@ class MethodsRun:
                 seconds = time.perf_counter() - begun
                 share = max(1, len(self.examples) // CLOCKED_TEXTS)
                 forward = forward or ForwardClock(self.classifier, self.examples, share)
-                run = explain_timed(self._explainers[name], self.classifier, self.examples, options, forward)
+                run = explain_timed(self._explainers[name], self.classifier, self.examples, options, forward, self.unit)
                 seconds += run.cost.seconds if run.cost else 0.0
             except UnsupportedError as error:
                 self.refused[name] = str(error)
@@ -345,7 +378,7 @@ class MethodsRun:
             return None
         texts = [(attribution.example_id, tuple(attribution.words)) for attribution in run.attributions]
         same = (run.classifier, run.options) == (self.classifier.fingerprint, dict(options))
-        return run if same and texts == [(e.id, e.all_words) for e in self.examples] else None
+        return run if same and texts == [(e.id, self.units[e.id].all_words) for e in self.examples] else None
 
     def add(self, run: MethodRun, note: str) -> None:
         """Take in a method's run and say its main figures; the later judgement asks no more."""
@@ -373,13 +406,13 @@ class MethodsRun:
         model, texts, runs, examples = self.classifier, self.texts, self.runs, self.examples
         infos = in_table_order([*(info for info in known_infos() if info.name in runs), *from_files.values()])
         # There is no training: K and the share of marked words are those of the texts themselves.
-        agreement: dict[str, Any] = agreement_metrics(texts.rationales, texts.examples, "test")
+        agreement: dict[str, Any] = agreement_metrics(self.rationales, self.units.values(), "test")
         k, positive_rate = rationale_k(agreement["mean_length"]), agreement["positive_rate"] or 0.0
         with self.clock.part("judge"):
             evaluation = evaluate_task(
                 texts.name,
                 runs,
-                {example.id: example for example in examples},
+                self.units,
                 self.gold,
                 model,
                 rules={name: infos[name].binarisation for name in runs},
@@ -388,6 +421,7 @@ class MethodsRun:
                 params=self.params,
                 seed=self.seed,
                 predictions=self.predictions,
+                encodings=self.encodings,
             )
         remarks = self._remarks(from_files, by_budget)
         with self.clock.part("sanity"):
@@ -407,8 +441,8 @@ class MethodsRun:
             classifier={"test": known} if known else {},
             methods={name: {**evaluation.metrics[name], **costs[name]} for name in runs},
             texts=draw_examples(
-                examples,
-                texts.rationales,
+                [self.units[example.id] for example in examples],
+                self.rationales,
                 self.gold,
                 runs,
                 infos,
@@ -428,17 +462,22 @@ class MethodsRun:
         )
         accuracy = f"accuracy {known['accuracy']:.3f}" if known else "accuracy not known"
         named = "" if texts.name == "texts" else f" ({texts.name})"  # so a list of texts is called
+        scored = sum(len(encoding.words) for encoding in self.encodings.values())
+        by_units = "" if self.unit == "word" else f" of {counted(scored, unit_name(self.unit))}"
         options = {name: dict(run.options) for name, run in runs.items()}
         facts = RunFacts(
             title=TITLE,
+            unit=unit_name(self.unit),
             subtitle=f"Classifier {model.name} ({', '.join(model.labels)}; {accuracy}): {counted(len(runs), 'method')} "
-            f"on {counted(len(examples), 'text')}{named}.",
+            f"on {counted(len(examples), 'text')}{named}{by_units}.",
             methods=infos,
             options=options,
             evaluate=self.params,
             seed=self.seed,
             remarks=remarks,
-            parameters=yaml.safe_dump({"seed": self.seed, "methods": options}, sort_keys=False),
+            parameters=yaml.safe_dump(
+                {"seed": self.seed, "unit": unit_name(self.unit), "methods": options}, sort_keys=False
+            ),
         )
         return facts, task
 
@@ -450,7 +489,7 @@ class MethodsRun:
         for explainer in explainers:
             explainer.any_classifier = True
         percent = self.params.headline_percent
-        results = check_methods(explainers, self.classifier, examples, params, self.seed, percent)
+        results = check_methods(explainers, self.classifier, examples, params, self.seed, percent, unit=self.unit)
         results |= {name: SanityResult(skipped=FROM_FILE) for name in names if name not in self._explainers}
         checks: dict[str, Any] = {name: asdict(results[name]) for name in names}
         return {"texts": len(examples), "methods": checks}
@@ -472,12 +511,20 @@ class MethodsRun:
             for name in self.runs
             if name not in from_files and name not in self.given and get_info(name).ready
         ]
+        if (unit := unit_name(self.unit)) not in SHARED_UNITS:
+            remarks.append(f"Stability is not judged: different texts hardly ever share a {unit}.")
+        if self.texts.rationales and not self.rationales:
+            remarks.append(f"Agreement with people is not judged: no {unit} has half of its words marked.")
         if from_files:
             remarks.append(
                 f"{', '.join(from_files)}: the scores are from a file. What they cost is not known, and the "
                 "sanity checks need the method itself."
             )
         return [*remarks, self.texts.hint] if self.texts.hint else remarks
+
+
+def _marked(rationales: Iterable[Rationale]) -> dict[str, tuple[bool, ...]]:
+    return {i: mask for i, mask in merge_annotators(rationales).items() if any(mask)}
 
 
 def _explainers_in(methods: object) -> dict[str, Explainer]:

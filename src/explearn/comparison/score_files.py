@@ -113,7 +113,9 @@ def match_scores(
         words = tuple(record.words)
         named = by_id.get(record.id or "")
         if named is not None and named.all_words != words:
-            raise DataError(f"{where}, field 'words': not those of text {named.id!r}; expected its words in order")
+            raise DataError(
+                f"{where}, field 'words': not those of text {named.id!r}; expected its {named.unit}s in order"
+            )
         for example in [named] if named is not None else by_words.get(words, []):
             before, known = matched.get(example.id, ("", None))
             if known is not None and (named is not None or known.scores != record.scores):
@@ -134,12 +136,12 @@ def match_scores(
         if example.id not in matched:
             raise DataError(
                 f"scores of {method.removeprefix(PREFIX)!r}: text {example.id!r} ({example.text[:60]!r}) has none; "
-                "expected a record with its words, split at white space, for every text that is compared"
+                f"expected a record with its {example.unit}s for every text that is compared"
             )
-    return [_attribution(method, matched[example.id][1], example.id, *predicted[example.id]) for example in examples]
+    return [_attribution(method, matched[example.id][1], example, *predicted[example.id]) for example in examples]
 
 
-def _attribution(method: str, record: ScoreRecord, example_id: str, label: str, probability: float) -> Attribution:
+def _attribution(method: str, record: ScoreRecord, example: Example, label: str, probability: float) -> Attribution:
     # NaN: a word that was not read.
     scores = [math.nan if score is None else score for score in record.scores]
     return Attribution(
@@ -154,5 +156,6 @@ def _attribution(method: str, record: ScoreRecord, example_id: str, label: str, 
         aggregation="max",
         signed=record.signed is not False,
         unaligned=sum(score is None for score in record.scores),
-        example_id=example_id,
+        example_id=example.id,
+        unit=example.unit,
     )

@@ -111,7 +111,8 @@ class Example:
 
     `words` are its words and `pair` those of the second segment (empty for single texts). `joined` are the indices in
     `all_words` of those that stand directly behind the one before, with no white space between (`explearn.core.words`).
-    `answer`, of a question with its passage, is the [first, end) of `all_words`, within `pair`, that answer it.
+    `answer`, of a question with its passage, is the [first, end) of `all_words`, within `pair`, that answer it. `unit`
+    is what `words` and `pair` hold, as in an `Attribution`: texts are read by words and may be compared by others.
     Raises DataError when words are missing or unusable, id or label is not valid Unicode, `split` is not one of SPLITS,
     or the answer is not within `pair`, or a joined word has none before it.
     """
@@ -124,12 +125,14 @@ class Example:
     pair: tuple[str, ...] = ()
     answer: tuple[int, int] | None = None
     joined: tuple[int, ...] = ()
+    unit: str = "word"
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_words(self.words)
+        spaced = self.unit != "word"
+        check_words(self.words, spaced=spaced)
         if self.pair:
-            check_words(self.pair, "pair")
+            check_words(self.pair, "pair", spaced)
         if self.answer is not None:
             first, end = self.answer
             if not len(self.words) <= first < end <= len(self.all_words):

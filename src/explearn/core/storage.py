@@ -42,6 +42,8 @@ ATTRIBUTION_SCHEMA = make_schema(
     completeness_error=pa.float64(),
     nullable=("completeness_error",),
 )
+_UNIT = pa.field("unit", _STRING)
+"""Column of the files whose attributions are of other units than words."""
 
 
 def _rows(records: Iterable[Any], schema: pa.Schema) -> list[dict[str, Any]]:
@@ -114,17 +116,25 @@ def check_mask_length(rationale: Rationale, lengths: Mapping[str, int]) -> None:
         )
 
 
-def attribution_row(attribution: Attribution) -> dict[str, object]:
-    """Return an attribution as a row of ATTRIBUTION_SCHEMA."""
-    (row,) = _rows([attribution], ATTRIBUTION_SCHEMA)
-    return row
+def write_attributions(
+    target: str | os.PathLike[str], attributions: Iterable[Attribution], metadata: Mapping[str, Any] | None = None
+) -> None:
+    attributions = list(attributions)
+    schema = _attribution_schema(any(attribution.unit != "word" for attribution in attributions))
+    write_table(target, _rows(attributions, schema), schema, metadata)
+
+
+def _attribution_schema(units: bool) -> pa.Schema:
+    return ATTRIBUTION_SCHEMA.append(_UNIT) if units else ATTRIBUTION_SCHEMA
 
 
 def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
     """Raises DataError naming file and row (from 1) for a record that is none, and a text that comes twice for a
     class."""
     attributions: dict[tuple[str, str], Attribution] = {}
-    for number, row in enumerate(read_table(path, ATTRIBUTION_SCHEMA).to_pylist(), start=1):
+    with open_parquet(path, columns=()) as file:
+        schema = _attribution_schema(_UNIT.name in file.schema_arrow.names)
+    for number, row in enumerate(read_table(path, schema).to_pylist(), start=1):
         key = row["example_id"], row["target"]
         if key in attributions:
             raise DataError(

@@ -17,9 +17,9 @@ Group = Literal["plausibility", "faithfulness", "behaviour", "cost", "distributi
 
 INPUTS = {
     "full": "whole text",
-    "without": "without top words",
-    "only": "top words alone",
-    "masked": "top words masked",
+    "without": "without the top",
+    "only": "the top alone",
+    "masked": "the top masked",
 }
 """The inputs whose confidence and entropy are noted, and what the report calls them: the text, and those of
 comprehensiveness, sufficiency and log-odds."""
@@ -32,8 +32,8 @@ class Metric:
     Attributes:
         name: key of its mean or pooled figure in the metrics files.
         heading: head of its column.
-        summary: what it says, for a reader who has never met it. {top}, {percents}, {neighbours} and {confidence} stand
-            for the run's settings.
+        summary: what it says, for a reader who has never met it. {top}, {percents}, {neighbours}, {confidence} and
+            {unit} stand for the run's settings.
         direction: which way is better; None where neither is.
         group: the report's table that shows it; `other` for those that have no column in the tables of all methods.
         family: module of `explearn.judge` whose `measure` gives it; empty for a figure that something else makes.
@@ -86,17 +86,17 @@ _PLAUSIBILITY = (
     _marked_words(
         "f1",
         "F1",
-        "harmonic mean of the two, words chosen by the method's own rule; in brackets its {confidence} % interval over "
-        "resampled texts",
+        "harmonic mean of the two, {unit}s chosen by the method's own rule; in brackets its {confidence} % interval "
+        "over resampled texts",
         by_text="text_f1",
         explained_after="recall",
     ),
-    _marked_words("precision", "Precision", "share of the chosen words that are marked"),
-    _marked_words("recall", "Recall", "share of the marked words that are chosen"),
+    _marked_words("precision", "Precision", "share of the chosen {unit}s that are marked"),
+    _marked_words("recall", "Recall", "share of the marked {unit}s that are chosen"),
     _marked_words(
         "f1_topk",
         "F1 top-K",
-        "the same with one rule for all: each method's K highest-scoring words, K being the usual length of a "
+        "the same with one rule for all: each method's K highest-scoring {unit}s, K being the usual length of a "
         "rationale",
         by_text="text_f1_topk",
     ),
@@ -104,16 +104,16 @@ _PLAUSIBILITY = (
     _marked_words(
         "iou_f1",
         "Span F1",
-        "the same for runs of words: a chosen run counts where it overlaps a marked one by half or more (ERASER)",
+        "the same for runs of {unit}s: a chosen run counts where it overlaps a marked one by half or more (ERASER)",
         by_text="text_iou_f1",
     ),
     _marked_words(
         "auroc",
         "AUROC",
-        "chance that a marked word scores above an unmarked one; 0.5 is a coin's",
+        "chance that a marked {unit} scores above an unmarked one; 0.5 is a coin's",
         by_text="text_auroc",
     ),
-    _marked_words("auprc", "AUPRC", "mean precision down the list of all words by score", by_text="text_auprc"),
+    _marked_words("auprc", "AUPRC", "mean precision down the list of all {unit}s by score", by_text="text_auprc"),
     _marked_words(
         "eraser_auprc",
         "AUPRC by text",
@@ -147,9 +147,9 @@ _faithful = partial(
     reference="ERASER (DeYoung et al. 2020), section 4.2; L2E (Situ et al. 2021), section 4.4",
 )
 _FAITHFULNESS = _asking(
-    _faithful("comprehensiveness", "Comprehensiveness", "how much p falls without the {top} of the words", "higher"),
-    _faithful("sufficiency", "Sufficiency", "how much p falls with those words alone", "lower"),
-    _faithful("log_odds", "Log-odds", "change of log p when those words are masked", "lower"),
+    _faithful("comprehensiveness", "Comprehensiveness", "how much p falls without the {top} of the {unit}s", "higher"),
+    _faithful("sufficiency", "Sufficiency", "how much p falls with those {unit}s alone", "lower"),
+    _faithful("log_odds", "Log-odds", "change of log p when those {unit}s are masked", "lower"),
     _faithful(
         "aopc_comprehensiveness",
         "AOPC compr.",
@@ -173,7 +173,7 @@ _FAITHFULNESS = _asking(
     _faithful(
         "delta_log_odds_negative",
         "Δ log-odds −",
-        "the same for as many words that speak against it; only of methods that say so by scores below 0",
+        "the same for as many {unit}s that speak against it; only of methods that say so by scores below 0",
         "lower",
     ),
     _faithful(
@@ -182,7 +182,7 @@ _FAITHFULNESS = _asking(
     Metric(
         "infidelity",
         "Infidelity",
-        "squared error of predicting from the scores what masking random words does to p, each text's scores first "
+        "squared error of predicting from the scores what masking random {unit}s does to p, each text's scores first "
         "multiplied by the factor, of either sign, that fits those very masks best: only proportions count, and "
         "methods whose scores have no sign gain by it",
         "lower",
@@ -206,9 +206,9 @@ _BEHAVIOUR = _asking(
         "stability_semantic",
         "Stability, meaning",
         "overlap of the explanations of a text and of the {neighbours} nearest to it in the classifier's states, among "
-        "the texts explained; the more words of a text count as evidence, the larger it gets by itself",
+        "the texts explained; the more {unit}s of a text count as evidence, the larger it gets by itself",
     ),
-    _stable("stability_lexical", "Stability, wording", "the same for the nearest by shared words and phrases"),
+    _stable("stability_lexical", "Stability, wording", "the same for the nearest by shared {unit}s and runs of them"),
     _stable(
         "stability_semantic_content",
         "Meaning, content words",

@@ -31,6 +31,7 @@ from explearn.judge.runs import MethodRun
 from explearn.judge.significance import PairedTests, compare_methods, mean_interval
 from explearn.lens.representations import aggregate_states, word_embeddings
 from explearn.model.classifier import Classifier
+from explearn.text.encoding import Encoding
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +84,7 @@ def evaluate_task(
     seed: int,
     own: Mapping[str, Classifier] | None = None,
     predictions: Predictions | None = None,
+    encodings: Mapping[str, Encoding] | None = None,
 ) -> TaskEvaluation:
     """Judge every method of a task on the same texts.
 
@@ -105,6 +107,8 @@ def evaluate_task(
         seed: of all draws.
         own: method -> the model that it trained for itself and explains instead; its metrics ask that one.
         predictions: what `classifier` has been asked before (default: nothing).
+        encodings: by example id, the texts as `classifier` reads them; needed where examples are of other units than
+            words (`explearn.text.units`), which then are judged in their place.
 
     Returns:
         Its `metrics` hold for each method every metric that a family of `explearn.judge.catalogue` measures; those of
@@ -120,9 +124,11 @@ def evaluate_task(
     attributions = _in_one_order(task, runs, examples)
     texts = [examples[attribution.example_id] for attribution in next(iter(attributions.values()))]
     of_task = {method: texts for method, texts in attributions.items() if method not in own}
-    models = [_explained(task, classifier, of_task, texts, predictions)] if of_task else []
-    models += [_explained(task, own[m], {m: attributions[m]}, texts, None) for m in runs if m in own]
-    encodings = classifier.encode(texts)
+    encoded = classifier.encode(texts) if encodings is None else [encodings[example.id] for example in texts]
+    models = [_explained(task, classifier, of_task, texts, encoded, predictions)] if of_task else []
+    models += [
+        _explained(task, own[m], {m: attributions[m]}, texts, own[m].encode(texts), None) for m in runs if m in own
+    ]
     context = Context(
         task=task,
         examples=texts,
@@ -135,7 +141,7 @@ def evaluate_task(
         },
         models=models,
         labels=classifier.labels,
-        embeddings=_inside(task, classifier, lambda: word_embeddings(classifier, encodings)),
+        embeddings=_inside(task, classifier, lambda: word_embeddings(classifier, encoded)),
         k=k,
         params=params,
         seed=seed,
@@ -194,9 +200,9 @@ def _explained(
     model: Classifier,
     attributions: Mapping[str, Sequence[Attribution]],
     texts: Sequence[Example],
+    encodings: Sequence[Encoding],
     predictions: Predictions | None,
 ) -> ExplainedModel:
-    encodings = model.encode(texts)
     return ExplainedModel(
         model,
         attributions,

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from explearn.core.errors import DataError
-from explearn.core.parquet import read_metadata, write_table
+from explearn.core.parquet import read_metadata
 from explearn.core.records import Attribution
-from explearn.core.storage import ATTRIBUTION_SCHEMA, attribution_row, read_attributions
+from explearn.core.storage import read_attributions, write_attributions
 from explearn.core.validation import Count, Figure, Shape, check_shape
 
 COST_FIGURES = ("throughput", "relative_throughput", "peak_memory_mb")
@@ -97,8 +97,7 @@ def write_run(path: Path, run: MethodRun, with_cost: bool = False) -> None:
     metadata = {name: getattr(run, name) for name in _RunShape.model_fields if name != "cost"}
     if with_cost:
         metadata["cost"] = None if run.cost is None else asdict(run.cost)
-    rows = [attribution_row(attribution) for attribution in run.attributions]
-    write_table(path, rows, ATTRIBUTION_SCHEMA, {**metadata, "texts": len(rows)})
+    write_attributions(path, run.attributions, {**metadata, "texts": len(run.attributions)})
 
 
 def read_run(path: Path, attributions: bool = True) -> MethodRun:

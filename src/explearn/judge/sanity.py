@@ -28,6 +28,7 @@ from explearn.judge.significance import mean_interval
 from explearn.lens.perturb import noisy_embeddings, parts, randomised
 from explearn.lens.words import table_weight
 from explearn.model.classifier import Classifier
+from explearn.text.units import Unit
 
 logger = logging.getLogger(__name__)
 
@@ -123,6 +124,8 @@ class Explains(Protocol):
         texts: Iterable[Example],
         targets: Iterable[int | str] | None = None,
         description: str | None = None,
+        *,
+        unit: Unit = "word",
     ) -> Iterator[Attribution]: ...
 
 
@@ -134,6 +137,7 @@ def check_methods(
     seed: int,
     percent: int = 20,
     other_labels: Callable[[int], Classifier] | None = None,
+    unit: Unit = "word",
 ) -> dict[str, SanityResult]:
     """Explain the same texts on the classifier and on perturbed copies of it, and compare.
 
@@ -149,13 +153,14 @@ def check_methods(
         seed: of weights, noise and bootstrap, in the first draw; all methods meet the same copies.
         percent: share of the words that counts as top.
         other_labels: the same encoder fine-tuned on permuted labels, for the seed of a draw.
+        unit: what is scored.
 
     Raises DataError where there is no text.
     """
     if not examples:
         raise DataError("there is no text to explain; expected at least one test example")
     draws = [
-        _draw(explainers, classifier, examples, params, draw, percent, other_labels)
+        _draw(explainers, classifier, examples, params, draw, percent, other_labels, unit)
         for draw in range(seed, seed + params.seeds)
     ]
     return {explainer.name: _over_draws([draw[explainer.name] for draw in draws]) for explainer in explainers}
@@ -169,6 +174,7 @@ def _draw(
     seed: int,
     percent: int,
     other_labels: Callable[[int], Classifier] | None,
+    unit: Unit,
 ) -> dict[str, SanityResult]:
     names = list(parts(classifier))
     depths = range(1, len(names) + 1) if params.cascade else [len(names)]
@@ -196,7 +202,7 @@ def _draw(
                 continue
             description = " ".join(("sanity,", *copy, explainer.name))
             try:
-                attributions = explainer.explain(model, examples, targets, description=description)
+                attributions = explainer.explain(model, examples, targets, description=description, unit=unit)
                 scores[explainer.name][copy] = [attribution.filled() for attribution in attributions]
             except ExplearnError as error:
                 logger.warning("%s: %s", description, error)

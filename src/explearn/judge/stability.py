@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MAX_NGRAM = 4
 """Longest n-gram of lexical similarity (L2E, appendix C)."""
 
+SHARED_UNITS = ("word", "token")
+"""Units that different texts have in common."""
+
 _TOLERANCE = 1e-9
 """Relative; the mean of equal scores may differ from them by rounding."""
 
@@ -138,7 +141,12 @@ def _incidence(sets: Sequence[Collection[Hashable]]) -> csr_array:
 
 
 def measure(context: Context, columns: MetricColumns) -> None:
-    """Add stability by wording and, where the model's states are known, by meaning, with and without stop words."""
+    """Add stability by wording and, where the model's states are known, by meaning, with and without stop words.
+
+    Nothing for sentences and spans: different texts hardly ever share one.
+    """
+    if any(example.unit not in SHARED_UNITS for example in context.examples):
+        return
     words = [example.all_words for example in context.examples]
     count = context.params.neighbours
     lexical = nearest(lexical_similarity(words), count)

@@ -44,6 +44,7 @@ class RunFacts:
         seed: of the run.
         remarks: sentences of whoever made the run, on what not to trust.
         parameters: what the page shows as the run's parameters, as YAML; empty: nothing.
+        unit: what is scored, chosen and marked in every text, in the singular.
     """
 
     title: str
@@ -57,6 +58,7 @@ class RunFacts:
     seed: int = 13
     remarks: Sequence[str] = ()
     parameters: str = ""
+    unit: str = "word"
 
     def ordered(self, names: Collection[str]) -> list[str]:
         """The methods among `names`, in the order of tables."""

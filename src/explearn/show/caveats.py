@@ -45,17 +45,17 @@ class CaveatKind(Enum):
     """A kind of caveat, by its title; the gravest first."""
 
     NOT_TRAINED = "Not trained"
-    LIKE_CHANCE = "No better than chance at finding marked words"
+    LIKE_CHANCE = "No better than chance at finding what people marked"
     UNMOVED = "Hardly notice the model"
     WATCHES_METRIC = "Looks at the metric"
     NEAR_METRIC = "Close to the metric"
     OWN_CLASSIFIER = "Another classifier"
-    NO_MARKS = "No marked words"
+    NO_MARKS = "No marks"
     NO_LABELS = "No labels"
     INCOMPLETE = "Scores that do not add up"
     REMARK = ""
     SMALL_DIFFERENCES = "Small differences"
-    DISAGREEMENT = "People disagree on the words"
+    DISAGREEMENT = "People disagree"
     ONE_TRAINING = "One training run"
     FEW_CHECKS = "Few sanity checks"
     # From here on they say nothing against a verdict, and are always folded.
@@ -135,7 +135,7 @@ def _marks(tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
     if low := ", ".join(f"{task} ({alpha:.2f})" for task, alpha in alphas.items() if alpha < TENTATIVE_ALPHA):
         yield Caveat(
             CaveatKind.DISAGREEMENT,
-            f"{low}. Krippendorff's alpha is below {TENTATIVE_ALPHA}. Agreement with the marked words is only as "
+            f"{low}. Krippendorff's alpha is below {TENTATIVE_ALPHA}. Agreement with the marks is only as "
             "reliable as the marks.",
         )
     if single := ", ".join(task.task for task in tasks if task.agreement.get("kinds") and task.task not in alphas):
@@ -230,7 +230,7 @@ def _incomplete(tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
             CaveatKind.INCOMPLETE,
             f"{', '.join(f'{method} ({error:.0%})' for method, error in missed.items())}. In brackets: by how much the "
             "sum misses the change of the output that it should be, as a share of the absolute scores, on the worst "
-            "task. Read the order of words, not the numbers; more steps or another baseline may help.",
+            "task. Read the ranking, not the numbers; more steps or another baseline may help.",
             list(missed),
         )
 
@@ -307,7 +307,7 @@ def _sanity(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
     if kept:
         listed = ", ".join(f"{method} ({rho:.2f})" for method, rho in sorted(kept.items(), key=lambda item: -item[1]))
         said.append(
-            f"{listed}. When all the classifier's weights are drawn anew, their order of words stays much the same "
+            f"{listed}. When all the classifier's weights are drawn anew, their ranking stays much the same "
             "(mean rank correlation in brackets): they show the text, not what the classifier learned."
         )
     if students:
@@ -358,7 +358,7 @@ def _confidence(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
             CaveatKind.OUT_OF_DISTRIBUTION,
             f"{', '.join(shifted)}. The classifier's mean confidence falls this far on texts shortened at random, "
             "because it never learned to read shortened texts. That is part of every fall that faithfulness measures; "
-            "the words taken out are the other part. The figures do not tell them apart.",
+            "what is taken out is the other part. The figures do not tell them apart.",
         )
 
 

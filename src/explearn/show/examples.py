@@ -123,7 +123,7 @@ def example_text(run: RunFacts, text: ExampleReport, name: str, notes: Mapping[s
     spans = tuple(span for segment in example.segments for span in segment.spans)
     if text.kinds:
         rows.append(
-            TextRow("marked", f"{', '.join(text.kinds)}: {several(int(text.gold.sum()), 'word')}", text.gold.tolist())
+            TextRow("marked", f"{', '.join(text.kinds)}: {several(int(text.gold.sum()), run.unit)}", text.gold.tolist())
         )
     shown = [m for m in run.ordered(text.attributions) if run.methods[m].family != "chance"] if notes is None else notes
     for method in shown:

@@ -7,17 +7,17 @@ from explearn.judge import catalogue
 from explearn.judge.params import EvaluateParams
 
 INTRODUCTION = (
-    "A text classifier reads a text and answers with a label. An explanation says which words led to the answer: every "
-    "method gives each word a score, higher meaning more evidence for the predicted label, and the highest-scoring "
-    "words are the ones it chooses. A rationale is the answer to the same question by someone who read the text: the "
-    "words marked as the reason for its label. Some methods are learned: they were trained on rationales or on other "
-    "explanations. The others compute scores from the classifier directly.",
+    "A text classifier reads a text and answers with a label. An explanation says which {unit}s led to the answer: "
+    "every method gives each {unit} a score, higher meaning more evidence for the predicted label, and the highest- "
+    "scoring {unit}s are the ones it chooses. A rationale is the answer to the same question by someone who read the "
+    "text: the {unit}s marked as the reason for its label. Some methods are learned: they were trained on rationales "
+    "or on other explanations. The others compute scores from the classifier directly.",
     "The questions below are different questions, and a method can do well on one alone.",
 )
 
 
-def glossary(params: EvaluateParams) -> list[Fold]:
-    """Return every figure of the leaderboards, by question."""
+def glossary(params: EvaluateParams, unit: str = "word") -> list[Fold]:
+    """Return every figure of the leaderboards, by question. unit: what is scored."""
     removed = "deleting them" if params.removal == "delete" else "the mask token"
     paper = params.protocol.upper()
     protocol = "" if paper == "DEFAULT" else f" Counts and means follow {paper}'s protocol (docs/explearn/metrics.md)."
@@ -25,12 +25,12 @@ def glossary(params: EvaluateParams) -> list[Fold]:
         (
             "plausibility",
             "Does it agree with people? (plausibility)",
-            "Compared are chosen and marked words, all texts pooled.",
+            f"Compared are chosen and marked {unit}s, all texts pooled.",
         ),
         (
             "faithfulness",
             "Does it agree with the model? (faithfulness)",
-            f"The words a method ranks highest are taken out of the text (by {removed}), or kept alone, and the "
+            f"The {unit}s a method ranks highest are taken out of the text (by {removed}), or kept alone, and the "
             f"classifier is asked again; p is its probability for the explained label.{protocol}",
         ),
         (
@@ -45,6 +45,7 @@ def glossary(params: EvaluateParams) -> list[Fold]:
         "percents": ", ".join(str(percent) for percent in params.percents),
         "top": f"top {params.headline_percent} %",
         "neighbours": str(params.neighbours),
+        "unit": unit,
     }
     heads = columns(["Measure", "Meaning", "Better"])
     folds = []

@@ -150,7 +150,7 @@ def _block(block: Block, folder: str) -> str:
                 for row in block.rows
             ]
             cut = "" if whole else f" Of more than {WHOLE_TEXT_WORDS} words only those marked or chosen are shown."
-            return f"{inline_markdown(f'{bold(block.title)} {block.note}')}{cut}\n\n{table(['By', 'Words'], words, 2)}"
+            return f"{inline_markdown(f'{bold(block.title)} {block.note}')}{cut}\n\n{table(['By', 'Text'], words, 2)}"
         case Fold():
             inside = render_markdown(block.blocks, folder)
             return f"<details><summary>{escape_markdown(block.summary)}</summary>\n\n{inside}\n</details>"

@@ -40,12 +40,12 @@ from explearn.show.verdict import (
 from explearn.show.versions import python_version, versions
 
 RULES = {
-    "top_k": "the K highest-scoring words",
-    "threshold": "words that score {threshold} or more, at least one",
-    "positive_rate": "each word at random, as often as training texts are marked",
-    "expected_f1": "the words whose probabilities promise the largest F1",
+    "top_k": "the K highest-scoring {unit}s",
+    "threshold": "{unit}s that score {threshold} or more, at least one",
+    "positive_rate": "each {unit} at random, as often as training texts are marked",
+    "expected_f1": "the {unit}s whose probabilities promise the largest F1",
 }
-"""The rules by which methods choose words."""
+"""The rules by which methods choose words, or other units."""
 
 
 def report_blocks(run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Block] = ()) -> list[Block]:
@@ -137,7 +137,7 @@ def _first_page(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
         yield pareto_picture(run, counted, {*verdict.methods, "random"})
     if text := first_text(run, counted, verdict.methods):
         yield text
-        legend = "Orange speaks for the label, blue against it; underlined: the words that a method chooses."
+        legend = "Orange speaks for the label, blue against it; underlined: what a method chooses."
         yield Paragraph(legend, style="note", page_only=True)
     if verdict.times:
         yield Paragraph(verdict.times, machine=True)
@@ -178,25 +178,25 @@ def _overview(run: RunFacts, counted: Sequence[TaskReport], tasks: Sequence[Task
 def _appendix(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
     """Explain what the figures mean, what the methods do, and what the run was made with."""
     yield Heading("What the figures mean")
-    yield from map(Paragraph, INTRODUCTION)
+    yield from (Paragraph(sentence.format(unit=run.unit)) for sentence in INTRODUCTION)
     yield Paragraph(
         "In the tables, the best figure is bold, and one that is worse, but not significantly so, is underlined "
         f"(Wilcoxon's signed-rank test over the texts, Holm's correction over all pairs of methods, level "
         f"{run.evaluate.significance:g}). In small print or brackets: {100 * run.evaluate.confidence:g} % intervals. "
-        "Figures that count the words of all texts together (F1, F1 top-K, Span F1, AUROC, AUPRC) are tested with the "
+        "Figures that count over all texts together (F1, F1 top-K, Span F1, AUROC, AUPRC) are tested with the "
         f"figures of the single texts. {COST_NOTE} A dash stands where a figure is undefined."
     )
-    yield from glossary(run.evaluate)
+    yield from glossary(run.evaluate, run.unit)
     rows = []
     for name, info in run.methods.items():
         thresholds = {f"{task.thresholds[name]:g}": 0 for task in tasks if name in task.thresholds}
-        rule = RULES[info.binarisation].format(threshold=" or ".join(thresholds) or "its threshold")
+        rule = RULES[info.binarisation].format(threshold=" or ".join(thresholds) or "its threshold", unit=run.unit)
         rows.append([name, info.family, info.summary, rule, info.cost])
     note = (
         "Numbers of samples and steps are the methods' defaults. The values of this run are in the parameters below; "
         "the passes that were counted are in each task's table of costs."
     )
-    heads = columns(["Method", "Family", "What it does", "Words it chooses", "Cost"])
+    heads = columns(["Method", "Family", "What it does", "What it chooses", "Cost"])
     yield Fold("Methods", [Paragraph(note), Table(heads, rows, methods=list(run.methods))])
     yield Heading("Parameters and versions of this run")
     if run.parameters:

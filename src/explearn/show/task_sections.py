@@ -16,7 +16,7 @@ from explearn.show.examples import example_text
 from explearn.show.verdict import QUESTIONS, near_chance, several
 
 BOARDS: dict[Group, str] = {
-    "plausibility": "Agreement with the marked words",
+    "plausibility": "Agreement with the marks",
     "faithfulness": "Agreement with the model",
     "behaviour": "Alike for like texts, and instructive",
     "cost": "Cost",
@@ -33,7 +33,7 @@ OWN_MODEL_METRICS = tuple(
 """Figures of methods on the classifier that an explainer trained for itself."""
 
 SHORTENED = (
-    "Taking words out makes inputs that the classifier never learned to read. Where its mean confidence (largest class "
+    "Taking parts out makes inputs that the classifier never learned to read. Where its mean confidence (largest class "
     "probability) and entropy (in nats) on them differ much from those on whole texts, read the faithfulness figures "
     "with care."
 )
@@ -54,9 +54,9 @@ def task_section(run: RunFacts, task: TaskReport) -> list[Block]:
                 style="warning",
             )
         )
-    blocks.append(Fold("Data, annotators and the classifier", list(_data(task))))
+    blocks.append(Fold("Data, annotators and the classifier", list(_data(task, run.unit))))
     if task.methods:
-        blocks.append(Paragraph(_judged_on(task)))
+        blocks.append(Paragraph(_judged_on(task, run.unit)))
     standings = {metric: (test.best, test.tied) for metric, test in task.comparisons.items()}
     for group, caption in BOARDS.items():
         board = leaderboard(run, f"{caption}: {task.task}", task.methods, metrics_of(group), standings)
@@ -68,7 +68,7 @@ def task_section(run: RunFacts, task: TaskReport) -> list[Block]:
     blocks += own_model_blocks(run, task)
     if pairs := list(pair_tables(run, task)):
         blocks.append(
-            Fold("Which differences are significant, and how alike methods order words", pairs, page_only=True)
+            Fold(f"Which differences are significant, and how alike methods order {run.unit}s", pairs, page_only=True)
         )
     if checks := sanity_table(run, task):
         blocks.append(Fold("Sanity checks", [Paragraph(_sanity_sentence(task)), checks]))
@@ -81,7 +81,7 @@ def task_section(run: RunFacts, task: TaskReport) -> list[Block]:
     return blocks
 
 
-def _data(task: TaskReport) -> Iterator[Block]:
+def _data(task: TaskReport, unit: str) -> Iterator[Block]:
     """Labels, texts, rationales, the agreement of annotators, and how good the classifier is."""
     agreement, texts_of = task.agreement, task.agreement.get("texts") or {}
     mean_length, alpha = agreement.get("mean_length"), agreement.get("alpha")
@@ -91,9 +91,9 @@ def _data(task: TaskReport) -> Iterator[Block]:
         "Labels": ", ".join(task.labels),
         "Texts": _counts(task.split_counts),
         "Texts with rationales": _counts(texts_of),
-        # Where nobody marked a word, K is 1 for want of anything better.
-        "Number of words chosen by the top-K rule, K": "" if not task.k or has_no_marks(task) else f"{task.k}{mean}",
-        "Share of words marked in training": "" if task.positive_rate is None else _number(task.positive_rate),
+        # Where nobody marked anything, K is 1 for want of anything better.
+        f"Number of {unit}s chosen by the top-K rule, K": "" if not task.k or has_no_marks(task) else f"{task.k}{mean}",
+        f"Share of {unit}s marked in training": "" if task.positive_rate is None else _number(task.positive_rate),
         "Rationales": _counts(agreement.get("kinds") or {}),
     }
     if alpha is not None:
@@ -116,7 +116,7 @@ def _data(task: TaskReport) -> Iterator[Block]:
         yield Table(columns(["Split"], [*names, "Texts"]), figures, "The classifier that the methods explain")
 
 
-def _judged_on(task: TaskReport) -> str:
+def _judged_on(task: TaskReport, unit: str) -> str:
     """Say how many texts the figures rest on; methods that explain their own classifier may have others."""
 
     def span(name: str) -> str:
@@ -134,8 +134,8 @@ def _judged_on(task: TaskReport) -> str:
     lost = max((int(figures.get("unaligned_words") or 0) for figures in task.methods.values()), default=0)
     if lost:
         sentence += (
-            f" Up to {several(lost, 'word')} of these texts cannot be scored, being cut off or unknown to the "
-            "classifier; such words are never chosen and ranked last."
+            f" Up to {several(lost, unit)} of these texts cannot be scored, being cut off or unknown to the "
+            f"classifier; such {unit}s are never chosen and ranked last."
         )
     return sentence
 
@@ -176,7 +176,7 @@ def pair_tables(run: RunFacts, task: TaskReport) -> Iterator[Block]:
     if tests:
         yield Paragraph(
             "The row's method against the column's: + significantly better, − significantly worse, · no significant "
-            "difference. F1 and AUROC count the words of all texts together, but are tested with the figures of the "
+            "difference. F1 and AUROC count over all texts together, but are tested with the figures of the "
             "single texts; where the two disagree on which method is better, that is a · as well."
         )
     signs = {1: Cell("+", 1, "better"), -1: Cell("−", -1, "worse"), 0: Cell("·", 0)}
@@ -190,7 +190,7 @@ def pair_tables(run: RunFacts, task: TaskReport) -> Iterator[Block]:
             [Cell("–") if np.isnan(rho) else Cell(f"{round(100 * rho) + 0:d}", rho, shade=rho) for rho in row]
             for row in matrix.tolist()
         ]
-        caption = f"How similarly two methods order the words: mean rank correlation, in percent: {task.task}"
+        caption = f"How similarly two methods order the {run.unit}s: mean rank correlation, in percent: {task.task}"
         yield _square(run, caption, list(task.methods), cells)
 
 
@@ -217,7 +217,7 @@ def sanity_table(run: RunFacts, task: TaskReport) -> Table | None:
     changes = {part: "new weights" if len(parts) == 1 else f"new weights down to {part}" for part in parts}
     if any(result["random_labels"] for result in checked.values()):
         changes["labels"] = "permuted labels"
-    titles = [f"{what}, {change}" for change in changes.values() for what in ("Rank correlation", "Top words kept")]
+    titles = [f"{what}, {change}" for change in changes.values() for what in ("Rank correlation", "Top kept")]
     rows: list[list[Cell | str]] = []
     methods = run.ordered({*checked, *task.methods})
     for method in methods:

@@ -18,19 +18,19 @@ PEOPLE, MODEL = "f1_topk", "aopc_comprehensiveness"
 """The figures that answer the report's two main questions: do the words agree with people, and with the model?"""
 
 QUESTIONS = {
-    PEOPLE: "Chooses the words that people marked",
-    "auroc": "Puts marked words first",
-    MODEL: "Finds the words the classifier depends on",
-    "aopc_sufficiency": "Finds words that are enough on their own",
-    "infidelity": "Predicts what masking words does",
+    PEOPLE: "Chooses the {unit}s that people marked",
+    "auroc": "Puts marked {unit}s first",
+    MODEL: "Finds the {unit}s the classifier depends on",
+    "aopc_sufficiency": "Finds {unit}s that are enough on their own",
+    "infidelity": "Predicts what masking {unit}s does",
 }
-"""Questions that the first page asks of the methods, by the figure that answers each. All methods choose their words
-by the same rule, so that none gains from its own. Stability, consistency and simulatability are not among them: in
-these, random scores are seldom significantly worse."""
+"""Questions that the first page asks of the methods, by the figure that answers each; {unit} stands for
+`RunFacts.unit`. All methods choose by the same rule, so that none gains from its own. Stability, consistency and
+simulatability are not among them: in these, random scores are seldom significantly worse."""
 
 TIME = CATALOGUE["time"]
 
-_WORDS = {PEOPLE: "the words that people would mark", MODEL: "the words that the classifier depends on"}
+_WORDS = {PEOPLE: "the {unit}s that people would mark", MODEL: "the {unit}s that the classifier depends on"}
 
 CHEAPER = 2
 """By which factor a method takes fewer passes through the classifier than the best, to be named beside it."""
@@ -188,7 +188,7 @@ def leader_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
         rivals = "not tested" if leader.rivals is None else str(len(leader.rivals))
         rows.append(
             [
-                question,
+                question.format(unit=run.unit),
                 # No method is to be chosen by a figure in which random scores do as well.
                 f"none clearly (first: {name})"
                 if leader.chance_too
@@ -241,7 +241,8 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
     forward, backward = (means(run, metric, counted) for metric in ("forward_passes", "backward_passes"))
     passes = {method: count + backward.get(method, 0.0) for method, count in forward.items()}
     sentences, roles = [], dict[str, list[str]]()
-    for metric, words in _WORDS.items():
+    for metric, sought in _WORDS.items():
+        words = sought.format(unit=run.unit)
         leader = find_leader(run, counted, metric)
         if leader is None:
             continue
@@ -254,12 +255,12 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
         without = find_leader(run, counted, metric, on_marks) if learns and metric == PEOPLE else None
         if without is not None and run.methods[without.method].family != "chance":
             roles.setdefault(without.method, []).append(f"best at {words} without learning from them")
-            figures.append(f"without learning from such words {bold(without.method)} {without.figure}")
+            figures.append(f"without learning from such {run.unit}s {bold(without.method)} {without.figure}")
             if run.study in (without.rivals or ()):
                 figures[-1] += f" or, not significantly worse, {bold(str(run.study))} "
                 figures[-1] += shown(without.metric, without.values[str(run.study)])
-        figures += [f"random words {leader.chance}"] if leader.chance else []
-        learned = ", which learned from marked words of the task" if learns else ""
+        figures += [f"random {run.unit}s {leader.chance}"] if leader.chance else []
+        learned = ", which learned from marks of the task" if learns else ""
         name = f"{bold(leader.method)}{_aside(run, leader.method)}"
         cheapest = leader.least(passes)
         if cheapest is not None and passes[cheapest] * CHEAPER <= passes.get(leader.method, 0.0):

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.core.extras import need
+from explearn.core.records import Example
 from explearn.core.words import Segment, Span
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Encoding, align_words
@@ -69,6 +70,27 @@ def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where:
     if not result.words or result.pair_start in (0, len(result.words)):
         raise DataError(f"{where}: has a segment without any {unit_name(unit)} to score; expected at least one")
     return result
+
+
+def example_in_units(example: Example, encoding: Encoding, unit: Unit) -> Example:
+    """Return an example with the units of its encoding (`in_units`) in the place of its words."""
+    words, first = encoding.words, len(encoding.words) if encoding.pair_start is None else encoding.pair_start
+    return replace(example, words=words[:first], pair=words[first:], joined=encoding.joined, unit=unit_name(unit))
+
+
+def marks_in_units(mask: Sequence[bool], example: Example, encoding: Encoding) -> tuple[bool, ...]:
+    """Return which units of an example are marked: those of which at least half of the words are, in whole or in part.
+
+    Args:
+        mask: of the example's words. encoding: of the example, in units.
+    """
+    words = [(n, *span) for n, segment in enumerate(example.segments) for span in segment.spans]
+    marks = []
+    for unit, (start, end) in enumerate(encoding.spans):
+        second = encoding.pair_start is not None and unit >= encoding.pair_start
+        inside = [mark for mark, (n, a, b) in zip(mask, words, strict=True) if n == second and a < end and start < b]
+        marks.append(2 * sum(inside) >= len(inside))
+    return tuple(marks)
 
 
 def _find(text: str, unit: Unit) -> list[Span]:

@@ -68,13 +68,13 @@ class TestWithoutLabelsOrMarks:
 
     def test_the_page_says_what_is_missing(self, found: explearn.Comparison) -> None:
         page = page_of(found.report)
-        assert "No marked words" in page and f" methods on {len(TEXTS)} texts." in page
+        assert "No marks" in page and f" methods on {len(TEXTS)} texts." in page
         assert "No labels" in page
         assert "F1 of each method" not in page
 
     def test_the_first_screen_shows_no_marks_and_names_no_true_label(self, found: explearn.Comparison) -> None:
         first = page_of(found.report).partition("<nav")[0]
-        assert "A text of texts</b> · predicted " in first and "underlined: the words that a method chooses" in first
+        assert "A text of texts</b> · predicted " in first and "underlined: what a method chooses" in first
         assert "true label" not in first and "nobody" not in first and "marked words" not in first
 
 
@@ -89,7 +89,7 @@ class TestWithLabelsAndMarks:
         right = [label == given for label, given in zip(classifier.predict(TEXTS), LABELS, strict=True)]
         assert found.task.classifier["test"]["accuracy"] == sum(right) / len(right)
         assert {figures["plausibility_texts"] for figures in found.methods.values()} == {sum(right)}
-        assert "No marked words" not in page_of(out)
+        assert "No marks" not in page_of(out)
 
 
 class TestGoingOn:

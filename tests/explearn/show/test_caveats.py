@@ -18,14 +18,14 @@ def said(*tasks, **changes) -> str:
 
 
 def test_disagreeing_annotators_are_named():
-    assert "disagree on the words: films (0.30)" in said(task(agreement={"alpha": 0.3}))
+    assert "People disagree: films (0.30)" in said(task(agreement={"alpha": 0.3}))
     assert "disagree" not in said(task(agreement={"alpha": 0.7}))
     assert "in films no text was marked by two annotators" in said(task(agreement={"alpha": None, "kinds": {"llm": 3}}))
 
 
 def test_what_is_missing_and_the_remarks_of_the_run_are_told():
     text = said(task(agreement={"texts": {"test": 0}}, classifier={}), remarks=["Left out: lime (slow)."])
-    assert "No marked words: films." in text and "No labels: films." in text and "Left out: lime (slow)." in text
+    assert "No marks: films." in text and "No labels: films." in text and "Left out: lime (slow)." in text
 
 
 def test_methods_that_do_not_notice_the_model_are_named():
@@ -76,14 +76,14 @@ def test_a_fall_of_confidence_on_texts_shortened_at_random_is_named(without, nam
 def test_methods_and_figures_no_better_than_random_scores_are_named():
     figures = {"random": 0.5, "rollout": 0.55, "cam": 0.9}
     text = said(task(comparisons={"auroc": comparison("auroc", figures, {("random", "cam"): 0.001})}))
-    assert "finding marked words: rollout." in text and "AUROC (" not in text
+    assert "finding what people marked: rollout." in text and "AUROC (" not in text
     assert "AUROC (0 of 2)" in said(task(comparisons={"auroc": comparison("auroc", figures)}))
     # Neither is one that is significantly worse, nor one of which figures and test disagree.
     worse = comparison("auroc", {"random": 0.5, "cam": 0.1}, {("random", "cam"): 0.001})
     against = np.array([[0, 1], [-1, 0]], dtype=np.int8)
     unclear = comparison("auroc", {"random": 0.5, "cam": 0.9}, {("random", "cam"): 0.001}, direction=against)
     for test in (worse, unclear):
-        assert "finding marked words: cam." in said(task(comparisons={"auroc": test}))
+        assert "finding what people marked: cam." in said(task(comparisons={"auroc": test}))
 
 
 def test_methods_whose_scores_miss_their_sum_by_a_tenth_are_named():

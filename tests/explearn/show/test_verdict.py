@@ -110,10 +110,7 @@ class TestVerdict:
         f1 = {"expnet_in_domain": 0.6, "consensus": 0.5004, "expnet": 0.5, "cam": 0.4998, "random": 0.1}
         of = judged(f1)
         said = verdict(of).sentence.replace("\x02", "").replace("\x03", "")
-        assert (
-            "expnet_in_domain, which learned from marked words of the task: F1 0.600; without learning from such "
-            in said
-        )
+        assert "expnet_in_domain, which learned from marks of the task: F1 0.600; without learning from such " in said
         assert "words consensus 0.500 or, not significantly worse, expnet 0.500; random words 0.100." in said
         assert list(verdict(of).methods)[:2] == ["expnet_in_domain", "consensus"]
         assert "or, not significantly worse" not in verdict(of, study="expnet_in_domain").sentence

@@ -16,6 +16,7 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
 from explearn.methods.registry import accepted_options, get_explainer
 from explearn.model.classifier import Classifier
+from explearn.text.units import Unit
 
 WARM_UP_TEXTS = 2
 """Texts explained before the clock starts: first calls load kernels and allocate buffers."""
@@ -58,6 +59,7 @@ def explain_timed(
     examples: Sequence[Example],
     options: Mapping[str, Any],
     clock: ForwardClock | None = None,
+    unit: Unit = "word",
 ) -> MethodRun:
     """Explain the predicted class (`judged_targets`) of every example; passes and cost are those of this very run.
 
@@ -65,6 +67,7 @@ def explain_timed(
         options: of the method, noted in the result.
         clock: one of the same texts that has been running, where the method has explained texts in this process before;
             without it, both are warmed up here.
+        unit: what is scored.
 
     Raises DataError when there is no example, UnsupportedError where the method cannot explain the classifier.
     """
@@ -75,13 +78,13 @@ def explain_timed(
     peak = peak_from_here(classifier.device)
     forward = clock or ForwardClock(classifier, examples)
     if clock is None:
-        list(explainer.explain(classifier, examples[:WARM_UP_TEXTS]))
+        list(explainer.explain(classifier, examples[:WARM_UP_TEXTS], unit=unit))
     targets = judged_targets(classifier, examples)
     # Of a function of texts there are no passes to count.
     with count_passes(classifier.model) if classifier.has_model else nullcontext() as passes:
         start = time.perf_counter()
-        explanations = explainer.explain(classifier, examples, targets, description=f"explain with {explainer.name}")
-        attributions = list(explanations)
+        description = f"explain with {explainer.name}"
+        attributions = list(explainer.explain(classifier, examples, targets, description, unit=unit))
         seconds = time.perf_counter() - start
     memory = peak()
     return MethodRun(

@@ -1,0 +1,167 @@
+"""Comparisons by sentences, sub-tokens and spans: what is scored, marked, taken out and shown."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+from script_cases import TEXTS, classifier
+from typer.testing import CliRunner
+
+import explearn
+from explearn.cli.app import app
+from explearn.comparison.texts import TextColumns
+from explearn.core.errors import DataError, ParamsError
+from explearn.core.words import Segment, joined_words
+from explearn.judge.runs import read_run
+from explearn.text.marks import format_marked
+
+WEIGHTS = {"good": 2.0, "bad": -3.0, "fine": 1.0}
+REVIEWS = (
+    "A good film. It is long. Mr. Fox is fine.",
+    "Nothing here is bad. I know one fine scene, a good one. Who made it?",
+    "Bad plot. Good cast, and a fine end.",
+)
+SENTENCES = (3, 3, 2)
+
+
+def positive(text: str) -> float:
+    return float(1 / (1 + np.exp(-sum(WEIGHTS.get(word, 0.0) for word in re.findall(r"\w+", text.lower())))))
+
+
+def of_words() -> explearn.CallableClassifier:
+    return explearn.CallableClassifier(lambda texts: [[1 - positive(t), positive(t)] for t in texts], ["neg", "pos"])
+
+
+def compare(tmp_path: Path, texts: Any, **options: Any) -> explearn.Comparison:
+    settings = {"methods": "occlusion", "out": tmp_path / "page.html", **options}
+    return explearn.compare(settings.pop("classifier", None) or of_words(), texts, **settings)
+
+
+def shown(of: explearn.Comparison) -> dict[str, tuple[tuple[str, ...], list[bool]]]:
+    """By text, its units and which of them are marked."""
+    for text in of.task.texts:
+        assert all(text.example.all_words == one.words for one in text.attributions.values())
+    return {text.example.id: (text.example.all_words, text.gold.tolist()) for text in of.task.texts}
+
+
+def test_a_sentence_is_taken_out_whole(tmp_path: Path) -> None:
+    found = compare(tmp_path, list(REVIEWS), unit="sentence")
+    # A fifth, or a half, of two or three sentences is one: the one that the class depends on most.
+    without = ("It is long. Mr. Fox is fine.", "Nothing here is bad. Who made it?", "Bad plot.")
+    falls = []
+    for text, rest in zip(REVIEWS, without, strict=True):
+        p, q = positive(text), positive(rest)
+        falls.append(p - q if p >= 0.5 else q - p)
+    by_text = found.task.by_text["comprehensiveness"]["occlusion"]
+    np.testing.assert_allclose(np.sort(by_text), np.sort(falls), atol=1e-6)
+    assert {words for words, _ in shown(found).values()} >= {("A good film.", "It is long.", "Mr. Fox is fine.")}
+
+
+def test_a_sentence_is_marked_where_half_of_its_words_are(tmp_path: Path) -> None:
+    marks = ("A [[good film.]] It is long. Mr. [[Fox]] is fine.", "Nothing here is bad.", "Bad [[plot.]] Good cast.")
+    rows = [{"marks": mark, "label": "pos"} for mark in marks]
+    found = compare(tmp_path, rows, columns=TextColumns(label="label", rationales="marked:marks"), unit="sentence")
+    masks = {words[0]: gold for words, gold in shown(found).values()}
+    assert masks == {"A good film.": [True, False, False], "Nothing here is bad.": [False], "Bad plot.": [True, False]}
+    assert found.task.k == 1 and found.task.positive_rate == 2 / 5
+    assert found.methods["occlusion"]["plausibility_texts"] == 1  # the other is taken for neg
+
+
+def test_marks_too_short_for_any_sentence_are_named_once(tmp_path: Path) -> None:
+    rows = [{"marks": "A [[good]] film of ours."}, {"marks": "I like it so much."}]
+    found = compare(tmp_path, rows, columns=TextColumns(rationales="marked:marks"), unit="sentence")
+    page = html.unescape(found.report.read_text(encoding="utf-8"))
+    assert page.count("no sentence has half of its words marked") == 1
+    assert page.count("Stability is not judged: different texts hardly ever share a sentence") == 1
+    assert found.methods["occlusion"]["f1_topk"] is None and found.methods["occlusion"]["stability_lexical"] is None
+
+
+def test_the_page_speaks_of_sentences(tmp_path: Path) -> None:
+    texts = tmp_path / "t.jsonl"
+    texts.write_text("".join(json.dumps({"text": f"{text} {n}"}) + "\n" for n, text in enumerate(REVIEWS)))
+    places = f"--texts {texts} --classifier {saved(tmp_path)} --out {tmp_path / 'page.html'}"
+    command = f"compare {places} --unit sentence --methods random,gradient --device cpu"
+    done = CliRunner().invoke(app, command.split())
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    first = page[page.index("<h1") : page.index("Sanity checks</summary>")]
+    assert f" of {sum(SENTENCES) + 3} sentences." in first and "Finds the sentences the classifier depends on" in first
+    assert not re.search(r"\bwords?\b", re.sub(r"<[^>]*>", "", first))
+
+
+def saved(folder: Path) -> Path:
+    return tiny.save(folder / "model", "bert", 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit"), [("WordPiece", "word"), ("byte-level BPE", "token"), ("Unigram", "sentence"), ("Unigram", "span")]
+)
+def test_texts_of_every_script_have_the_same_units_in_marks_scores_and_pages(
+    kind: str, unit: str, tmp_path: Path
+) -> None:
+    segments = {script: Segment.of(text) for script, (text, _) in TEXTS.items()}
+    masks = {script: [n < 2 for n, _ in enumerate(one.words)] for script, one in segments.items()}
+    rows = [
+        {"id": script, "marks": format_marked(one.words, masks[script], joined_words(one.spans))}
+        for script, one in segments.items()
+    ]
+    chosen: Any = (lambda text: Segment.of(text).spans) if unit == "span" else unit
+    columns = TextColumns(id="id", rationales="marked:marks")
+    found = compare(
+        tmp_path, rows, classifier=classifier(kind), methods="gradient,occlusion", columns=columns, unit=chosen
+    )
+    of_texts = shown(found)
+    assert of_texts.keys() == TEXTS.keys()
+    for script, (words, gold) in of_texts.items():
+        text, spans = segments[script].text, segments[script].spans
+        if unit == "sentence":
+            assert (words, gold) == ((text,), [len(spans) <= 2 * 2])
+        elif unit == "token":
+            (alone,) = explearn.get_explainer("gradient").explain(classifier(kind), [text], unit="token")
+            assert words == alone.words and gold == [start < spans[1][1] for start, _ in alone.spans]
+        else:
+            assert words == segments[script].words and gold == masks[script]
+    for figures in found.methods.values():
+        assert all(np.isfinite(figures[name]) for name in ("aopc_comprehensiveness", "infidelity"))
+        assert (figures["stability_lexical"] is None) == (unit in ("sentence", "span"))
+
+
+def test_pairs_kept_runs_and_scores_from_elsewhere(tmp_path: Path) -> None:
+    pairs = [("Good. Bad.", "It is fine. Or so."), ("It drags. I slept.", "Is it good?")]
+    found = compare(tmp_path, pairs, classifier=classifier("WordPiece"), unit="sentence", work=tmp_path / "work")
+    kept = read_run(tmp_path / "work" / "occlusion.parquet").attributions
+    assert [(one.words, one.unit) for one in kept] == [
+        (("Good.", "Bad.", "It is fine.", "Or so."), "sentence"),
+        (("It drags.", "I slept.", "Is it good?"), "sentence"),
+    ]
+    theirs = tmp_path / "theirs.jsonl"
+    theirs.write_text("".join(json.dumps({"words": one.words, "scores": one.scores.tolist()}) + "\n" for one in kept))
+    lines: list[str] = []
+    again = compare(
+        tmp_path,
+        pairs,
+        classifier=classifier("WordPiece"),
+        unit="sentence",
+        work=tmp_path / "work",
+        scores=[theirs],
+        tell=lines.append,
+    )
+    assert any("of an earlier run" in line for line in lines)
+    name = "aopc_sufficiency"
+    assert again.methods["given_theirs"][name] == again.methods["occlusion"][name] == found.methods["occlusion"][name]
+    with pytest.raises(DataError, match="expected a record with its words"):
+        compare(tmp_path, pairs, classifier=classifier("WordPiece"), scores=[theirs])
+
+
+def test_what_is_no_unit_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ParamsError, match="unit: got 'chapter'"):
+        compare(tmp_path, ["no file is read"], unit="chapter")
+    with pytest.raises(DataError, match=r"texts-2.*without any span"):
+        compare(tmp_path, ["a. b", "c"], unit=re.compile(r"a|b"))
