@@ -16,7 +16,7 @@ from explearn.lens.anatomy import BlockTrace, TracedPass
 from explearn.lens.attention import read_weights
 from explearn.lens.watch import LayerGradients
 from explearn.model.architectures import blocks_in_order
-from explearn.model.classifier import Classifier, QuestionAnswerer
+from explearn.model.classifier import Classifier, QuestionAnswerer, TokenClassifier
 from explearn.model.encoding import Batch
 from explearn.testing.tiny import (
     ARCHITECTURES,
@@ -100,6 +100,15 @@ def make_answerer(kind: str = "bert", seed: int = 0, limit: int = POSITIONS - 2)
     return QuestionAnswerer.around(made, tokenizer(kind, limit), ComputeOptions(device="cpu"), kind)
 
 
+def make_tagger(kind: str = "bert", seed: int = 0, **config: Any) -> TokenClassifier:
+    """A model for token classification with the classes of LABELS[3]."""
+    settings = model(kind, 3, **config).config
+    with torch.inference_mode(False), torch.random.fork_rng():
+        torch.manual_seed(seed)
+        made = transformers.AutoModelForTokenClassification.from_config(settings).eval()  # type: ignore[no-untyped-call]
+    return TokenClassifier.around(made, tokenizer(kind), ComputeOptions(device="cpu"), kind)
+
+
 @functools.cache
 def long_classifier(kind: str) -> Classifier:
     """One whose texts may have 2,000 sub-tokens: nothing is cut."""
@@ -177,5 +186,5 @@ def eager_gradients(of: Classifier, text: Any, target: int) -> LayerGradients:
         tuple(found[:layers]),
         tuple(x.detach() for x in inputs),
         tuple(found[layers:]),
-        read_weights(of.model.config, batch),
+        read_weights(of.model, batch),
     )

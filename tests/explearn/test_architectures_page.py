@@ -48,7 +48,7 @@ def row(kind: str) -> str:
         captured = False
     gates = captured and architecture(of.model.config).attention == "projections"
     cells += ["yes" if found else "-" for found in (captured, gates)]
-    return f"| {reads(of.model.config)} | {' | '.join(cells)} |"
+    return f"| {reads(of.model)} | {' | '.join(cells)} |"
 
 
 @pytest.mark.parametrize("kind", KINDS)

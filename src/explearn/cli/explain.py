@@ -51,6 +51,15 @@ def explain(
             show_default=False,
         ),
     ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a model that classifies tokens: the word whose class is explained, by its number from 0, or "
+            "itself where it stands once in the text.",
+            metavar="N|WORD",
+            show_default=False,
+        ),
+    ] = None,
     windows: choosing.Windows = None,
     unit: choosing.Units = "word",
     completion: Annotated[
@@ -107,6 +116,8 @@ def explain(
     loaded = Classifier.from_pretrained(classifier, compute, completion=completion)
     for chosen in methods:
         chosen.check_classifier(loaded)
+    if token is not None:
+        loaded = loaded.at(int(token) if token.isdecimal() else token)
     if versus is not None:
         loaded = loaded.versus(versus)
     inputs: list[Any] = [(line, pair) for line in lines] if pair is not None else list(lines)

@@ -69,6 +69,7 @@ def css(scope: str) -> str:
         ".for.signed::before": 'content:"+"',
         ".against.signed::before": 'content:"\\2212"',
         ".unread": "opacity:.65;text-decoration:line-through",
+        ".token": "outline:2px solid currentColor",
     }
     return "".join(f"{scope} {selector}{{{rule}}}\n" for selector, rule in rules.items())
 
@@ -114,10 +115,11 @@ def top_words(attribution: Attribution, count: int = 10, against: bool = False) 
 
 
 def answer_sentence(attribution: Attribution) -> str:
-    """Return the class that is explained, with its probability, and the predicted one where that is another."""
-    if attribution.target == attribution.predicted:
-        return f"{attribution.predicted} ({attribution.answer()})"
-    return f"{attribution.target} ({attribution.answer()}; predicted: {attribution.predicted})"
+    """Return the class that is explained, with its probability, and the predicted one where that is another; before
+    them the word that is classified, if it is one."""
+    predicted = "" if attribution.target == attribution.predicted else f"; predicted: {attribution.predicted}"
+    of = "" if attribution.token is None else f"{attribution.words[attribution.token]!r} is "
+    return f"{of}{attribution.target} ({attribution.answer()}{predicted})"
 
 
 def remarks(attribution: Attribution) -> str:
@@ -140,7 +142,8 @@ def line(attribution: Attribution) -> str:
     """Return method, class and the highest-scoring words, on one line."""
     listed = ", ".join(f"{printable(word, one_line=True)} {score:+.3f}" for word, score, *_ in top_words(attribution))
     said = remarks(attribution)
-    head = f"{attribution.method} for {attribution.target!r} ({attribution.answer()})"
+    of = "" if attribution.token is None else f" of {printable(attribution.words[attribution.token], one_line=True)!r}"
+    head = f"{attribution.method} for {attribution.target!r}{of} ({attribution.answer()})"
     return f"{head}: {listed}{f' ({said})' if said else ''}"
 
 
@@ -148,7 +151,8 @@ def terminal(attribution: Attribution) -> Text:
     """Return the text in colour: orange for the class, blue against it, in three steps of strength.
 
     The steps are a bold word on a coloured background, a bold coloured word and a coloured word: they read alike on
-    dark and light terminals. A sign stands before a word where scores have signs. Words not read are struck through.
+    dark and light terminals. A sign stands before a word where scores have signs. Words not read are struck through,
+    the one that is classified is underlined.
     """
     from rich.text import Text
 
@@ -168,6 +172,7 @@ def terminal(attribution: Attribution) -> Text:
         else:
             style = f"not bold {colour}" if abs(strength) >= FAINT else "not bold"
         sign = ("+" if strength > 0 else "−") if signs and abs(strength) >= FAINT else ""
+        style += " underline" * (index == attribution.token)
         text.append(sign + printable(word, one_line=True), style=style)
         text.append("" if index + 1 in joined else " ", style="not bold")
     top = top_words(attribution, TOP)
@@ -245,7 +250,7 @@ def words_html(attribution: Attribution, chosen: Sequence[bool] = ()) -> str:
             parts.append(f'<{tag} class="unread" title="{UNREAD}">{escape_html(word)}</{tag}>{blank}')
             continue
         side = "against" if strength < 0 else "for"
-        side += " signed" * (signs and abs(strength) >= FAINT)
+        side += " signed" * (signs and abs(strength) >= FAINT) + " token" * (index == attribution.token)
         share = f"--s:{abs(strength):.3g}"
         parts.append(f'<{tag} class="{side}" style="{share}" title="{score:+.4g}">{escape_html(word)}</{tag}>{blank}')
     return f'<p class="words" dir="auto">{"".join(parts).rstrip()}</p>'

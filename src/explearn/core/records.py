@@ -215,6 +215,7 @@ class Attribution:
         pair_start: index in `words` of the second segment's first word; None where there is one segment.
         certificate: how far the scores can be relied on, of methods that say so; None of others.
         unit: what `words` are: word, token, sentence, or span (of a pattern or function).
+        token: index in `words` of the one that is classified; None where the whole text is.
 
     It shows itself in notebooks, and in colour through rich (`rich.print`, `Attribution.print`).
     """
@@ -239,6 +240,7 @@ class Attribution:
     pair_start: int | None = None
     certificate: Certificate | None = None
     unit: str = "word"
+    token: int | None = None
 
     @property
     def missed(self) -> float | None:
@@ -288,6 +290,7 @@ class Attribution:
             "pair_start": self.pair_start,
             "certificate": self.certificate and self.certificate.to_record(),
             "unit": self.unit,
+            "token": self.token,
         }
 
     @classmethod
@@ -316,6 +319,8 @@ class Attribution:
             raise DataError(
                 f"field 'pair_start': got {read.pair_start}; expected less than {len(read.words)}, the words"
             )
+        if read.token is not None and read.token >= len(read.words):
+            raise DataError(f"field 'token': got {read.token}; expected less than {len(read.words)}, the words")
         return cls(
             words=read.words,
             scores=scores,
@@ -337,6 +342,7 @@ class Attribution:
             pair_start=read.pair_start,
             certificate=read.certificate,
             unit=read.unit,
+            token=read.token,
         )
 
     def answer(self) -> str:
@@ -406,6 +412,7 @@ class _Record(Shape):
     pair_start: Annotated[int, Field(ge=1)] | None = None
     certificate: Certificate | None = None
     unit: UnicodeText = "word"
+    token: Annotated[int, Field(ge=0)] | None = None
 
 
 def _absent(value: object) -> bool:

@@ -90,7 +90,7 @@ def side_by_side(attributions: Iterable[Attribution]) -> SideBySide:
     texts: dict[tuple[object, ...], list[Attribution]] = {}
     seen: Counter[tuple[object, ...]] = Counter()
     for attribution in each_attribution(attributions):
-        text = (attribution.example_id, attribution.words, attribution.pair_start)
+        text = (attribution.example_id, attribution.words, attribution.pair_start, attribution.token)
         of_method = (*text, attribution.method, attribution.target)
         texts.setdefault((*text, seen[of_method]), []).append(attribution)
         seen[of_method] += 1

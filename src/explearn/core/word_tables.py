@@ -53,7 +53,7 @@ class WordRows:
 
     def _number(self, attribution: Attribution) -> int:
         number, before, classes = self._last.get(attribution.method, (-1, (), set()))
-        text = (attribution.example_id, attribution.words, attribution.pair_start)
+        text = (attribution.example_id, attribution.words, attribution.pair_start, attribution.token)
         if text != before or attribution.target in classes:
             number, classes = number + 1, set()
         self._last[attribution.method] = number, text, classes | {attribution.target}

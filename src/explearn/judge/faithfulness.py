@@ -146,7 +146,8 @@ def _request(
     rationales: Mapping[str, ArrayLike],
 ) -> _Rows:
     mask = pool.classifier.mask_token_id
-    order = ranking(attribution.filled()).tolist()
+    # A word that is classified stays in every text.
+    order = [word for word in ranking(attribution.filled()).tolist() if word != encoding.token]
     text, units = encoding, order
     if protocol.by_sub_token:
         if len(encoding.positions) != len(attribution.token_scores):
@@ -156,6 +157,7 @@ def _request(
             )
         text = replace(as_sub_tokens(encoding), words=attribution.tokens)
         units = ranking(attribution.token_scores).tolist() if encoding.positions else []
+        units = [unit for unit in units if unit not in text.in_question]
     if protocol.protocol == "eraser":
         single = np.flatnonzero(rationales[attribution.example_id]).tolist()
     else:

@@ -22,6 +22,7 @@ from explearn.lens.threads import here_only, hooked
 from explearn.model.architectures import architecture, blocks_in_order, unusual_build
 from explearn.model.encoding import Batch
 from explearn.model.question_answering import SpanScorer
+from explearn.model.token_classification import WordReader
 
 Activation = Callable[[torch.Tensor], torch.Tensor]
 
@@ -86,7 +87,13 @@ def check_head(model: nn.Module) -> None:
 
 
 def check_outputs(model: nn.Module) -> None:
-    """Raise UnsupportedError for a model whose logits pass a function behind the head (`Classifier.explaining`)."""
+    """Raise UnsupportedError for a model with another head than a text's, for tokens, and for one whose logits pass a
+    function behind the head (`Classifier.explaining`)."""
+    if isinstance(model, WordReader):
+        raise UnsupportedError(
+            "this method takes the head apart, and knows only that of a classifier of texts; attn_lrp, gae, attcat and "
+            "the methods that look at attention, gradients or perturbed texts explain one that classifies tokens"
+        )
     if getattr(model, "outputs_changed", False):
         raise UnsupportedError(
             "this method takes the head apart, and what is explained here is a function of its outputs; attn_lrp, gae, "

@@ -32,6 +32,7 @@ from explearn.model.architectures import (
 )
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
+from explearn.model.token_classification import marked_position
 
 Reduced = TypeVar("Reduced")
 
@@ -280,7 +281,8 @@ def attention_layers(
 
     def on_model(_module: nn.Module, _args: object, kwargs: dict[str, torch.Tensor]) -> None:
         keys = kwargs["attention_mask"].bool()
-        seen.update(calls=0, keys=keys, padded=not keys.all(), position=read_position(config, kwargs["input_ids"]))
+        position = read_position(model, kwargs["input_ids"], kwargs.get("token_type_ids"))
+        seen.update(calls=0, keys=keys, padded=not keys.all(), position=position)
 
     def on_projection(_module: nn.Module, _args: object, output: torch.Tensor) -> None:
         # Layers that project distances with the same weights (DeBERTa) do so after the content.
@@ -367,24 +369,29 @@ def resolve_layer(model: nn.Module, layer: int) -> int:
     return layer % count
 
 
-def read_position(config: Any, input_ids: torch.Tensor) -> torch.Tensor | None:
+def read_position(
+    model: Any, input_ids: torch.Tensor, token_type_ids: torch.Tensor | None = None
+) -> torch.Tensor | None:
     """The token that a classifier's head reads, int64, (batch,); None where it reads the mean over all tokens.
 
     The last token is, as in transformers, the last whose id is not the padding's.
     """
-    place = reads(config)
+    place = reads(model)
     if place == "mean":
         return None
+    if place == "marked":
+        assert token_type_ids is not None
+        return marked_position(token_type_ids)
     if place == "first":
         return torch.zeros_like(input_ids[:, 0])
     order = torch.arange(input_ids.shape[1], device=input_ids.device)
-    last: torch.Tensor = (order * (input_ids != int(config.pad_token_id))).argmax(-1)
+    last: torch.Tensor = (order * (input_ids != int(model.config.pad_token_id))).argmax(-1)
     return last
 
 
-def read_weights(config: Any, batch: Batch) -> torch.Tensor:
+def read_weights(model: Any, batch: Batch) -> torch.Tensor:
     """How much of each token's vector the head reads, float32, (batch, tokens): 1 at one token, or 1 / n at all."""
-    position = read_position(config, batch.input_ids)
+    position = read_position(model, batch.input_ids, batch.token_type_ids)
     if position is None:
         real = batch.attention_mask.float()
         return real / real.sum(-1, keepdim=True)

@@ -48,7 +48,7 @@ def spaced_layers(classifier: Classifier, count: int) -> list[int]:
 
     Those of an encoder-decoder are its encoder's, then its decoder's. Raises as `read_states` does.
     """
-    _, parts = _run(classifier, classifier.batch(classifier.encode(["a"])))
+    _, parts = _run(classifier, classifier.batch(classifier.encode_samples("a")))
     total = sum(len(part) for part in parts)
     return sorted({round(layer) for layer in np.linspace(0, total - 1, count).tolist()})
 

@@ -170,7 +170,7 @@ def differentiate(
         attention_gradients=tuple(gradients[:split]),
         inputs=tuple(map(full_precision, run.inputs)),
         input_gradients=tuple(gradients[split:]),
-        reads=full_precision(read_weights(classifier.model.config, batch).to(run.attentions[0])),
+        reads=full_precision(read_weights(classifier.model, batch).to(run.attentions[0])),
     )
 
 

@@ -17,8 +17,7 @@ from torch import nn
 from explearn.core.errors import UnsupportedError, first_line
 from explearn.lens.threads import here_only, hooked
 from explearn.model.architectures import architecture, word_table
-from explearn.model.classifier import Classifier, QuestionAnswerer
-from explearn.model.encoding import Text
+from explearn.model.classifier import Classifier
 
 UNSCALED = 0.05
 """Change of the answer by doubling the embeddings, as a share of its change by reversing their order, below which their
@@ -59,8 +58,7 @@ def _measured_layers(classifier: Classifier) -> tuple[str, ...]:
     table = word_table(model)
     if table is None:
         raise _without_words(model)
-    text: Text = ("a 1", ". b") if isinstance(classifier, QuestionAnswerer) else "a 1 . b"
-    inputs = classifier.batch(classifier.encode([text])).model_inputs()
+    inputs = classifier.batch(classifier.encode_samples("a 1 . b")).model_inputs()
     ran: dict[nn.Module, torch.Tensor] = {}
 
     def record(module: nn.Module, _args: object, output: object) -> None:
@@ -162,7 +160,7 @@ def _try_words(classifier: Classifier) -> None:
     table = word_table(model)
     if table is None:
         raise _without_words(model)
-    batch = classifier.batch(classifier.encode(["a"]))
+    batch = classifier.batch(classifier.encode_samples("a"))
     try:
         with torch.inference_mode(False), torch.enable_grad(), classifier.autocast():
             vectors = table(batch.input_ids)

@@ -44,6 +44,7 @@ def explain(
     targets: Iterable[Target] | None = None,
     windows: int | None = None,
     unit: Unit = "word",
+    token: int | str | None = None,
     compute: ComputeOptions | None = None,
     **options: Any,
 ) -> SideBySide:
@@ -57,12 +58,16 @@ def explain(
         texts: one text, or a list.
         method: a name, or an explainer (default: `best_at_once`; each attribution names its method).
         targets, windows, unit: as in `Explainer.explain`.
+        token: the word that is classified, for a model that classifies tokens (`TokenClassifier.at`); the same in all
+            texts.
         compute: for a folder or hub name.
         options: of a method by name.
 
     Returns the attributions, which show themselves. Raises what `Explainer.explain` and `get_explainer` raise.
     """
     model = as_classifier(classifier, compute)
+    if token is not None:
+        model = model.at(token)
     if options and not isinstance(method, str):
         raise ParamsError(f"options {', '.join(options)}: got no name of a method that they are of")
     explainer = get_explainer(method, **options) if isinstance(method, str) else method or best_at_once(model)

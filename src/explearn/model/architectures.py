@@ -245,11 +245,14 @@ def attention_captured() -> list[str]:
     return sorted(name for name, entry in ARCHITECTURES.items() if is_captured(entry))
 
 
-def reads(config: Any) -> Literal["first", "last", "mean"]:
-    """The token whose vector a classifier's head reads, or `mean` where it reads the mean of all."""
-    said = architecture(config).reads
+def reads(model: Any) -> Literal["first", "last", "mean", "marked"]:
+    """The token whose vector a classifier's head reads: `mean` where it reads the mean of all, `marked` where the input
+    marks it (`explearn.model.token_classification`)."""
+    if getattr(model, "reads_marked", False):
+        return "marked"
+    said = architecture(model.config).reads
     if said == "classifier_pooling":
-        return "mean" if config.classifier_pooling in ("mean", "late") else "first"
+        return "mean" if model.config.classifier_pooling in ("mean", "late") else "first"
     return said
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
+import operator
 import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -18,7 +20,7 @@ from torch.nn import functional
 from tqdm.auto import tqdm
 
 from explearn.core.compute import ComputeOptions, autocast
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, shown
 from explearn.core.finite import check_logits
 from explearn.core.records import Example
 from explearn.core.words import lay_out
@@ -27,15 +29,26 @@ from explearn.model.architectures import architecture
 from explearn.model.batching import budget_batches, run_batches
 from explearn.model.completion import Completion, Prompt
 from explearn.model.encoding import Batch, Encoding, Text, collate, encode_texts, max_length
-from explearn.model.loading import QUESTION_ANSWERING, check_config, check_runs, load_trained, newest_checkpoint
+from explearn.model.loading import (
+    QUESTION_ANSWERING,
+    TOKEN_CLASSIFICATION,
+    check_config,
+    check_runs,
+    load_trained,
+    newest_checkpoint,
+)
 from explearn.model.padding import check_ends, padding_shows, with_padding
-from explearn.model.problems import Answers, problem_of, with_both_classes
+from explearn.model.problems import Answers, Problem, problem_of, with_both_classes
 from explearn.model.quantised import QUANTISED, has_quantised, prepare_quantised
 from explearn.model.question_answering import ENDS, STARTS, SpanScorer, mark_answer, span_scores
 from explearn.model.spread import OnOneDevice, Spread, spread, spread_of
+from explearn.model.token_classification import WordReader, mark_word, read_positions, word_number
 
 if TYPE_CHECKING:
     import transformers
+
+LISTED_WORDS = 60
+"""Words of a text that are named where none was chosen to be classified."""
 
 
 class Classifier(Answers):
@@ -57,6 +70,9 @@ class Classifier(Answers):
 
     has_model: ClassVar[bool] = True
     """Whether there is a model to look into, with its tokenizer; not of a function (`explearn.model.callable`)."""
+
+    does: ClassVar[str] = "classifies texts"
+    """What it does, for messages of what is for other models."""
 
     completion: Completion | None = None
     spread: Spread | None = None
@@ -124,8 +140,9 @@ class Classifier(Answers):
         """Load a classifier saved with `save_pretrained`, or by name from the hub.
 
         Args:
-            path: local folder or hub name; for a question-answering model, a `QuestionAnswerer` is returned. Of a
-                folder that a Trainer wrote its checkpoints to, the newest is taken.
+            path: local folder or hub name; for a question-answering model, a `QuestionAnswerer` is returned, for one
+                that classifies tokens a `TokenClassifier`. Of a folder that a Trainer wrote its checkpoints to, the
+                newest is taken.
             compute: compute options; or give their fields as keyword arguments (device="cuda", precision="bf16").
             revision: git revision of a hub name.
             completion: of a generative model, its prompt and label words: a section, its values, or a file with them
@@ -144,6 +161,8 @@ class Classifier(Answers):
         model, tokenizer, head, prompt = load_trained(name, revision, completion, compute)
         if head == QUESTION_ANSWERING:
             return QuestionAnswerer.around(model, tokenizer, compute, name)
+        if head == TOKEN_CLASSIFICATION:
+            return TokenClassifier.around(model, tokenizer, compute, name)
         return cls(model, tokenizer, compute, name, prompt)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
@@ -213,6 +232,19 @@ class Classifier(Answers):
         encodings = encode_texts(self.tokenizer, texts, limit, first)
         check_ends(self.model.config, encodings, first)
         return encodings
+
+    def encode_samples(self, *texts: str) -> list[Encoding]:
+        """Encode short texts that the model is tried on, whatever it is for."""
+        return self.encode(texts)
+
+    def at(self, token: int | str) -> Classifier:
+        """Return a view that classifies one word of each text; of a `TokenClassifier` alone.
+
+        Raises UnsupportedError for another classifier.
+        """
+        raise UnsupportedError(
+            f"{self.name or 'the classifier'}: {self.does}; a token is for models that classify tokens"
+        )
 
     def encode_labelled(self, examples: Sequence[Example]) -> tuple[list[Encoding], list[int]]:
         """Return encodings to train and judge on, and the indices of the true classes.
@@ -313,6 +345,7 @@ class QuestionAnswerer(Classifier):
     (exact match).
     """
 
+    does = "answers questions"
     same_length = False
     """A question's batch is made as any; its model's padding is not tried."""
 
@@ -333,6 +366,9 @@ class QuestionAnswerer(Classifier):
             raise UnsupportedError(f"{self.name}: questions are not read window by window; cut the passages instead")
         plain = self._plain(texts, first)
         return [mark_answer(e, span) for e, span in zip(plain, self.best_spans(plain), strict=True)]
+
+    def encode_samples(self, *texts: str) -> list[Encoding]:
+        return self.encode([(text, text) for text in texts])
 
     def encode_labelled(self, examples: Sequence[Example]) -> tuple[list[Encoding], list[int]]:
         encodings = []
@@ -386,3 +422,100 @@ class QuestionAnswerer(Classifier):
                 types[pieces[-1]] |= ENDS
             encodings.append(replace(encoding, token_type_ids=tuple(types)))
         return encodings
+
+
+class TokenClassifier(Classifier):
+    """A model for token classification (named entities, parts of speech) in the place of a classifier.
+
+    `at` says which word of a text is classified; `predict_words` classifies all. `encode`, and with it all that takes
+    texts, raises DataError where no word was named, and lists the text's words with their classes.
+
+    Attributes:
+        token: the word that is classified in every text, by its number from 0 or by itself; None: none is named.
+    """
+
+    does = "classifies tokens"
+    token: int | str | None = None
+
+    @classmethod
+    def around(
+        cls,
+        model: transformers.PreTrainedModel,
+        tokenizer: transformers.PreTrainedTokenizerBase,
+        compute: ComputeOptions | None = None,
+        name: str = "",
+    ) -> TokenClassifier:
+        """Wrap a transformers model that has a head for token classification."""
+        reader: Any = WordReader(model.config, model)
+        return cls(reader, tokenizer, compute, name)
+
+    def at(self, token: int | str) -> TokenClassifier:
+        """Return a view that classifies one word of each text.
+
+        Args:
+            token: the word's number from 0, or the word, which must stand once in the text; punctuation around it may
+                be left out.
+
+        Raises ParamsError for anything else; texts without that word raise DataError once they are read.
+        """
+        view = copy.copy(self)
+        try:
+            view.token = token if isinstance(token, str) else operator.index(token)
+        except TypeError:
+            raise ParamsError(f"token: got {shown(token)}; expected a word or its number, from 0") from None
+        return view
+
+    def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
+        if whole:
+            raise UnsupportedError(f"{self.name}: words are not classified window by window; cut the texts instead")
+        encodings = []
+        for number, encoding in enumerate(super().encode(texts, first), start=first):
+            where = f"example {encoding.example_id!r}" if encoding.example_id else f"text {number}"
+            if self.token is None:
+                raise DataError(
+                    f"{where}: token: got none; expected the word to classify, itself or its number: "
+                    f"{self._listed(encoding)}"
+                )
+            word = word_number(encoding, self.token, where)
+            positions = read_positions(encoding)
+            if word not in positions:
+                raise DataError(
+                    f"{where}: token: got {self.token!r}, which the model does not read: it is not within "
+                    f"{self.max_length} sub-tokens, or has no known characters"
+                )
+            encodings.append(mark_word(encoding, positions[word]))
+        return encodings
+
+    def encode_samples(self, *texts: str) -> list[Encoding]:
+        return self.at(0).encode(texts)
+
+    def predict_words(self, text: Text) -> NDArray[np.float64]:
+        """Return the class probabilities of each word of a text, (words, C), NaN for words that are not read.
+
+        It takes one pass. Raises UnsupportedError for a view whose values are none of classes.
+        """
+        (encoding,) = super().encode([text])
+        return self._of_words(encoding)
+
+    @torch.inference_mode()
+    def _of_words(self, encoding: Encoding) -> NDArray[np.float64]:
+        positions = read_positions(encoding)
+        inputs = self.batch([mark_word(encoding, min(positions.values()))]).model_inputs()
+        with self.autocast():
+            logits = self.model.outputs(**inputs).logits[0, [*positions.values()]]
+        rows = self.probabilities(logits.double()).cpu().numpy()
+        check_logits(rows, self.name)
+        probabilities = np.full((len(encoding.words), len(self.labels)), np.nan)
+        probabilities[[*positions]] = rows
+        return probabilities
+
+    def _listed(self, encoding: Encoding) -> str:
+        """List the first words of a text by their numbers, with their classes where there are some."""
+        classes = [""] * len(encoding.words)
+        if self.problem is not Problem.REGRESSION:
+            rows = self._of_words(encoding)
+            classes = ["not read" if np.isnan(row).any() else self.labels[int(row.argmax())] for row in rows]
+        words = zip(encoding.words, classes, strict=True)
+        named = [f"{number} {word} {of}".rstrip() for number, (word, of) in enumerate(islice(words, LISTED_WORDS))]
+        more = len(classes) - len(named)
+        return ", ".join(named) + (f" and {more:,} more" if more else "")

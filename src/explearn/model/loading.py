@@ -41,15 +41,26 @@ EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 
 CLASSIFICATION = "AutoModelForSequenceClassification"
 QUESTION_ANSWERING = "AutoModelForQuestionAnswering"
+TOKEN_CLASSIFICATION = "AutoModelForTokenClassification"
 GENERATION = "AutoModelForCausalLM"
 """Kinds of head, by the class of transformers that loads models with it. The last gives the next token: a classifier
 only with a prompt and label words (`explearn.model.completion`)."""
 
-_SUFFIXES = {"ForQuestionAnswering": QUESTION_ANSWERING, "ForCausalLM": GENERATION, "LMHeadModel": GENERATION}
+_SUFFIXES = {
+    "ForQuestionAnswering": QUESTION_ANSWERING,
+    "ForTokenClassification": TOKEN_CLASSIFICATION,
+    "ForCausalLM": GENERATION,
+    "LMHeadModel": GENERATION,
+}
 """End of the names of transformers' classes, one of which config.json gives in `architectures` -> head."""
 
 
-_HEADS_OF_TASKS = {"SEQ_CLS": CLASSIFICATION, "QUESTION_ANS": QUESTION_ANSWERING, "CAUSAL_LM": GENERATION}
+_HEADS_OF_TASKS = {
+    "SEQ_CLS": CLASSIFICATION,
+    "QUESTION_ANS": QUESTION_ANSWERING,
+    "TOKEN_CLS": TOKEN_CLASSIFICATION,
+    "CAUSAL_LM": GENERATION,
+}
 """peft's name of a task -> head, for adapters: their base may be a model without one."""
 
 
@@ -295,7 +306,7 @@ def load_trained(
     if missing:
         raise ModelError(
             f"{name}: weights are missing or of the wrong shape for {', '.join(missing[:4])}; "
-            "expected a fine-tuned sequence classifier"
+            "expected a fine-tuned classifier of texts or tokens"
         )
     if holds_no_words(tokenizer):
         raise ModelError(f"{name}: holds no tokenizer; expected one saved beside the model")

@@ -37,7 +37,7 @@ def padding_shows(classifier: Any) -> bool:
 
     Raises ModelError for a model that gives no answer.
     """
-    short, long = classifier.encode(["a b", "a b c d e f g h"])
+    short, long = classifier.encode_samples("a b", "a b c d e f g h")
     try:
         alone = classifier.logits(classifier.batch([short]))[0]
         padded = classifier.logits(classifier.batch([long, short]))[1]

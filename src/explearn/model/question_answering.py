@@ -15,14 +15,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
 
 from explearn.core.errors import DataError
 from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS
-from explearn.model.architectures import tells_segments_apart
 from explearn.model.encoding import Encoding
 from explearn.model.problems import label_maps
+from explearn.model.wrapped import WrappedModel
 from explearn.text.alignment import NO_WORD
+from explearn.text.encoding import IN_QUESTION as ANSWER
 
 if TYPE_CHECKING:
     import transformers
@@ -31,47 +31,31 @@ if TYPE_CHECKING:
 FLOOR = -30.0
 """Log-probability of spans that cannot be answers, in place of minus infinity: gates and logits stay finite."""
 
-SEGMENT, STARTS, ENDS, ANSWER = 1, 2, 4, 8
-"""Bits of `token_type_ids` in encodings of questions: the model's own segment, the first and the last piece of a word
-of the passage, and a piece of the answer's words."""
+STARTS, ENDS = 2, 4
+"""Bits of `token_type_ids` in encodings of questions: the first and the last piece of a word of the passage. ANSWER is
+that of the answer's words."""
 
 
-class SpanScorer(nn.Module):
+class SpanScorer(WrappedModel):
     """A question-answering model that gives two logits: log p of the marked span, and of the best other span.
 
-    It takes the model's own inputs, by keyword, with the bits above in `token_type_ids`. No span starts or ends at a
-    piece whose gate is closed (see `objectives.gated_inputs`). In a text without a marked span its logit is FLOOR.
-    All other attributes are the model's.
-
-    Args:
-        config: the model's configuration; its labels become ANSWER_LABELS.
-        model: the model (default: a new one with random weights).
+    No span starts or ends at a piece whose gate is closed (see `objectives.gated_inputs`). In a text without a marked
+    span its logit is FLOOR. The labels in the model's configuration become ANSWER_LABELS.
     """
+
+    loader = "AutoModelForQuestionAnswering"
 
     def __init__(
         self, config: transformers.PreTrainedConfig, model: transformers.PreTrainedModel | None = None
     ) -> None:
-        import transformers
-
-        super().__init__()
-        loader: Any = transformers.AutoModelForQuestionAnswering
-        self.model: Any = loader.from_config(config) if model is None else model
+        super().__init__(config, model)
         self.model.config.update(label_maps(ANSWER_LABELS))
-        self.base_model_prefix = f"model.{self.model.base_model_prefix}"
-
-    def __getattr__(self, name: str) -> Any:
-        model = self.__dict__.get("_modules", {}).get("model")
-        if name == "model" or model is None:
-            return super().__getattr__(name)
-        return getattr(model, name)
 
     def bounds(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor, **options: Any
     ) -> tuple[torch.Tensor, torch.Tensor, Any]:
         """Return log p of a span's start and of its end at each token, (b, n) each, and the model's output."""
-        if tells_segments_apart(self.config):
-            options["token_type_ids"] = token_type_ids & SEGMENT
-        output = self.model(input_ids=input_ids, attention_mask=attention_mask, **options)
+        output = self.outputs(input_ids, attention_mask, token_type_ids, **options)
         bias = attention_mask[:, 0, 0] if attention_mask.dim() == 4 else 0.0
 
         def log_p(logits: torch.Tensor, bit: int) -> torch.Tensor:

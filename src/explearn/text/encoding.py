@@ -14,6 +14,10 @@ from explearn.text.alignment import NO_WORD, align
 Text = str | tuple[str, str] | Example
 """What can be classified and explained: a text, a pair of texts, or an example."""
 
+IN_QUESTION = 8
+"""Bit of `token_type_ids`, beside the model's own, at sub-tokens of what is asked about: the answer to a question, or
+the word that is classified. They are never deleted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
@@ -69,6 +73,16 @@ class Encoding:
         return [position for position, special in enumerate(self.special) if not special]
 
     @property
+    def token(self) -> int | None:
+        """Index in `words` of the one that is classified; None where the whole text is."""
+        return next(iter(self.in_question - {NO_WORD}), None)
+
+    @property
+    def in_question(self) -> set[int]:
+        """Words of which a sub-token has the bit IN_QUESTION; NO_WORD for an answer's, which have no score."""
+        return {word for word, bits in zip(self.word_ids, self.token_type_ids, strict=False) if bits & IN_QUESTION}
+
+    @property
     def joined(self) -> tuple[int, ...]:
         """Indices of the words that stand directly behind the one before, as far as `spans` tell."""
         return joined_words(self.spans, self.pair_start)
@@ -87,12 +101,12 @@ class Encoding:
 
     def delete(self, word_indices: Collection[int]) -> Encoding:
         """Remove the sub-tokens of these words; those behind them move up."""
-        dropped = set(word_indices) - {NO_WORD}
+        dropped = set(word_indices) - {NO_WORD} - self.in_question
         return self.select([i for i, word in enumerate(self.word_ids) if word not in dropped])
 
     def keep(self, word_indices: Collection[int]) -> Encoding:
         """Keep only the sub-tokens of these words and the special tokens."""
-        kept = set(word_indices) - {NO_WORD}
+        kept = (set(word_indices) | self.in_question) - {NO_WORD}
         return self.select([i for i, word in enumerate(self.word_ids) if self.special[i] or word in kept])
 
     def mask(self, word_indices: Collection[int], mask_token_id: int) -> Encoding:

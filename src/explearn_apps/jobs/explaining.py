@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from explearn.cli.choosing import ChosenMethod, make
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError
+from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.seeds import seed_everything
 from explearn_apps.jobs.manifest import Part, part_name
 from explearn_apps.jobs.parts import Explained, write_part
@@ -67,7 +67,7 @@ class Worker:
     def __init__(self, job: Job, stamp: tuple[int, int], max_tokens: int | None) -> None:
         from explearn.methods.base.explainer import CHUNK_TEXTS
         from explearn.methods.base.targets import check_request
-        from explearn.model.classifier import Classifier
+        from explearn.model.classifier import Classifier, TokenClassifier
 
         self.job = job
         self._explainers: list[Explainer] = make(job.choices, job.options, job.seed)
@@ -78,6 +78,10 @@ class Worker:
             compute = replace(compute, max_tokens=max_tokens)
         self._classifier = Classifier.from_pretrained(job.classifier, compute)
         # Before anything is written.
+        if isinstance(self._classifier, TokenClassifier):
+            raise UnsupportedError(
+                f"{self._classifier.name}: {self._classifier.does}; a job is for classifiers of texts"
+            )
         for choice in job.choices:
             choice.check_classifier(self._classifier)
         check_request(self._classifier, job.targets, job.windows)

@@ -49,7 +49,7 @@ class _Attending(Graph):
     def __init__(self, classifier: Classifier) -> None:
         super().__init__(classifier)
         self.layers = layer_count(classifier.model)
-        if (read := reads(classifier.model.config)) != "first":
+        if (read := reads(classifier.model)) != "first":
             of = {"last": "the last token", "mean": "the mean of all tokens"}[read]
             raise UnsupportedError(
                 f"{classifier.name}: its head reads {of}; expected a classifier that reads the first token, whose "

@@ -21,7 +21,7 @@ from explearn.core.records import Attribution
 from explearn.core.version import explearn_version
 from explearn.core.writing import atomic_path
 from explearn.methods.base.explainer import Explainer, unread_words_known
-from explearn.model.classifier import Classifier, QuestionAnswerer
+from explearn.model.classifier import Classifier, QuestionAnswerer, TokenClassifier
 from explearn.text.encoding import Text
 from explearn_apps.onnx.facts import FACTS, TOKENIZER, Facts, Input
 from explearn_apps.onnx.graphs import Graph, graph_of
@@ -101,8 +101,8 @@ def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, Classifier]:
         )
     if not isinstance(classifier, Classifier):
         classifier = Classifier.from_pretrained(classifier, device="cpu", precision="fp32")
-    if isinstance(classifier, QuestionAnswerer) or classifier.completion is not None:
-        what = "classifies by a prompt" if classifier.completion is not None else "answers questions"
+    if isinstance(classifier, QuestionAnswerer | TokenClassifier) or classifier.completion is not None:
+        what = "classifies by a prompt" if classifier.completion is not None else classifier.does
         raise UnsupportedError(f"{classifier.name}: {what}; expected a classifier with a head, for ONNX")
     classifier.check_plain("export to ONNX")
     dtypes = {classifier.dtype, *(parameter.dtype for parameter in classifier.model.parameters())}

@@ -18,7 +18,7 @@ from explearn.core.documents import is_folder
 from explearn.core.errors import ParamsError, UnknownNameError, UnsupportedError
 from explearn.core.records import Attribution
 from explearn.methods.base.explainer import Explainer
-from explearn.model.classifier import Classifier, QuestionAnswerer
+from explearn.model.classifier import Classifier, QuestionAnswerer, TokenClassifier
 from explearn.model.problems import Problem
 from explearn.text.encoding import as_segments
 from explearn_apps.serve.batching import Batcher
@@ -62,8 +62,8 @@ class Engine:
     def __init__(
         self, classifier: Classifier, explainers: Sequence[Explainer], limits: Limits, threads: int | None = None
     ) -> None:
-        if isinstance(classifier, QuestionAnswerer):
-            raise UnsupportedError(f"{classifier.name}: answers questions; expected a classifier")
+        if isinstance(classifier, QuestionAnswerer | TokenClassifier):
+            raise UnsupportedError(f"{classifier.name}: {classifier.does}; expected a classifier of texts")
         if is_folder(classifier.name):
             # Where it is on this machine is nobody's business, and errors name it, too.
             folder, classifier = Path(classifier.name), copy.copy(classifier)

@@ -80,7 +80,7 @@ class TestAgainstEagerAttention:
         of = tiny.any_classifier(kind)
         batch = batch_of(of)
         real = batch.attention_mask.bool()
-        weights = read_weights(of.model.config, batch)
+        weights = read_weights(of.model, batch)
         found = run(of, batch, lambda layer: (layer.head_mean(), layer.row()))
         for (mean, row), attention in zip(found, tiny.eager_attentions(of, batch), strict=True):
             torch.testing.assert_close(mean[real], attention.mean(1)[real], atol=TOLERANCE, rtol=0)
@@ -172,10 +172,10 @@ def test_groups_of_several_layers_in_albert() -> None:
 
 def test_the_last_token_is_the_last_that_is_not_the_padding_id() -> None:
     """As transformers finds it, by the id: also padding inside a text, and a text of padding alone."""
-    config = tiny.classifier("gpt2").model.config
-    pad = config.pad_token_id
+    model = tiny.classifier("gpt2").model
+    pad = model.config.pad_token_id
     ids = torch.tensor([[5, 6, 7, pad], [5, pad, 7, 8], [pad, pad, pad, pad]])
-    place = read_position(config, ids)
+    place = read_position(model, ids)
     assert place is not None and place.tolist() == [2, 3, 0]
 
 

@@ -97,7 +97,7 @@ class Rollout(BatchExplainer):
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         logits, means = reduced_attention(classifier, batch, Attention.head_mean)
-        row = rollout_row(means, read_weights(classifier.model.config, batch))
+        row = rollout_row(means, read_weights(classifier.model, batch))
         return BatchScores(row, logits, resolve_targets(logits, targets))
 
 
@@ -144,7 +144,7 @@ class AttentionFlow(BatchExplainer):
 
     def check(self, classifier: Classifier) -> None:
         layer_count(classifier.model)
-        if reads(classifier.model.config) == "mean":
+        if reads(classifier.model) == "mean":
             raise UnsupportedError(
                 "attention_flow: flow starts at the one token that the head reads, and the head of this "
                 f"{classifier.model.config.model_type!r} model reads the mean of all; rollout explains it"
@@ -161,7 +161,7 @@ class AttentionFlow(BatchExplainer):
         logits, means = reduced_attention(classifier, batch, Attention.head_mean)
         layers = torch.stack(means, dim=1).double().cpu().numpy()
         scores = np.zeros(batch.input_ids.shape)
-        starts = read_weights(classifier.model.config, batch).argmax(-1).tolist()
+        starts = read_weights(classifier.model, batch).argmax(-1).tolist()
         for row, encoding in enumerate(batch.encodings):
             n = len(encoding)
             scores[row, encoding.positions] = flows(layers[row, :, :n, :n], encoding.positions, starts[row])

@@ -113,6 +113,7 @@ def attribution_of(
         spans=encoding.spans,
         pair_start=encoding.pair_start,
         unit=unit,
+        token=encoding.token,
         windows=len(windows),
         certificate=first.certificate if whole else None,
         **answer_fields(classifier, logits, target),

@@ -97,7 +97,7 @@ def _shared_passes(classifier: Classifier, batch: Batch, targets: torch.Tensor |
         wanted = [*attentions, *([run.words] if "gradient" in names else [])]
         gradients = gradients_of(run.logits, chosen, wanted) if wanted else []
     maps = [full_precision(attention) for attention in run.attentions]
-    reads = read_weights(model.config, batch).to(maps[0])
+    reads = read_weights(model, batch).to(maps[0])
     if "gradient" in names:
         scores["gradient"] = gradients[-1].norm(dim=-1)
     if "gae" in names:

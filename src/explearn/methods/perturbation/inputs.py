@@ -72,7 +72,8 @@ class PerturbedText:
     """One text whose words can be left out.
 
     Words without a sub-token, odd Unicode or behind the end of what the model reads, cannot: they are no part of it.
-    Sub-tokens of no word always stay, as in `Encoding.delete` and `Encoding.mask`.
+    Sub-tokens of no word always stay, as in `Encoding.delete` and `Encoding.mask`. A word that is classified can be
+    masked, and is never deleted.
 
     Attributes:
         encoding: the text.
@@ -90,6 +91,7 @@ class PerturbedText:
         self._ids = np.array(encoding.input_ids, dtype=np.int32)
         self._types = np.array(encoding.token_type_ids, dtype=np.uint8) if encoding.token_type_ids else None
         self._mask_token_id = mask_token_id
+        self._undeletable = np.isin(self.words, [*encoding.in_question])
 
     def __len__(self) -> int:
         """Number of words that can be left out."""
@@ -110,7 +112,7 @@ class PerturbedText:
         return Inputs(ids, np.full(len(ids), ids.shape[1]), types)
 
     def deleted(self, kept: NDArray[np.bool_]) -> Inputs:
-        visible = self._visible(kept)
+        visible = self._visible(kept | self._undeletable)
         lengths = visible.sum(1)
         rows, columns = np.nonzero(visible)
         places = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)

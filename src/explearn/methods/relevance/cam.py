@@ -72,7 +72,7 @@ class CAM(BatchExplainer):
         scores = torch.einsum("bnd,bd->bn", full_precision(activated), weight[chosen])
         if self.options.attention:
             maps = full_precision(run.attentions[-1]).mean(1)
-            scores = scores * torch.einsum("bq,bqk->bk", read_weights(classifier.model.config, batch).to(maps), maps)
+            scores = scores * torch.einsum("bq,bqk->bk", read_weights(classifier.model, batch).to(maps), maps)
         return BatchScores(scores, full_precision(run.logits), chosen)
 
 
