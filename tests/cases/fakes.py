@@ -20,6 +20,7 @@ class FakeEncoding:
     input_ids: tuple[int, ...]
     words: tuple[str, ...]
     word_ids: tuple[int, ...]
+    in_question = frozenset()
 
     @property
     def key(self):

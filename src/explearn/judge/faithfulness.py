@@ -147,7 +147,8 @@ def _request(
 ) -> _Rows:
     mask = pool.classifier.mask_token_id
     # A word that is classified stays in every text.
-    order = [word for word in ranking(attribution.filled()).tolist() if word != encoding.token]
+    stays = encoding.in_question
+    order = [word for word in ranking(attribution.filled()).tolist() if word not in stays]
     text, units = encoding, order
     if protocol.by_sub_token:
         if len(encoding.positions) != len(attribution.token_scores):
@@ -157,7 +158,8 @@ def _request(
             )
         text = replace(as_sub_tokens(encoding), words=attribution.tokens)
         units = ranking(attribution.token_scores).tolist() if encoding.positions else []
-        units = [unit for unit in units if unit not in text.in_question]
+        stays = text.in_question
+        units = [unit for unit in units if unit not in stays]
     if protocol.protocol == "eraser":
         single = np.flatnonzero(rationales[attribution.example_id]).tolist()
     else:
