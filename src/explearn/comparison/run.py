@@ -463,7 +463,7 @@ class MethodsRun:
         accuracy = f"accuracy {known['accuracy']:.3f}" if known else "accuracy not known"
         named = "" if texts.name == "texts" else f" ({texts.name})"  # so a list of texts is called
         scored = sum(len(encoding.words) for encoding in self.encodings.values())
-        by_units = "" if self.unit == "word" else f" of {counted(scored, unit_name(self.unit))}"
+        by_units = "" if self.unit == "word" else f", by their {counted(scored, unit_name(self.unit))}"
         options = {name: dict(run.options) for name, run in runs.items()}
         facts = RunFacts(
             title=TITLE,

@@ -87,7 +87,7 @@ def first_text(run: RunFacts, tasks: Sequence[TaskReport], roles: Mapping[str, s
     """Return the first drawn text that suits: explained by certain methods, rightly classified, marked, short.
 
     roles: method -> what it is there for. Texts are drawn by chance before anything is known of the methods on them;
-    none is picked for what it shows.
+    none is picked for what it shows. None where nothing is known of any: no method has a role, and nobody marked it.
     """
     texts = [(text, task) for task in tasks for text in task.texts if all(m in text.attributions for m in roles)]
 
@@ -97,7 +97,8 @@ def first_text(run: RunFacts, tasks: Sequence[TaskReport], roles: Mapping[str, s
     if not texts:
         return None
     text, task = min(texts, key=unsuited)
-    return example_text(run, text, f"A text of {task.task}", roles)
+    block = example_text(run, text, f"A text of {task.task}", roles)
+    return block if block.rows else None
 
 
 def is_right(text: ExampleReport) -> bool | None:
@@ -129,9 +130,9 @@ def example_text(run: RunFacts, text: ExampleReport, name: str, notes: Mapping[s
     for method in shown:
         # Files of attributions do not say where words stand.
         chosen, scores = text.selected[method], replace(text.attributions[method], spans=spans)
-        note = (
-            f"{int((chosen & text.gold).sum())} of {int(chosen.sum())} are marked" if notes is None else notes[method]
-        )
+        count = int(chosen.sum())
+        hits = f"{int((chosen & text.gold).sum())} of {count} are marked" if text.kinds else several(count, run.unit)
+        note = hits if notes is None else notes[method]
         if text.answer is not None and scores.target != text.answer.predicted:
             # A method with a classifier of its own explains that one's answer.
             note += f"; explains “{scores.target}”"

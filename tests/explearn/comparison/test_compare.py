@@ -72,10 +72,9 @@ class TestWithoutLabelsOrMarks:
         assert "No labels" in page
         assert "F1 of each method" not in page
 
-    def test_the_first_screen_shows_no_marks_and_names_no_true_label(self, found: explearn.Comparison) -> None:
+    def test_the_first_screen_shows_no_text_of_which_nothing_is_known(self, found: explearn.Comparison) -> None:
         first = page_of(found.report).partition("<nav")[0]
-        assert "A text of texts</b> · predicted " in first and "underlined: what a method chooses" in first
-        assert "true label" not in first and "nobody" not in first and "marked words" not in first
+        assert "no method is shown to be better" in first and "A text of" not in first and "underlined" not in first
 
 
 class TestWithLabelsAndMarks:

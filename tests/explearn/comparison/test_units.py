@@ -92,7 +92,10 @@ def test_the_page_speaks_of_sentences(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     first = page[page.index("<h1") : page.index("Sanity checks</summary>")]
-    assert f" of {sum(SENTENCES) + 3} sentences." in first and "Finds the sentences the classifier depends on" in first
+    assert (
+        f", by their {sum(SENTENCES) + 3} sentences." in first
+        and "Finds the sentences the classifier depends on" in first
+    )
     assert not re.search(r"\bwords?\b", re.sub(r"<[^>]*>", "", first))
 
 

@@ -204,7 +204,7 @@ class TestExamples:
         (report,) = draw_examples([text.example], [], {}, runs, run().methods, **settings)
         block = example_text(run(), report, "films-0")
         assert [(row.name, row.note) for row in block.rows] == [
-            ("ivra", "0 of 2 are marked; explains “bad”"), ("rollout", "0 of 2 are marked"),
+            ("ivra", "2 words; explains “bad”"), ("rollout", "2 words"),
         ]  # fmt: skip
         assert block.note == "· true label good · predicted good (p = 0.88)" and block.right
 
