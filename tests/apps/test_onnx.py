@@ -164,6 +164,7 @@ def test_what_cannot_be_exported_is_refused_by_name(tmp_path: Path) -> None:
         (explearn.get_explainer("attcat"), bert, "attcat: is not exported to ONNX"),
         (onnx_cases.explainer("expnet_in_domain", tiny.classifier("gpt2")), tiny.classifier("gpt2"), "the last token"),
         (explearn.get_explainer("occlusion"), tiny.make_answerer(), "answers questions"),
+        (explearn.get_explainer("rollout"), tiny.make_tagger(), "classifies tokens"),
     ]
     for explainer, of, said in refused:
         with pytest.raises(UnsupportedError, match=said):

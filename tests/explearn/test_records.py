@@ -39,7 +39,7 @@ class TestExample:
             ({"pair": ("ok", "not ok")}, "field 'pair', word 1"),
             (
                 {"pair": ("b",), "answer": (0, 1)},
-                "expected [first, end) within the words of the second segment, 2 to 3",
+                "expected [first, end) within the words of the last segment, 2 to 3",
             ),
         ],
     )

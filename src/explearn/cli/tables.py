@@ -31,10 +31,14 @@ def text_columns(
         str | None,
         typer.Option(help="Column of the marked words, FORMAT:COLUMN; formats: mask (0/1), marked ([[...]]), spans."),
     ] = None,
+    token_column: Annotated[
+        str | None,
+        typer.Option(help="Column of the word that is classified, or its number, for models that classify tokens."),
+    ] = None,
 ) -> TextColumns:
     """Return the columns as the command line names them. Raises ParamsError for names of labels of another form."""
     names = _label_names(label_name or (), labels)
-    return TextColumns(text_column, pair_column, labels, id_column, rationales, names)
+    return TextColumns(text_column, pair_column, labels, id_column, rationales, names, token_column)
 
 
 def _label_names(pairs: Sequence[str], labels: str | None) -> dict[str, str]:

@@ -12,6 +12,7 @@ from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
 from explearn.core.words import words_of
 from explearn.methods.base.targets import check_listed
+from explearn.model.token_classification import word_number
 from explearn.text.custom import CustomAdapter
 from explearn.text.encoding import as_segments
 from explearn.text.params import Columns, SourceParams
@@ -30,6 +31,7 @@ class TextColumns:
         pair: of the second segment, for classifiers of pairs. label: of the true label. id: of a unique identifier.
         rationales: of the marked words, FORMAT:COLUMN, with a format of RATIONALES.
         label_names: value of the label's column -> class of the classifier.
+        token: of the word that is classified, for models that classify tokens: its number from 0, or itself.
     """
 
     text: str | None = None
@@ -38,6 +40,7 @@ class TextColumns:
     id: str | None = None
     rationales: str | None = None
     label_names: Mapping[str, str] = field(default_factory=dict)
+    token: str | None = None
 
     def section(self, text: str) -> Columns:
         """The same as parameters of a source. Raises ParamsError for rationales of another form."""
@@ -124,7 +127,7 @@ def read_texts(path: str | Path, columns: TextColumns) -> UserTexts:
     """
     path = Path(path)
     if path.suffix == LINES:
-        named = (columns.pair, columns.label, columns.id, columns.rationales)
+        named = (columns.pair, columns.label, columns.id, columns.rationales, columns.token)
         if any(column is not None for column in named) or columns.text not in (None, TEXT):
             raise ParamsError(f"{path}: got names of columns; a .txt file has none, each of its lines is a text")
         rows = list(read_text_lines(path))
@@ -160,7 +163,10 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns) -> U
         if identifier in examples:
             raise row.error("id", identifier, "unique ids")
         try:
-            example = Example(identifier, mapped.words, mapped.label, "test", name, mapped.pair, joined=mapped.joined)
+            answer = None if columns.token is None else _word(row, columns.token, mapped.words)
+            example = Example(
+                identifier, mapped.words, mapped.label, "test", name, mapped.pair, answer, joined=mapped.joined
+            )
         except DataError as error:
             raise DataError(f"{row.where}, {error}") from error
         examples[identifier] = example
@@ -174,6 +180,15 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns) -> U
     if columns.label is None and "label" in rows[0].values:
         hint = "The texts have a column 'label' that was not read; --labels label reads it."
     return UserTexts(name, list(examples.values()), rationales, _labels(examples.values()), hint)
+
+
+def _word(row: RawRow, column: str, words: Sequence[str]) -> tuple[int, int]:
+    _, value = row.value(column)
+    if not isinstance(value, int | str):
+        raise row.error(column, value, "a word of the text or its number, from 0")
+    with row.located(column):
+        number = word_number(words, int(value) if str(value).isdecimal() else value, "the text")
+    return number, number + 1
 
 
 def listed_texts(texts: Iterable[str | tuple[str, str]], labels: Sequence[str] | None) -> UserTexts:

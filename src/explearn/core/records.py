@@ -111,8 +111,9 @@ class Example:
 
     `words` are its words and `pair` those of the second segment (empty for single texts). `joined` are the indices in
     `all_words` of those that stand directly behind the one before, with no white space between (`explearn.core.words`).
-    `answer`, of a question with its passage, is the [first, end) of `all_words`, within `pair`, that answer it. `unit`
-    is what `words` and `pair` hold, as in an `Attribution`: texts are read by words and may be compared by others.
+    `answer`, of a question with its passage, is the [first, end) of `all_words`, within `pair`, that answer it; of
+    a single text it is the word that is classified. `unit` is what `words` and `pair` hold, as in an `Attribution`:
+    texts are read by words and may be compared by others.
     Raises DataError when words are missing or unusable, id or label is not valid Unicode, `split` is not one of SPLITS,
     or the answer is not within `pair`, or a joined word has none before it.
     """
@@ -135,10 +136,11 @@ class Example:
             check_words(self.pair, "pair", spaced)
         if self.answer is not None:
             first, end = self.answer
-            if not len(self.words) <= first < end <= len(self.all_words):
+            least = len(self.words) if self.pair else 0
+            if not least <= first < end <= len(self.all_words):
                 raise DataError(
-                    f"field 'answer': got {list(self.answer)}; expected [first, end) within the words of the second "
-                    f"segment, {len(self.words)} to {len(self.all_words)}"
+                    f"field 'answer': got {list(self.answer)}; expected [first, end) within the words of the last "
+                    f"segment, {least} to {len(self.all_words)}"
                 )
         if wrong := set(self.joined) - ({*range(len(self.all_words))} - {0, len(self.words)}):
             raise DataError(f"field 'joined': got {min(wrong)}; expected numbers of words that have one before them")

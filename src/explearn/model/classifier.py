@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -432,6 +432,7 @@ class TokenClassifier(Classifier):
 
     Attributes:
         token: the word that is classified in every text, by its number from 0 or by itself; None: none is named.
+            An example's `answer` goes before.
     """
 
     does = "classifies tokens"
@@ -469,18 +470,19 @@ class TokenClassifier(Classifier):
         if whole:
             raise UnsupportedError(f"{self.name}: words are not classified window by window; cut the texts instead")
         encodings = []
-        for number, encoding in enumerate(super().encode(texts, first), start=first):
+        for text, number, encoding in zip(texts, count(first), super().encode(texts, first), strict=False):
             where = f"example {encoding.example_id!r}" if encoding.example_id else f"text {number}"
-            if self.token is None:
+            token = text.answer[0] if isinstance(text, Example) and text.answer else self.token
+            if token is None:
                 raise DataError(
                     f"{where}: token: got none; expected the word to classify, itself or its number: "
                     f"{self._listed(encoding)}"
                 )
-            word = word_number(encoding, self.token, where)
+            word = word_number(encoding.words, token, where)
             positions = read_positions(encoding)
             if word not in positions:
                 raise DataError(
-                    f"{where}: token: got {self.token!r}, which the model does not read: it is not within "
+                    f"{where}: token: got {token!r}, which the model does not read: it is not within "
                     f"{self.max_length} sub-tokens, or has no known characters"
                 )
             encodings.append(mark_word(encoding, positions[word]))

@@ -11,6 +11,7 @@ it is masked as any other: that keeps its place, and gives it a score of its own
 from __future__ import annotations
 
 import string
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -76,12 +77,11 @@ def mark_word(encoding: Encoding, position: int) -> Encoding:
     return replace(encoding, token_type_ids=tuple(types))
 
 
-def word_number(encoding: Encoding, token: int | str, where: str) -> int:
+def word_number(words: Sequence[str], token: int | str, where: str) -> int:
     """Return the number of a word given by itself, with or without the punctuation around it, or by its number.
 
     Raises DataError, naming `where`, for a word that is not there or stands there more than once.
     """
-    words = encoding.words
     if not isinstance(token, str):
         if not 0 <= token < len(words):
             raise DataError(f"{where}: token: got {token}; expected a word's number, 0 to {len(words) - 1}")

@@ -103,7 +103,7 @@ def first_text(run: RunFacts, tasks: Sequence[TaskReport], roles: Mapping[str, s
 
 def is_right(text: ExampleReport) -> bool | None:
     """Return whether the classifier's answer is the true label; None where that is not known, as of questions."""
-    if text.answer is None or not text.example.label or text.example.answer:
+    if text.answer is None or not text.example.label or (text.example.answer and text.example.pair):
         return None
     return text.answer.predicted == text.example.label
 
@@ -115,7 +115,7 @@ def example_text(run: RunFacts, text: ExampleReport, name: str, notes: Mapping[s
     """
     example = text.example
     label = example.label
-    if example.answer:
+    if example.answer and example.pair:
         label = lay_out(example.all_words[slice(*example.answer)], example.joined, example.answer[0]).text
     facts = [f"true label {label}"] if label else []
     if text.answer is not None:

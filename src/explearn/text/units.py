@@ -75,7 +75,10 @@ def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where:
 def example_in_units(example: Example, encoding: Encoding, unit: Unit) -> Example:
     """Return an example with the units of its encoding (`in_units`) in the place of its words."""
     words, first = encoding.words, len(encoding.words) if encoding.pair_start is None else encoding.pair_start
-    return replace(example, words=words[:first], pair=words[first:], joined=encoding.joined, unit=unit_name(unit))
+    answer = None if encoding.token is None else (encoding.token, encoding.token + 1)
+    return replace(
+        example, words=words[:first], pair=words[first:], answer=answer, joined=encoding.joined, unit=unit_name(unit)
+    )
 
 
 def marks_in_units(mask: Sequence[bool], example: Example, encoding: Encoding) -> tuple[bool, ...]:

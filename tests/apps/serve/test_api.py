@@ -268,5 +268,6 @@ class TestAround:
             Engine(classifier, [], limits)
         with pytest.raises(ModelError, match="not trained"):
             Engine(classifier, [explearn.get_explainer("expnet")], limits)
-        with pytest.raises(UnsupportedError, match="expected a classifier"):
-            Engine(tiny.make_answerer(), [method], limits)
+        for other in (tiny.make_answerer(), tiny.make_tagger()):
+            with pytest.raises(UnsupportedError, match="expected a classifier of texts"):
+                Engine(other, [method], limits)

@@ -11,6 +11,7 @@ import tiny
 import torch
 
 import explearn
+from explearn.comparison.texts import TextColumns, given_texts
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.records import Attribution
 from explearn.judge.faithfulness import faithfulness
@@ -165,6 +166,23 @@ def test_shown_it_is_marked_and_read_back() -> None:
     assert "&#x27;sells&#x27; is" in attribution.to_html() and attribution.to_html().count(' token"') == 1
     assert "of 'sells'" in str(attribution)
     assert Attribution.from_record(attribution.to_dict()).token == 1
+
+
+def test_a_table_names_the_word_of_each_text(tmp_path: Path) -> None:
+    rows = [{"text": "the quick fox", "word": "fox"}, {"text": "the dog and the cat", "word": 3}]
+    read = given_texts(rows, columns=TextColumns(token="word")).examples
+    tagger = tiny.make_tagger()
+    assert [encoding.token for encoding in tagger.encode(read)] == [2, 3]
+    expected = [tagger.predict_words(row["text"])[word] for row, word in zip(rows, (2, 3), strict=True)]
+    np.testing.assert_allclose(tagger.predict_proba(read), expected, atol=1e-5)
+    for method in ("lime", "attn_lrp"):
+        judged = explearn.compare(
+            tagger, rows, columns=TextColumns(token="word"), methods=["random", method], out=tmp_path / "page.html",
+            force=True,
+        )  # fmt: skip
+        assert set(judged.methods) == {"random", method}
+    with pytest.raises(DataError, match="row 1, field 'word': the text: token: got 'cat', which is none"):
+        given_texts([{"text": "the dog", "word": "cat"}], columns=TextColumns(token="word"))
 
 
 class TestBadInput:
