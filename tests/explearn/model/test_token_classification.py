@@ -185,6 +185,16 @@ def test_a_table_names_the_word_of_each_text(tmp_path: Path) -> None:
         given_texts([{"text": "the dog", "word": "cat"}], columns=TextColumns(token="word"))
 
 
+def test_learned_methods_train_on_words_but_for_aml() -> None:
+    view = tiny.make_tagger().at(1)
+    texts = [f"{first} {second} sleeps" for first in ("the", "a", "our") for second in ("dog", "fox", "guide")]
+    trained = explearn.train("l2e", view, texts)
+    (attribution,) = trained.explain(view, texts[:1])
+    assert attribution.token == 1 and np.isfinite(attribution.scores).all()
+    with pytest.raises(UnsupportedError, match="paml: masks whole texts for their class, and this model classifies"):
+        explearn.train("paml", view, texts)
+
+
 class TestBadInput:
     def test_no_word_named(self) -> None:
         with pytest.raises(DataError, match=r"text 1: token: got none; expected .*: 0 the (bad|fair|good), 1 dog "):

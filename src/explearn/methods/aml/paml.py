@@ -36,13 +36,12 @@ from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
 from explearn.methods.info import About
 from explearn.model.batching import budget_batches, random_batches
-from explearn.model.classifier import Classifier, QuestionAnswerer, fingerprint
+from explearn.model.classifier import Classifier, QuestionAnswerer, TokenClassifier, fingerprint
 from explearn.model.encoding import Batch, Encoding, max_length
 from explearn.model.problems import ONE_CLASS
 from explearn.text.choice import texts_to_explain
 
 BACKBONE_FOLDER = "backbone"
-QUESTIONS = "AML masks texts for classes; a model that answers questions has none"
 TRAINING = 2
 """Raised by one where training changes what it comes to: trials of a search made before no longer count then."""
 SORTED_BATCHES = 8
@@ -269,15 +268,15 @@ class PAML(LearnedExplainer, BatchExplainer):
             DataError: no text to train or to watch the metric on.
             ParamsError: a pretrained encoder, or a file for the search, is needed and the task has none.
             ModelError: the backbone cannot be loaded, or cannot be G's.
-            UnsupportedError: words cannot be left out of the classifier, or the model answers questions, or does not
-                choose one class of several.
+            UnsupportedError: words cannot be left out of the classifier, or the model answers questions or classifies
+                tokens, or does not choose one class of several.
             DivergedError: the loss, or a map, is not finite.
         """
         check_task(task)
         options, classifier = self.options, task.classifier
         self.check_problem(classifier)
-        if isinstance(classifier, QuestionAnswerer):
-            raise UnsupportedError(QUESTIONS)
+        if isinstance(classifier, QuestionAnswerer | TokenClassifier):
+            raise UnsupportedError(f"{self.name}: masks whole texts for their class, and this model {classifier.does}")
         splits = []
         for split, most, what in (
             ("train", options.max_texts, "train on"),
