@@ -63,7 +63,7 @@ Targets = Annotated[
     ),
 ]
 Units = Annotated[
-    Literal["token", "word", "sentence"],
+    Literal["token", "word", "phrase", "sentence"],
     typer.Option("--unit", help="What is scored. Methods that perturb texts leave out whole units."),
 ]
 Windows = Annotated[

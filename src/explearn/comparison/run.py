@@ -124,6 +124,8 @@ def compare(
     from explearn.show.report import write_page
 
     check_unit(unit)
+    if unit == "phrase":
+        raise ParamsError("unit: got 'phrase', of which each method finds its own; expected one that methods share")
     if max_texts is not None and max_texts < 1:
         raise ParamsError(f"max_texts: got {max_texts}; expected 1 or more")
     clock, start = PartClock(), time.perf_counter()

@@ -216,7 +216,7 @@ class Attribution:
         spans: of each word, its [start, end) in the characters of its segment as it was given; empty where unknown.
         pair_start: index in `words` of the second segment's first word; None where there is one segment.
         certificate: how far the scores can be relied on, of methods that say so; None of others.
-        unit: what `words` are: word, token, sentence, or span (of a pattern or function).
+        unit: what `words` are: word, token, phrase, sentence, or span (of a pattern or function).
         token: index in `words` of the one that is classified; None where the whole text is.
 
     It shows itself in notebooks, and in colour through rich (`rich.print`, `Attribution.print`).

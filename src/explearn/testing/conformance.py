@@ -305,7 +305,7 @@ def _check_lost_words(case: _Case) -> None:
 
 
 def _check_units(case: _Case) -> None:
-    """Sub-tokens and spans that a pattern finds are scored as words are."""
+    """Sub-tokens and spans that a pattern finds are scored as words are, and phrases are made of words."""
     text = "The quick fox, which was lazy, slept"
     for unit, expected in (
         ("token", None),
@@ -316,6 +316,12 @@ def _check_units(case: _Case) -> None:
         case.expect(bool(np.isfinite(result.scores).all()), "a unit that was read has no score")
         same = expected or np.array_equal(result.scores, result.token_scores)
         case.expect(bool(same), "units: the scores of sub-tokens are not those before aggregation")
+    by_word, by_phrase = (case.make().explain(case.of, [text], unit=unit) for unit in ("word", "phrase"))
+    (word,), (phrase,) = by_word, by_phrase
+    case.expect(" ".join(phrase.words) == " ".join(word.words), f"phrases: got {phrase.words}; expected all words")
+    scores = word.scores[[word.spans.index(span) for span in phrase.spans if span in word.spans]]
+    alone = [span in word.spans for span in phrase.spans]
+    case.expect(np.allclose(phrase.scores[alone], scores), "phrases: words outside them have other scores")
 
 
 def _check_examples(case: _Case) -> None:

@@ -1,11 +1,14 @@
-"""Units that are scored in the place of words: sub-tokens, sentences, or whatever a pattern or a function finds."""
+"""Units that are scored in the place of words: sub-tokens, phrases, sentences, or what a pattern or function finds."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.core.extras import need
@@ -17,7 +20,11 @@ from explearn.text.encoding import Encoding, align_words
 Unit = str | re.Pattern[str] | Callable[[str], Iterable[Span]]
 """One of UNITS; a pattern, whose matches are the units; or a function that gives the [start, end) of a text's units."""
 
-UNITS = ("token", "word", "sentence")
+UNITS = ("token", "word", "phrase", "sentence")
+
+PHRASE_LEVEL, PHRASE_COST = 0.5, 0.1
+"""What a word costs in a phrase, and a phrase by itself, as shares of the text's largest absolute score
+(`benchmarks/phrases.py`)."""
 
 
 def check_unit(unit: object) -> None:
@@ -34,7 +41,8 @@ def unit_name(unit: Unit) -> str:
 def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where: str) -> Encoding:
     """Put units in the place of an encoding's words.
 
-    Sub-tokens belong to units as they do to words (`explearn.text.alignment`); those outside all units to none.
+    Sub-tokens belong to units as they do to words (`explearn.text.alignment`); those outside all units to none. For
+    phrases words stay, since phrases are found from their scores (`find_phrases`).
 
     Args:
         segments: of the text. where: the text, for messages.
@@ -44,6 +52,8 @@ def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where:
     """
     if encoding.answer or not encoding.spans:
         raise UnsupportedError(f"{where}: questions, and shots that are scored, are explained by words; leave out unit")
+    if unit == "phrase":
+        return encoding
     shift = len(segments[0].text) + 1
     offsets: list[Span | None] = []
     for word, (start, end) in zip(encoding.word_ids, encoding.characters, strict=True):
@@ -94,6 +104,64 @@ def marks_in_units(mask: Sequence[bool], example: Example, encoding: Encoding) -
         inside = [mark for mark, (n, a, b) in zip(mask, words, strict=True) if n == second and a < end and start < b]
         marks.append(2 * sum(inside) >= len(inside))
     return tuple(marks)
+
+
+def find_phrases(scores: ArrayLike, pair_start: int | None = None) -> list[Span]:
+    """Return the phrases of a text as [first, end) in words, in order: runs of words with large scores of one sign.
+
+    With s_i the scores divided by the largest absolute one, they maximise the sum over the words of all phrases of
+    (|s_i| - PHRASE_LEVEL), less PHRASE_COST a phrase. The maximum is exact, by dynamic programming in O(words).
+
+    Args:
+        scores: (words,), NaN for words that were not read, which no phrase holds.
+        pair_start: first word of a pair's second segment; no phrase crosses it.
+    """
+    values = np.nan_to_num(np.asarray(scores, dtype=np.float64))
+    shares = values / (np.abs(values).max(initial=0.0) or 1.0)
+    # Columns: outside all phrases, in one for the class, in one against it.
+    gains = np.stack([np.zeros_like(shares), shares - PHRASE_LEVEL, -shares - PHRASE_LEVEL], axis=1)
+    entering = np.array([[0, PHRASE_COST, PHRASE_COST], [0, 0, PHRASE_COST], [0, PHRASE_COST, 0]])
+    phrases: list[Span] = []
+    for first, end in pairwise([0, *([] if pair_start is None else [pair_start]), len(shares)]):
+        best, before = np.array([0.0, -np.inf, -np.inf]), []
+        for gain in gains[first:end]:
+            reached = best[:, None] - entering
+            before.append(reached.argmax(axis=0))
+            best = reached.max(axis=0) + gain
+        states = [int(best.argmax())]
+        for previous in reversed(before[1:]):
+            states.append(int(previous[states[-1]]))
+        for state, run in groupby(zip(reversed(states), range(first, end), strict=True), key=lambda one: one[0]):
+            places = [place for _, place in run]
+            if state:
+                phrases.append((places[0], places[-1] + 1))
+    return phrases
+
+
+def in_phrases(encoding: Encoding, scores: ArrayLike) -> Encoding:
+    """Put the phrases found from its words' scores, (words,), in the place of an encoding's words.
+
+    Words outside phrases stay; `characters` are left out.
+    """
+    inside = {word for first, end in find_phrases(scores, encoding.pair_start) for word in range(first + 1, end)}
+    starts = [word for word in range(len(encoding.words)) if word not in inside]
+    bounds = list(pairwise([*starts, len(encoding.words)]))
+    unit_of = {word: unit for unit, (first, end) in enumerate(bounds) for word in range(first, end)}
+    word_ids = tuple(unit_of.get(word, NO_WORD) for word in encoding.word_ids)
+    shared = {unit_of[word]: unit_of[other] for word, other in encoding.shared if unit_of[word] not in word_ids}
+    joined = set(encoding.joined)
+    return replace(
+        encoding,
+        words=tuple(
+            "".join(" " * (word > first and word not in joined) + encoding.words[word] for word in range(first, end))
+            for first, end in bounds
+        ),
+        word_ids=word_ids,
+        characters=(),
+        spans=tuple((encoding.spans[first][0], encoding.spans[end - 1][1]) for first, end in bounds),
+        pair_start=encoding.pair_start and unit_of[encoding.pair_start],
+        shared=tuple(shared.items()),
+    )
 
 
 def _find(text: str, unit: Unit) -> list[Span]:

@@ -32,7 +32,7 @@ class ExplainRequest(Section):
     label: OneOrMore | None = None
     """Class to explain, or a list of several (default: the predicted one; of a multi-label classifier each that
     holds)."""
-    unit: Literal["token", "word", "sentence"] = "word"
+    unit: Literal["token", "word", "phrase", "sentence"] = "word"
     """What is scored. Methods that perturb texts leave out whole units."""
     probabilities: bool = False
     """Whether to give the probabilities of all classes, too."""

@@ -65,8 +65,8 @@ def test_sentences_in_the_place_of_words(client: TestClient) -> None:
         "Lazy dog.",
         "The fox slept.",
     ]
-    refused = client.post("/", data={**given, "unit": "phrase"})
-    assert refused.status_code == 422 and "'token', 'word' or 'sentence'" in html.unescape(refused.text)
+    refused = client.post("/", data={**given, "unit": "line"})
+    assert refused.status_code == 422 and "'token', 'word', 'phrase' or 'sentence'" in html.unescape(refused.text)
 
 
 def test_label_probabilities_and_heatmaps_side_by_side(client: TestClient) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.extras import MissingExtraError
 from explearn.core.records import Attribution
 from explearn.core.words import word_spans
+from explearn.methods.base.attributions import TextScores, attribution_of
+from explearn.model.windows import Windowed
+from explearn.text.units import find_phrases
 
 WEIGHTS = {"good": 2.0, "fine": 1.0, "bad": -3.0, "plot": 0.5}
 TEXT = "Mr. Fox: a good, fine film. Bad plot!  这部电影。好"
@@ -89,6 +93,68 @@ def test_units_of_a_text_that_is_read_through_windows() -> None:
     assert np.isfinite(result.scores).all()
 
 
+class TestPhrases:
+    # The largest is 4, so that a word costs 2 in a phrase, and a phrase .4.
+    @pytest.mark.parametrize(
+        ("scores", "pair_start", "expected"),
+        [
+            ([4, 3, 0, 0], None, [(0, 2)]),
+            ([0, 2.3, 0, 4], None, [(3, 4)]),  # 2.3 - 2 < .4
+            ([4, 1.7, 4], None, [(0, 3)]),  # a gap of .3 costs less than a second phrase
+            ([4, 1.5, 4], None, [(0, 1), (2, 3)]),
+            ([4, 3, -3, -3], None, [(0, 2), (2, 4)]),
+            ([-4, -4, 3], None, [(0, 2), (2, 3)]),
+            ([4, 4, 4], 1, [(0, 1), (1, 3)]),
+            ([4, np.nan, 4, np.nan], None, [(0, 1), (2, 3)]),
+            ([0, 0], None, []),
+            ([np.nan], None, []),
+        ],
+    )
+    def test_runs_of_large_scores_of_one_sign(self, scores: list[float], pair_start: Any, expected: Any) -> None:
+        assert find_phrases(scores, pair_start) == expected
+
+    def test_are_the_best_of_all_runs(self) -> None:
+        rng = np.random.default_rng(0)
+        for _ in range(20):
+            scores = rng.normal(size=6)
+            shares = scores / np.abs(scores).max()
+
+            def value(states: tuple[int, ...], shares: Any = shares) -> float:
+                runs = sum(state != before and state != 0 for before, state in pairwise((0, *states)))
+                gain = sum(state * s - 0.5 for state, s in zip(states, shares, strict=True) if state)
+                return float(gain - 0.1 * runs)
+
+            states = np.zeros(6, dtype=int)
+            for first, end in find_phrases(scores):
+                states[first:end] = np.sign(scores[first])
+            best = max(value(states) for states in product((-1, 0, 1), repeat=6))
+            assert value(tuple(states.tolist())) == pytest.approx(best)
+
+    @pytest.mark.parametrize(("aggregation", "together"), [("max", 3), ("sum", 5)])
+    def test_get_a_score_as_words_do(self, aggregation: Any, together: float) -> None:
+        of = tiny.classifier("bert")
+        text = ("the quick  fox", "slept")
+        (one,) = of.encode([text])
+        by_word = {0: 0.0, 1: 2.0, 2: 3.0, 3: 2.5}
+        scores = np.array([by_word.get(word, 0.0) / one.word_ids.count(word) for word in one.word_ids])
+        scores = scores if aggregation == "sum" else np.array([by_word.get(word, 0.0) for word in one.word_ids])
+        row = TextScores(scores, np.zeros(len(of.labels)), 0, 0.0)
+        result = attribution_of(of, Windowed.at_once(one), [row], "m", aggregation, False, "phrase")
+        assert (result.words, result.unit, result.pair_start) == (("the", "quick fox", "slept"), "phrase", 2)
+        assert result.spans == ((0, 3), (4, 14), (0, 5))
+        np.testing.assert_allclose(result.scores, [0, together, 2.5], rtol=1e-6)
+
+    @pytest.mark.parametrize("method", ["occlusion", "gradient", "decompx"])
+    def test_are_made_of_the_method_s_own_words(self, method: str) -> None:
+        of, text = tiny.classifier("bert"), "The quick fox, which was lazy, slept. 这部电影很好"
+        by_word, by_phrase = (explain(method, of, text, unit) for unit in ("word", "phrase"))
+        assert by_phrase.token_scores.tolist() == by_word.token_scores.tolist()
+        phrases = {word for first, end in find_phrases(by_word.scores) for word in range(first + 1, end)}
+        assert len(by_phrase.words) == len(by_word.words) - len(phrases)
+        assert by_phrase.words == tuple(text[start:end] for start, end in by_phrase.spans)
+        assert set(by_phrase.read) == {True}
+
+
 def test_records_keep_units() -> None:
     result = explain("gradient", tiny.classifier("bert"), "lazy dog. Fox", "sentence")
     read = Attribution.from_record(result.to_record())
@@ -113,7 +179,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("unit", "error", "said"),
         [
-            ("phrase", ParamsError, "unit: got 'phrase'; expected token, word, sentence"),
+            ("line", ParamsError, "unit: got 'line'; expected token, word, phrase, sentence"),
             (re.compile("cat"), DataError, "text 1: has a segment without any span"),
             (lambda text: [(0, len(text) + 1)], ParamsError, r"gave \(0, 9\); expected \[start, end\)"),
             (lambda _text: [(0, 4), (3, 8)], ParamsError, r"gave \(3, 8\)"),
@@ -125,7 +191,7 @@ class TestRefusals:
 
     def test_questions(self) -> None:
         with pytest.raises(UnsupportedError, match="explained by words"):
-            list(explearn.get_explainer("occlusion").explain(tiny.make_answerer(), [("dog", "lazy dog")], unit="token"))
+            explain("occlusion", tiny.make_answerer(), ("dog", "lazy dog"), "phrase")
 
     def test_sentences_without_icu(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "icu4py.breakers", None)

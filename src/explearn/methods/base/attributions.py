@@ -17,6 +17,8 @@ from explearn.methods.base.targets import joint_probabilities
 from explearn.model.labelled import Problem
 from explearn.model.windows import Windowed
 from explearn.text.alignment import aggregate
+from explearn.text.encoding import Encoding
+from explearn.text.units import in_phrases
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
@@ -81,7 +83,7 @@ def attribution_of(
     """Make a text's attribution from the scores of its windows.
 
     Args:
-        text: its words are the units that are scored, named `unit`.
+        text: its words are the units that are scored, named `unit`; phrases are made of words here.
         method, aggregation, signed: of the method.
 
     Raises ModelError for a logit, ExplearnError for a score that is not finite.
@@ -91,9 +93,10 @@ def attribution_of(
     check_logits(logits, classifier.name)
     joined = first.scores[: len(encoding)] if whole else text.join([window.scores for window in windows])
     scores = np.asarray(joined, dtype=np.float32)
-    word_scores, _ = aggregate(scores, encoding.word_ids, len(encoding.words), aggregation)
-    for word, other in encoding.shared:
-        word_scores[word] = word_scores[other]
+    word_scores = _aggregate(scores, encoding, aggregation)
+    if unit == "phrase":
+        encoding = in_phrases(encoding, word_scores)
+        word_scores = _aggregate(scores, encoding, aggregation)
     # The words of an answer to a question have no score; that does not make them unread.
     answer = encoding.answer[1] - encoding.answer[0] if encoding.answer else 0
     target = classifier.labels[first.target]
@@ -118,6 +121,14 @@ def attribution_of(
         certificate=first.certificate if whole else None,
         **answer_fields(classifier, logits, target),
     )
+
+
+def _aggregate(scores: NDArray[np.float32], encoding: Encoding, aggregation: Aggregation) -> NDArray[np.float32]:
+    """Return the scores of an encoding's words, (words,), from those of its sub-tokens, (tokens,)."""
+    word_scores, _ = aggregate(scores, encoding.word_ids, len(encoding.words), aggregation)
+    for word, other in encoding.shared:
+        word_scores[word] = word_scores[other]
+    return word_scores
 
 
 def answer_fields(classifier: Classifier, logits: NDArray[np.float64], target: str) -> dict[str, Any]:

@@ -184,9 +184,10 @@ class Explainer(ABC):
             windows: read texts that are longer than the classifier takes through windows, this many sub-tokens apart,
                 and join their scores (`explearn.model.windows`). The answer explained is then the mean of the windows'
                 (default: longer texts are cut).
-            unit: what is scored: `word`, `token`, `sentence`, the matches of a compiled pattern, or what a function
-                finds in a text, [start, end) in characters. Methods that perturb texts leave out units; of all others
-                the scores of a unit's sub-tokens are put together as those of a word's (`aggregation`).
+            unit: what is scored: `word`, `token`, `phrase`, `sentence`, the matches of a compiled pattern, or what a
+                function finds in a text, [start, end) in characters. Methods that perturb texts leave out units; of
+                all others, and of phrases, which are found from the words' scores (`explearn.text.units`), the scores
+                of a unit's sub-tokens are put together as those of a word's (`aggregation`).
 
         Raises:
             DataError: a text without usable words, or without a unit; its number is named.
