@@ -42,6 +42,8 @@ def import_classifier(
     Raises ModelError where it cannot be loaded or its classes are not the task's labels, DeviceError.
     """
     classifier = Classifier.from_pretrained(given.name, compute, given.revision, given.completion, precision="fp32")
+    if classifier.nli is not None:
+        raise ModelError(f"{given.name}: has candidate labels; expected a classifier whose labels are its own")
     classes = renamed(given.name, classifier.labels, given.labels)
     check_labels(given.name, classes, labels, f"map them under classifiers.{task}.labels, CLASS: LABEL")
     config = classifier.model.config

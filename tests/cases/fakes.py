@@ -68,6 +68,9 @@ class FakeClassifier:
     def encode(self, examples):
         return [encode(e.all_words) for e in examples]
 
+    def inside(self, encodings):
+        return self, encodings
+
     def predict_proba(self, encodings, description=None):
         self.calls.append(list(encodings))
         return np.array([self.probability(e) for e in encodings], dtype=np.float64)

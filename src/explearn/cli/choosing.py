@@ -14,6 +14,7 @@ from explearn.core.documents import parse_yaml
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import accepted_options, get_info, make_explainer
+from explearn.model.params import Prompt, given_prompt
 
 if TYPE_CHECKING:
     from explearn.bundle.loading import Bundle
@@ -74,6 +75,34 @@ Windows = Annotated[
         show_default=False,
     ),
 ]
+
+
+def prompt_options(
+    completion: Annotated[
+        Path | None,
+        typer.Option(
+            help="Of a generative model: a JSON or YAML file with its prompt and label words "
+            "(docs/explearn/classifiers.md; default: completion.json beside the model).",
+            show_default=False,
+        ),
+    ] = None,
+    candidate_label: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A class, for a model of natural-language inference or a generative one; repeat it for each.",
+            show_default=False,
+        ),
+    ] = None,
+    hypothesis: Annotated[
+        str | None,
+        typer.Option(help="What says a candidate label, {}, of a text.", show_default="This example is {}."),
+    ] = None,
+    multi_label: Annotated[
+        bool, typer.Option("--multi-label", help="Each candidate label holds or not, whichever others do.")
+    ] = False,
+) -> Prompt | None:
+    """Return the prompt or the candidate labels. Raises ParamsError for both, and for labels that cannot be used."""
+    return given_prompt(completion, candidate_label or None, hypothesis, multi_label)
 
 
 @dataclass(frozen=True, slots=True)

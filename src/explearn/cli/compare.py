@@ -13,6 +13,7 @@ from explearn.cli.tables import ClassifierToJudge, Table
 from explearn.comparison.texts import TextColumns
 from explearn.core.compute import ComputeOptions
 from explearn.core.escape import printable
+from explearn.model.params import Prompt
 
 
 @command
@@ -46,10 +47,6 @@ def compare(
         typer.Option(help="JSON Lines of word scores from elsewhere, to judge beside the methods; may be repeated."),
     ] = None,
     unit: choosing.Units = "word",
-    completion: Annotated[
-        Path | None,
-        typer.Option(help="Of a generative model: a JSON or YAML file with its prompt and label words."),
-    ] = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     force: Annotated[
         bool, typer.Option("--force", help="Write it in the place of a file of another kind, too.")
@@ -60,6 +57,7 @@ def compare(
     seed: Seed = None,
     *,
     columns: TextColumns,
+    prompt: Prompt | None,
     compute: ComputeOptions,
 ) -> None:
     """Judge explanation methods on your own classifier and texts; writes one page that needs no other file."""
@@ -80,7 +78,7 @@ def compare(
         columns=columns,
         unit=unit,
         seed=13 if seed is None else seed,
-        completion=completion,
+        completion=prompt,
         compute=compute,
         tell=lambda line: print(printable(line), flush=True),
     )

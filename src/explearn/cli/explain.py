@@ -19,6 +19,7 @@ from explearn.core.display import PAGE_END, block, page_start, rows
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.escape import printable, printable_json
 from explearn.core.writing import atomic_path, check_own, is_page
+from explearn.model.params import Prompt
 
 if TYPE_CHECKING:
     from explearn.core.records import Attribution
@@ -62,14 +63,6 @@ def explain(
     ] = None,
     windows: choosing.Windows = None,
     unit: choosing.Units = "word",
-    completion: Annotated[
-        Path | None,
-        typer.Option(
-            help="Of a generative model: a JSON or YAML file with its prompt and label words "
-            "(docs/explearn/classifiers.md; default: completion.json beside the model).",
-            show_default=False,
-        ),
-    ] = None,
     pair: Annotated[
         str | None,
         typer.Option(
@@ -89,6 +82,7 @@ def explain(
     force: Annotated[bool, typer.Option("--force", help="Replace files of another kind, too.")] = False,
     seed: Seed = None,
     *,
+    prompt: Prompt | None,
     compute: ComputeOptions,
 ) -> None:
     """Explain texts: a score for each word, larger meaning more evidence for the class."""
@@ -113,7 +107,7 @@ def explain(
 
     if seed is not None:
         seed_everything(seed)
-    loaded = Classifier.from_pretrained(classifier, compute, completion=completion)
+    loaded = Classifier.from_pretrained(classifier, compute, completion=prompt)
     for chosen in methods:
         chosen.check_classifier(loaded)
     if token is not None:

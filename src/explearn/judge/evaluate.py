@@ -207,7 +207,7 @@ def _explained(
         model,
         attributions,
         {example.id: encoding for example, encoding in zip(texts, encodings, strict=True)},
-        _inside(task, model, lambda: aggregate_states(model, encodings, f"{task}: states")),
+        _inside(task, model, lambda: aggregate_states(*model.inside(encodings), f"{task}: states")),
         predictions or Predictions(model),
     )
 

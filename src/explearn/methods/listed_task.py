@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from explearn.core.errors import DataError, ParamsError, UnknownNameError, kind_of
+from explearn.core.errors import DataError, ParamsError, UnknownNameError, UnsupportedError, kind_of
 from explearn.core.records import SPLITS, Example, Split
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.lens.word_signals import WordSignals
@@ -16,7 +16,7 @@ from explearn.methods.base.targets import check_classifier, check_listed
 from explearn.methods.base.task import Lessons, TaskData, check_task
 from explearn.methods.base.teachers import lessons_of, make_teacher, members
 from explearn.methods.consensus.signals import compute_signals
-from explearn.model.classifier import Classifier
+from explearn.model.classifier import Classifier, ZeroShotClassifier
 
 LabelledText = Example | tuple[str, str]
 """An example, or a text with its label."""
@@ -50,7 +50,7 @@ class ListedTask:
         search_file: where a search for options keeps its trials.
 
     Raises DataError for a text that is neither an example nor a pair, and for marks of no text or of another number of
-    words; ParamsError for an argument of another kind.
+    words; ParamsError for an argument of another kind; UnsupportedError for a zero-shot classifier.
     """
 
     def __init__(
@@ -74,6 +74,11 @@ class ListedTask:
         search_file: Path | None = None,
     ) -> None:
         check_classifier(classifier)
+        if isinstance(classifier, ZeroShotClassifier):
+            raise UnsupportedError(
+                f"{classifier.name}: has candidate labels; expected the model without them, for pairs of a text and a "
+                "hypothesis: what it trains explains its zero-shot answers, too"
+            )
         check_listed("train", train, "texts with their labels")
         check_listed("validation", validation, "texts with their labels")
         if gold is not None and not isinstance(gold, Mapping):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import count, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -24,10 +25,11 @@ from explearn.core.errors import DataError, ModelError, ParamsError, Unsupported
 from explearn.core.finite import check_logits
 from explearn.core.records import Example
 from explearn.core.words import lay_out
+from explearn.core.writing import write_json
 from explearn.model.adapters import without_wrapper
 from explearn.model.architectures import architecture
 from explearn.model.batching import budget_batches, run_batches
-from explearn.model.completion import Completion, Prompt
+from explearn.model.completion import COMPLETION_FILE, Completion
 from explearn.model.encoding import Batch, Encoding, Text, collate, encode_texts, max_length
 from explearn.model.loading import (
     QUESTION_ANSWERING,
@@ -38,11 +40,13 @@ from explearn.model.loading import (
     newest_checkpoint,
 )
 from explearn.model.padding import check_ends, padding_shows, with_padding
-from explearn.model.problems import Answers, Problem, problem_of, with_both_classes
+from explearn.model.params import CandidateLabels, Prompt, given_prompt
+from explearn.model.problems import Answers, OutputFunction, Problem, problem_of, with_both_classes
 from explearn.model.quantised import QUANTISED, has_quantised, prepare_quantised
 from explearn.model.question_answering import ENDS, STARTS, SpanScorer, mark_answer, span_scores
 from explearn.model.spread import OnOneDevice, Spread, spread, spread_of
 from explearn.model.token_classification import WordReader, mark_word, read_positions, word_number
+from explearn.model.zero_shot import Hypotheses, contradiction, entailment
 
 if TYPE_CHECKING:
     import transformers
@@ -75,6 +79,8 @@ class Classifier(Answers):
     """What it does, for messages of what is for other models."""
 
     completion: Completion | None = None
+    nli: Classifier | None = None
+    """Classifier of pairs that answers for each label, of a `ZeroShotClassifier`."""
     spread: Spread | None = None
     word_layers: tuple[str, ...] = ()
     """Paths of the layers that make a text's words what gradients are taken at, once `lens.words` has measured them."""
@@ -135,6 +141,9 @@ class Classifier(Answers):
         compute: ComputeOptions | None = None,
         revision: str | None = None,
         completion: Prompt | None = None,
+        labels: Sequence[str] | None = None,
+        hypothesis: str | None = None,
+        multi_label: bool = False,
         **options: Any,
     ) -> Classifier:
         """Load a classifier saved with `save_pretrained`, or by name from the hub.
@@ -147,6 +156,10 @@ class Classifier(Answers):
             revision: git revision of a hub name.
             completion: of a generative model, its prompt and label words: a section, its values, or a file with them
                 (default: completion.json in the folder).
+            labels: names of the classes, for a model of natural-language inference (a `ZeroShotClassifier` is
+                returned) or a generative one (in the place of `completion`).
+            hypothesis: sentence with `{}` for the label (default: "This example is {}.").
+            multi_label: whether each label holds or not by itself.
 
         Raises ModelError when there is no such model, its head is not a trained one, or its weights do not fit its
         configuration or are not finite; DeviceError when the device is not there.
@@ -154,16 +167,19 @@ class Classifier(Answers):
         for option in options.keys() - ComputeOptions.__dataclass_fields__.keys():
             known = ", ".join(ComputeOptions.__dataclass_fields__)
             raise TypeError(f"Classifier.from_pretrained() has no argument {option!r}; its compute options are {known}")
+        prompt = given_prompt(completion, labels, hypothesis, multi_label)
         compute = replace(compute or ComputeOptions(), **options)
         if compute.device_map is None:
             compute.resolve_device()
         name = newest_checkpoint(os.fspath(path))
-        model, tokenizer, head, prompt = load_trained(name, revision, completion, compute)
+        model, tokenizer, head, reads = load_trained(name, revision, prompt, compute)
         if head == QUESTION_ANSWERING:
             return QuestionAnswerer.around(model, tokenizer, compute, name)
         if head == TOKEN_CLASSIFICATION:
             return TokenClassifier.around(model, tokenizer, compute, name)
-        return cls(model, tokenizer, compute, name, prompt)
+        if isinstance(reads, CandidateLabels):
+            return ZeroShotClassifier(cls(model, tokenizer, compute, name), reads)
+        return cls(model, tokenizer, compute, name, reads)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write what `from_pretrained` reads: model, tokenizer, and the prompt where there is one."""
@@ -184,6 +200,10 @@ class Classifier(Answers):
             changed = changed.to(self.device)
         other._forward = other.model = changed.eval().requires_grad_(False)
         return other
+
+    def inside(self, encodings: Sequence[Encoding]) -> tuple[Classifier, Sequence[Encoding]]:
+        """Return the classifier whose model reads the texts, and its input for them."""
+        return self, encodings
 
     def check_plain(self, what: str) -> None:
         """Raise UnsupportedError for a model that is spread over several devices, or has quantised weights."""
@@ -521,3 +541,82 @@ class TokenClassifier(Classifier):
         named = [f"{number} {word} {of}".rstrip() for number, (word, of) in enumerate(islice(words, LISTED_WORDS))]
         more = len(classes) - len(named)
         return ", ".join(named) + (f" and {more:,} more" if more else "")
+
+
+class ZeroShotClassifier(Classifier):
+    """A model of natural-language inference as a classifier for labels given at call time (`explearn.model.zero_shot`).
+
+    Texts are single ones. Methods that leave words out, and metrics, see the answer among the labels. Methods that look
+    inside the model explain the entailment output for the pair of the text and the hypothesis of the target label.
+
+    Args:
+        nli: the classifier of pairs.
+        params: labels and hypothesis.
+
+    Raises ModelError where no class of `nli` stands for entailment, or, with several labels that hold, contradiction,
+    and for a hypothesis that leaves no room for a text.
+    """
+
+    nli: Classifier
+
+    def __init__(self, nli: Classifier, params: CandidateLabels) -> None:
+        self.__dict__.update(nli.__dict__)
+        self.nli, self.params, self.labels = nli, params, list(params.labels)
+        self.problem = Problem.MULTI_LABEL if params.multi_label else Problem.SINGLE_LABEL
+        self.entailment = entailment(nli.labels, nli.name)
+        self.contradiction = contradiction(nli.labels, nli.name) if params.multi_label else None
+        self.hypotheses = Hypotheses(params, nli.tokenizer, nli.max_length, nli.name)
+        start = nli.fingerprint + params.model_dump_json()
+        self.__dict__["fingerprint"] = hashlib.sha256(start.encode()).hexdigest()
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        super().save_pretrained(folder)
+        write_json(Path(folder) / COMPLETION_FILE, self.params.model_dump(mode="json"))
+
+    def with_model(self, model: transformers.PreTrainedModel) -> Classifier:
+        return ZeroShotClassifier(self.nli.with_model(model), self.params)
+
+    def inside(self, encodings: Sequence[Encoding]) -> tuple[Classifier, Sequence[Encoding]]:
+        """Return the classifier of pairs, and each text with the hypothesis of its predicted label."""
+        return self.nli, self.pairs(encodings, self.logits_of(encodings).argmax(-1).tolist())
+
+    def pairs(self, encodings: Sequence[Encoding], labels: Sequence[int]) -> list[Encoding]:
+        """Return each text with the hypothesis of a label."""
+        return [self.hypotheses.behind(e, label) for e, label in zip(encodings, labels, strict=True)]
+
+    @torch.inference_mode()
+    def logits_of(self, encodings: Sequence[Encoding]) -> NDArray[np.float64]:
+        """Return the labels' logits, (n, C)."""
+        logits = np.empty((len(encodings), len(self.labels)))
+
+        def answer(indices: list[int]) -> None:
+            logits[indices] = self.logits(self.batch([encodings[i] for i in indices])).double().cpu().numpy()
+
+        run_batches([len(e) for e in encodings], self, answer)
+        return logits
+
+    def _view(
+        self, labels: list[str], classes: list[str], change: OutputFunction, rows: torch.Tensor | None = None
+    ) -> ZeroShotClassifier:
+        # No one pass through the model gives such a value.
+        answers = copy.copy(self)
+        answers.__dict__["has_model"] = False
+        return super(ZeroShotClassifier, answers)._view(labels, classes, change, rows)
+
+    @property
+    def max_length(self) -> int:
+        return super().max_length - self.hypotheses.room
+
+    def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
+        encodings = super().encode(texts, first, whole)
+        for number, encoding in enumerate(encodings, start=first):
+            if encoding.pair_start is not None:
+                where = f"example {encoding.example_id!r}" if encoding.example_id else f"text {number}"
+                raise DataError(f"{where}: is a pair; expected one text, which is paired with each label's hypothesis")
+        return encodings
+
+    def logits(self, batch: Batch) -> torch.Tensor:
+        rows = [self.nli.logits(self.hypotheses.behind_all(batch, label)) for label in range(len(self.labels))]
+        of_labels = torch.stack(rows, 1)
+        entailed = of_labels[..., self.entailment]
+        return entailed if self.contradiction is None else entailed - of_labels[..., self.contradiction]

@@ -28,7 +28,7 @@ from explearn.core.validation import problems_sentence
 from explearn.core.words import Segment
 from explearn.core.writing import write_json
 from explearn.model.encoding import Encoding, Text
-from explearn.model.params import PAIR_SLOT, TEXT_SLOT, CompletionParams
+from explearn.model.params import PAIR_SLOT, TEXT_SLOT, CandidateLabels, CompletionParams, Prompt
 from explearn.model.problems import label_maps
 from explearn.text.encoding import align_words, as_segments
 
@@ -36,10 +36,7 @@ if TYPE_CHECKING:
     import transformers
 
 COMPLETION_FILE = "completion.json"
-"""File of a model's folder that says how it is prompted."""
-
-Prompt = CompletionParams | Mapping[str, Any] | str | os.PathLike[str]
-"""A prompt as a section, as values, or in a file (JSON or YAML)."""
+"""File of a model's folder that says how it is prompted, or which candidate labels it has."""
 
 SAME_LOGITS, SAME_LOGITS_HALF = 1e-3, 2e-2
 """Largest difference, by the largest logit, between the head made here and the language model itself; of weights with
@@ -52,20 +49,21 @@ _TRIED = 16
 """Last tokens of it on which the classifier is compared with the language model."""
 
 
-def read_completion(prompt: Prompt) -> CompletionParams:
+def read_completion(prompt: Prompt) -> CompletionParams | CandidateLabels:
     """Raises ParamsError, naming file and field, for a bad prompt; DataError for a file that cannot be read."""
     where = ""
     if isinstance(prompt, str | os.PathLike):
         where = f"{os.fspath(prompt)}, "
         prompt = read_json(prompt) if Path(prompt).suffix == ".json" else read_yaml(prompt)
-    if isinstance(prompt, CompletionParams):
+    if isinstance(prompt, CompletionParams | CandidateLabels):
         return prompt
     if not isinstance(prompt, Mapping):
-        raise ParamsError(f"{where}completion: got {kind_of(prompt)}; expected a template and label words")
+        raise ParamsError(f"{where}completion: got {kind_of(prompt)}; expected a template and label words, or labels")
+    section = CandidateLabels if "labels" in prompt else CompletionParams
     try:
-        return CompletionParams.model_validate(dict(prompt))
+        return section.model_validate(dict(prompt))
     except ValidationError as error:
-        raise ParamsError(problems_sentence(error, CompletionParams, where)) from error
+        raise ParamsError(problems_sentence(error, section, where)) from error
 
 
 class Completion:

@@ -8,7 +8,7 @@ from typing import Any
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError, kind_of
 from explearn.model.classifier import Classifier, TokenClassifier
-from explearn.model.completion import Prompt
+from explearn.model.params import Prompt
 
 
 def as_classifier(given: Any, compute: ComputeOptions | None = None, completion: Prompt | None = None) -> Classifier:

@@ -22,8 +22,10 @@ from explearn.core.finite import check_weights
 from explearn.core.records import ANSWER_LABELS, label_problem
 from explearn.model.adapters import find_adapters
 from explearn.model.architectures import word_table
-from explearn.model.completion import COMPLETION_FILE, Completion, Prompt, read_completion, with_label_head
+from explearn.model.completion import COMPLETION_FILE, Completion, read_completion, with_label_head
+from explearn.model.params import CandidateLabels, Prompt
 from explearn.model.quantised import QUANTISED, quantisation
+from explearn.model.zero_shot import entailment
 
 if TYPE_CHECKING:
     import transformers
@@ -240,7 +242,7 @@ def newest_checkpoint(name: str) -> str:
 
 def load_trained(
     name: str, revision: str | None, prompt: Prompt | None, compute: ComputeOptions
-) -> tuple[Any, Any, str, Completion | None]:
+) -> tuple[Any, Any, str, Completion | CandidateLabels | None]:
     """Load a fine-tuned model, adapters with their model, or a generative model that is prompted (`model.completion`).
 
     Args:
@@ -250,7 +252,7 @@ def load_trained(
         compute: says with its precision whether weights stay as their file has them, or are quantised; otherwise they
             are float32.
 
-    Returns the model, its tokenizer, the kind of its head, and how it is prompted, if it is.
+    Returns the model, its tokenizer, the kind of its head, and how it is prompted or its candidate labels, if any.
 
     Raises ModelError when there is no such model, its head is not a trained one, its weights do not fit its
     configuration or are not finite, or its tokenizer is not its own; for a generative model without a prompt, and a
@@ -283,12 +285,19 @@ def load_trained(
     head = head_of(config)
     if adapters is not None:
         head = _HEADS_OF_TASKS.get(adapters.config.task_type, head)
+    if isinstance(params, CandidateLabels) and head is GENERATION:
+        if params.multi_label:
+            raise ModelError(f"{name}: is a generative model, which completes a text with one label; leave multi_label")
+        params = params.completion()
+    elif isinstance(params, CandidateLabels):
+        entailment(labels, name)
     if head is GENERATION and params is None:
         raise ModelError(
             f"{name}: is a generative model without a classification head; expected one, or a prompt with label "
-            f"words, in {COMPLETION_FILE} beside it or given as completion"
+            f"words, in {COMPLETION_FILE} beside it or given as completion, or candidate labels"
         )
-    if head is not GENERATION and params is not None and not (prompted and labels == list(params.label_words)):
+    fits = isinstance(params, CandidateLabels | None) or (prompted and labels == list(params.label_words))
+    if head is not GENERATION and not fits:
         raise ModelError(
             f"{name}: has a head of its own, for {', '.join(labels)}; expected a generative model, or a classifier "
             "that was saved with a prompt for the same classes"
@@ -310,7 +319,9 @@ def load_trained(
         )
     if holds_no_words(tokenizer):
         raise ModelError(f"{name}: holds no tokenizer; expected one saved beside the model")
-    completion = None if params is None else Completion(params, tokenizer, name)
-    if completion is not None and head is GENERATION:
+    if isinstance(params, CandidateLabels | None):
+        return model, tokenizer, head, params
+    completion = Completion(params, tokenizer, name)
+    if head is GENERATION:
         model = with_label_head(model, completion)
     return model, tokenizer, head, completion

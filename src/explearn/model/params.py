@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+import os
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from explearn.core.validation import MOST_ROUNDS, MOST_UNITS, Fraction, Rounds, Section, Units
+from explearn.core.errors import ParamsError
+from explearn.core.records import label_problem
+from explearn.core.validation import MOST_ROUNDS, MOST_UNITS, Fraction, Rounds, Section, Units, check_section
 
 
 class LoraParams(Section):
@@ -135,3 +139,50 @@ class CompletionParams(Section):
             pieces += [(before, False), (shot.text, self.score_shots)]
             pieces += [(between + (shot.pair or "") + behind + answer, False)]
         return [*pieces, (before, False), (text, True), (between, False), (pair or "", True), (behind, False)]
+
+
+class CandidateLabels(Section):
+    """Labels given when a model is loaded, and the sentence that says one of them of a text (Yin et al. 2019)."""
+
+    labels: Annotated[list[Words], Field(min_length=2)]
+    hypothesis: str = "This example is {}."
+    """Has `{}` once, for the label."""
+    multi_label: bool = False
+    """Each label holds or not, by entailment against contradiction; otherwise one label excludes the others."""
+
+    @model_validator(mode="after")
+    def _can_be_told_apart(self) -> Self:
+        if problem := label_problem(self.labels):
+            raise ValueError(f"labels: {problem}")
+        if "{}" not in self.hypothesis or set("{}") & set(self.hypothesis.replace("{}", "", 1)):
+            raise ValueError(f"hypothesis: got {self.hypothesis!r}; expected a sentence that has {{}} once")
+        return self
+
+    def completion(self) -> CompletionParams:
+        """Return the prompt of a generative model: the text, and the hypothesis as far as the label."""
+        start = "{text}\n" + self.hypothesis.partition("{}")[0]
+        template = start.rstrip(" ")
+        return CompletionParams(
+            template=template, label_words={label: start[len(template) :] + label for label in self.labels}
+        )
+
+
+Prompt = CompletionParams | CandidateLabels | Mapping[str, Any] | str | os.PathLike[str]
+"""A prompt, or candidate labels, as a section, as values, or in a file (JSON or YAML)."""
+
+
+def given_prompt(
+    completion: Prompt | None,
+    labels: Sequence[str] | None = None,
+    hypothesis: str | None = None,
+    multi_label: bool = False,
+) -> Prompt | None:
+    """Return a prompt, or the candidate labels given in its place; raise ParamsError for both and for bad ones."""
+    if labels is None:
+        if hypothesis is not None or multi_label:
+            raise ParamsError("hypothesis, multi_label: got one, but no candidate labels; expected them, too")
+        return completion
+    if completion is not None:
+        raise ParamsError("got both a completion and candidate labels; expected one of them")
+    values = {"labels": labels, "multi_label": multi_label}
+    return check_section(CandidateLabels, values | ({} if hypothesis is None else {"hypothesis": hypothesis}))

@@ -101,8 +101,9 @@ def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, Classifier]:
         )
     if not isinstance(classifier, Classifier):
         classifier = Classifier.from_pretrained(classifier, device="cpu", precision="fp32")
-    if isinstance(classifier, QuestionAnswerer | TokenClassifier) or classifier.completion is not None:
-        what = "classifies by a prompt" if classifier.completion is not None else classifier.does
+    prompted = classifier.completion is not None or classifier.nli is not None
+    if isinstance(classifier, QuestionAnswerer | TokenClassifier) or prompted:
+        what = "classifies by a prompt or candidate labels" if prompted else classifier.does
         raise UnsupportedError(f"{classifier.name}: {what}; expected a classifier with a head, for ONNX")
     classifier.check_plain("export to ONNX")
     dtypes = {classifier.dtype, *(parameter.dtype for parameter in classifier.model.parameters())}

@@ -68,6 +68,9 @@ class Engine:
             # Where it is on this machine is nobody's business, and errors name it, too.
             folder, classifier = Path(classifier.name), copy.copy(classifier)
             classifier.name = folder.resolve().name
+            if classifier.nli is not None:
+                classifier.nli = copy.copy(classifier.nli)
+                classifier.nli.name = classifier.name
         self.classifier, self.limits, self.metrics = classifier, limits, Metrics()
         self.explainers: dict[str, Explainer] = {}
         for explainer in explainers:

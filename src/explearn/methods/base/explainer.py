@@ -15,8 +15,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import torch
 from tqdm.auto import tqdm
@@ -34,7 +35,7 @@ from explearn.text.units import Unit, unit_name
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
-    from explearn.model.classifier import Classifier
+    from explearn.model.classifier import Classifier, ZeroShotClassifier
     from explearn.model.encoding import Text
 
 __all__ = ["BatchExplainer", "BatchScores", "Explainer", "TextScores", "resolve_targets", "unread_words_known"]
@@ -155,6 +156,9 @@ class Explainer(ABC):
     def check_explains(self, classifier: Classifier) -> None:
         """Raise UnsupportedError, naming the method, for a classifier that it cannot explain."""
         self.check_problem(classifier)
+        if self.needs_model and classifier.nli is not None:
+            classifier = classifier.nli
+            self.check_problem(classifier)
         try:
             self.check(classifier)
         except UnsupportedError as error:
@@ -252,10 +256,28 @@ class Explainer(ABC):
         for start in range(0, len(encodings), size):
             part = slice(start, start + size)
             with torch.inference_mode(False), classifier.gathered():
-                scores += self.score_texts(classifier, encodings[part], None if targets is None else targets[part])
+                scores += self._score_part(classifier, encodings[part], None if targets is None else targets[part])
             if windows_bar is not None:
                 windows_bar.update(len(encodings[part]))
         return scores
+
+    def _score_part(
+        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+    ) -> list[TextScores]:
+        """Score some texts; what looks inside a zero-shot classifier sees each with the hypothesis of its target."""
+        if not self.needs_model or classifier.nli is None:
+            return self.score_texts(classifier, encodings, targets)
+        zero_shot = cast("ZeroShotClassifier", classifier)
+        start = time.perf_counter()
+        logits = zero_shot.logits_of(encodings)
+        labels = logits.argmax(-1).tolist() if targets is None else targets
+        seconds = (time.perf_counter() - start) / len(encodings)
+        pairs = zero_shot.pairs(encodings, labels)
+        scored = self.score_texts(zero_shot.nli, pairs, [zero_shot.entailment] * len(pairs))
+        return [
+            replace(one, logits=row, target=label, seconds=one.seconds + seconds)
+            for one, row, label in zip(scored, logits, labels, strict=True)
+        ]
 
 
 class BatchExplainer(Explainer):
