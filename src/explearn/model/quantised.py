@@ -105,7 +105,7 @@ def prepare_quantised(model: Any, dtype: torch.dtype | None, name: str) -> None:
                 )
             if dtype is not None:
                 module.compute_dtype, module.compute_type_is_set = dtype, True
-    head = [path for path in maps if path.partition(".")[0] != model.base_model_prefix]
+    head = [path for path in maps if not path.startswith(f"{model.base_model_prefix}.")]
     if head:
         logger.warning(
             "%s: its head is quantised (%s), which moves its answers most; quantise the encoder alone "
