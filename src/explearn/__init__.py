@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer
     from explearn.methods.base.learned import LearnedExplainer
     from explearn.methods.explaining import explain
+    from explearn.methods.interactions import interactions
     from explearn.methods.listed_task import ListedTask
     from explearn.model.callable import CallableClassifier
     from explearn.model.classifier import Classifier
@@ -58,6 +59,7 @@ __all__ = [
     "finetune",
     "get_explainer",
     "get_info",
+    "interactions",
     "list_explainers",
     "load",
     "register",
@@ -90,6 +92,7 @@ _LAZY = {
     "compare": "explearn.comparison.run",
     "explain": "explearn.methods.explaining",
     "finetune": "explearn.training",
+    "interactions": "explearn.methods.interactions",
     "train": "explearn.training",
 }
 """Name -> its module. Importing torch takes seconds; `import explearn` and the command line's help must not."""

@@ -1,0 +1,80 @@
+"""Pairs of words that count more, or less, together than by themselves."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+
+from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
+from explearn.core.records import Attribution
+from explearn.methods.perturbation.inputs import PerturbedText, Removal
+from explearn.methods.perturbation.method import check_mask_token, outputs, stand_in
+from explearn.methods.perturbation.predictor import Predictor
+from explearn.model.classifier import Classifier
+from explearn.text.encoding import Text
+
+MOST_WORDS = 10
+"""Words among which pairs are sought, most: 1,024 texts are classified for them."""
+
+
+class Interaction(NamedTuple):
+    """Two words, their places among the text's words, and what they add together, beyond what each adds alone."""
+
+    words: tuple[str, str]
+    positions: tuple[int, int]
+    value: float
+
+
+def interactions(
+    classifier: Classifier, text: Text, attribution: Attribution, top: int = 6, removal: Removal = "mask"
+) -> list[Interaction]:
+    """Return the Shapley interaction index of each pair of a text's `top` words, the largest absolute value first.
+
+    With N the k words of the largest absolute scores, all others kept, and f(S) the probability of the class (of a
+    regression its value) where of N only S is kept:
+
+        I(i, j) = sum over S in N without i, j of (f(S + i + j) - f(S + i) - f(S + j) + f(S)) / ((k - 1) C(k - 2, |S|))
+
+    Grabisch and Roubens (1999), definition 3. It is exact and takes 2^k forward passes.
+
+    Args:
+        attribution: of the text, by words.
+        top: k, 2 to MOST_WORDS; of fewer words all.
+        removal: words are masked, or deleted (`delete`).
+
+    Raises ParamsError for another `top`, DataError for an attribution of another text or of fewer than two words,
+    UnsupportedError for other units, questions, and classifiers without a mask token unless words are deleted.
+    """
+    if isinstance(top, bool) or not isinstance(top, int) or not 2 <= top <= MOST_WORDS:
+        raise ParamsError(f"top: got {shown(top)}; expected a whole number from 2 to {MOST_WORDS}")
+    (encoding,) = classifier.encode([text])
+    if attribution.unit != "word" or encoding.answer or encoding.token is not None:
+        raise UnsupportedError("interactions: are of the words of a text that is classified as a whole")
+    if encoding.words != attribution.words:
+        raise DataError("interactions: the attribution is of another text; expected one of the text given")
+    check_mask_token(classifier, removal)
+    perturbed = PerturbedText(encoding, stand_in(classifier))
+    strength = np.abs(attribution.filled(0.0))[perturbed.words]
+    players = np.sort(np.argsort(-strength, kind="stable")[:top])
+    count = len(players)
+    if count < 2:
+        raise DataError("interactions: got a text of which fewer than two words are read; expected two or more")
+    # Bit n of a row's number: whether player n is kept.
+    sets = np.arange(2**count)[:, None] >> np.arange(count) & 1
+    kept = np.ones((len(sets), len(perturbed)), dtype=bool)
+    kept[:, players] = sets == 1
+    (logits,) = Predictor(classifier)([perturbed.perturbed(kept, removal)])
+    values = outputs(classifier, logits, "probability")[:, classifier.label_index(attribution.target)]
+    pairs = []
+    for i, j in combinations(range(count), 2):
+        without = np.flatnonzero((sets[:, i] == 0) & (sets[:, j] == 0))
+        a, b = 1 << i, 1 << j
+        together = values[without | a | b] - values[without | a] - values[without | b] + values[without]
+        weights = [1 / ((count - 1) * comb(count - 2, size)) for size in sets[without].sum(axis=1).tolist()]
+        first, second = (int(perturbed.words[players[n]]) for n in (i, j))
+        words = encoding.words[first], encoding.words[second]
+        pairs.append(Interaction(words, (first, second), float(together @ weights)))
+    return sorted(pairs, key=lambda pair: -abs(pair.value))

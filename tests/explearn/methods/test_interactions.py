@@ -1,0 +1,54 @@
+"""What two words add together."""
+
+from __future__ import annotations
+
+import pytest
+
+import explearn
+from explearn.core.errors import DataError, ParamsError, UnsupportedError
+
+
+def answers(texts: list[str]) -> list[list[float]]:
+    """p = .1 + .4 not good + .2 film + .1 not good film: a sum of products of words that are there."""
+    rows = []
+    for text in texts:
+        a, b, c = (float(word in text.split()) for word in ("not", "good", "film"))
+        p = 0.1 + 0.4 * a * b + 0.2 * c + 0.1 * a * b * c
+        rows.append([1 - p, p])
+    return rows
+
+
+OF = explearn.CallableClassifier(answers, ["neg", "pos"])
+
+
+def explained(text: str, unit: str = "word") -> explearn.Attribution:
+    (attribution,) = explearn.get_explainer("occlusion").explain(OF, [text], ["pos"], unit=unit)
+    return attribution
+
+
+def test_products_of_two_words_are_theirs_and_of_three_are_shared() -> None:
+    # A product of three words counts half for each of its pairs: the mean over whether the third is there.
+    text = "a film so not good"
+    pairs = explearn.interactions(OF, text, explained(text))
+    values = {pair.words: pair.value for pair in pairs}
+    assert pairs[0].words == ("not", "good") and pairs[0].positions == (3, 4)
+    assert values[("not", "good")] == pytest.approx(0.4 + 0.05, abs=1e-6)
+    assert values[("film", "not")] == values[("film", "good")] == pytest.approx(0.05, abs=1e-6)
+    assert values[("a", "so")] == pytest.approx(0, abs=1e-6) and len(pairs) == 10
+
+
+def test_words_that_are_no_players_are_kept() -> None:
+    text = "film not good"
+    (pair,) = explearn.interactions(OF, text, explained(text), top=2)
+    assert pair.words == ("not", "good") and pair.value == pytest.approx(0.5, abs=1e-6)
+
+
+def test_refusals() -> None:
+    with pytest.raises(DataError, match="fewer than two words"):
+        explearn.interactions(OF, "good", explained("good"))
+    with pytest.raises(DataError, match="of another text"):
+        explearn.interactions(OF, "good film", explained("good"))
+    with pytest.raises(UnsupportedError, match="are of the words"):
+        explearn.interactions(OF, "not good", explained("not good", "phrase"))
+    with pytest.raises(ParamsError, match="top: got 1; expected"):
+        explearn.interactions(OF, "not good", explained("not good"), top=1)
