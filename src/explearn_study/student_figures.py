@@ -1,9 +1,8 @@
 """A student against its teacher on the same texts, after L2E (sections 4.4 to 5).
 
 Under `ranking` an explanation is a text's top words by weight, whatever their sign; both sides have equally many. Under
-`labelling` it is the words of positive levels, and those of negative ones. Agreement and log-odds take equally many of
-each kind from both sides, as many as both have, the best ones by score. Stability does not: it compares all words of a
-side whose level is not neutral. (In the paper, section 5, both sides have equally many there, too.)
+`labelling` it is the words of positive levels, and those of negative ones; both sides have equally many of each kind, as
+many as the side with fewer of them has, the best ones by score.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class SideScores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChosenWords:
-    """Words of a text that make its explanation: for the class, against it; and the levels that stability compares."""
+    """Words of a text that make its explanation: for the class, against it; and the levels of all, 0 where not chosen."""
 
     positive: list[int]
     negative: list[int]
@@ -89,9 +88,7 @@ def choose(
         if teacher.levels is None or student.levels is None:
             count, against = top_count(len(a), percent), 0
             orders = [ranking(scores) for scores in (a, b, by_chance)]
-            marks = [np.zeros(len(a), dtype=np.int8) for _ in SIDES]
-            for mark, order in zip(marks, orders, strict=True):
-                mark[order[:count]] = 1
+            marks = [np.ones(len(a), dtype=np.int8) for _ in SIDES]
         else:
             levels = [teacher.levels[text], student.levels[text]]
             count = min(int((of_side > 0).sum()) for of_side in levels)
@@ -100,7 +97,9 @@ def choose(
             marks = [*levels, rng.permutation(levels[0])]
             orders = [np.lexsort((-s, -np.sign(m))) for s, m in zip((a, b, by_chance), marks, strict=True)]
         for side, order, mark in zip(sides, orders, marks, strict=True):
-            side.append(ChosenWords(order[:count].tolist(), order[::-1][:against].tolist(), mark))
+            positive, negative = order[:count].tolist(), order[::-1][:against].tolist()
+            chosen = np.isin(np.arange(len(a)), [*positive, *negative])
+            side.append(ChosenWords(positive, negative, np.where(chosen, mark, 0).astype(np.int8)))
     return sides
 
 

@@ -79,7 +79,7 @@ def student_blocks(params: Params, documents: Sequence[Document]) -> list[Block]
         "Students (L2E) learned a teacher's explanations (A) of the training texts. Both explain the same test texts. "
         f"Where students learned to rank, both sides choose the top {study.percent:g} % of the words. Where "
         "students learned levels, both sides choose their best words of positive (negative) level, as many as the side "
-        "with fewer of them has; stability compares all levels of each side. L2E's figures are means over "
+        "with fewer of them has. L2E's figures are means over "
         f"{study.seeds} students with different seeds, ± the standard error over texts. Both: the classifier "
         "gives the two explanations the same class. The better of A and L2E is bold where they differ by Wilcoxon's "
         "test over the texts, after Holm's correction over the table (L2E, footnote 6). Where a task's data are the "
