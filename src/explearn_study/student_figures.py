@@ -59,7 +59,7 @@ class SideScores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChosenWords:
-    """Words of a text that make its explanation: for the class, against it; and the levels of all, 0 where not chosen."""
+    """Words of a text that make its explanation: for the class, against it; and all levels, 0 where not chosen."""
 
     positive: list[int]
     negative: list[int]
