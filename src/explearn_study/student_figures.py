@@ -1,8 +1,8 @@
 """A student against its teacher on the same texts, after L2E (sections 4.4 to 5).
 
 Under `ranking` an explanation is a text's top words by weight, whatever their sign; both sides have equally many. Under
-`labelling` it is the words of positive levels, and those of negative ones; both sides have equally many of each kind, as
-many as the side with fewer of them has, the best ones by score.
+`labelling` it is the words of positive levels, and those of negative ones; both have equally many of each kind, as many
+as the side with fewer has, the best ones by score.
 """
 
 from __future__ import annotations

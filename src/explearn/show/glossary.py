@@ -9,9 +9,9 @@ from explearn.judge.params import EvaluateParams
 INTRODUCTION = (
     "A text classifier reads a text and answers with a label. An explanation says which {unit}s led to the answer: "
     "every method gives each {unit} a score, higher meaning more evidence for the predicted label, and the "
-    "highest-scoring {unit}s are the ones it chooses. A rationale is the answer to the same question by someone who read the "
-    "text: the {unit}s marked as the reason for its label. Some methods are learned: they were trained on rationales "
-    "or on other explanations. The others compute scores from the classifier directly.",
+    "highest-scoring {unit}s are the ones it chooses. A rationale is the answer to the same question by someone who "
+    "read the text: the {unit}s marked as the reason for its label. Some methods are learned: they were trained on "
+    "rationales or on other explanations. The others compute scores from the classifier directly.",
     "The questions below are different questions, and a method can do well on one alone.",
 )
 
