@@ -83,7 +83,9 @@ def main() -> None:
     classifier.tokenizer.model_max_length = classifier.model.config.max_position_embeddings
     examples = read_examples(data / "examples" / options.task / "test.parquet")
     texts = long_texts([example.text for example in examples], options.texts, options.words)
-    encodings = {str(encoding.example_id): encoding for encoding in classifier.encode(texts)}
+    encodings = {
+        str(number): replace(one, example_id=str(number)) for number, one in enumerate(classifier.encode(texts))
+    }
     methods = {name: list(get_explainer(name).explain(classifier, texts)) for name in ("occlusion", "attn_lrp")}
     for name in ("occlusion", "lime", "shap", "kernel_shap", "solvex"):
         scores = [coarse_to_fine(name, classifier, text, options.passes) for text in texts]

@@ -77,7 +77,7 @@ Windows = Annotated[
 ]
 
 
-def prompt_options(
+def class_options(
     completion: Annotated[
         Path | None,
         typer.Option(

@@ -57,7 +57,7 @@ def compare(
     seed: Seed = None,
     *,
     columns: TextColumns,
-    prompt: Prompt | None,
+    classes: Prompt | None,
     compute: ComputeOptions,
 ) -> None:
     """Judge explanation methods on your own classifier and texts; writes one page that needs no other file."""
@@ -78,7 +78,7 @@ def compare(
         columns=columns,
         unit=unit,
         seed=13 if seed is None else seed,
-        completion=prompt,
+        completion=classes,
         compute=compute,
         tell=lambda line: print(printable(line), flush=True),
     )

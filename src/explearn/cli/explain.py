@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,6 +64,15 @@ def explain(
     ] = None,
     windows: choosing.Windows = None,
     unit: choosing.Units = "word",
+    interactions: Annotated[
+        int | None,
+        typer.Option(
+            help="Also say what two of the N words of the largest scores add together, beyond what each adds alone: "
+            "2^N more passes a text and method.",
+            metavar="N",
+            show_default=False,
+        ),
+    ] = None,
     pair: Annotated[
         str | None,
         typer.Option(
@@ -82,7 +92,7 @@ def explain(
     force: Annotated[bool, typer.Option("--force", help="Replace files of another kind, too.")] = False,
     seed: Seed = None,
     *,
-    prompt: Prompt | None,
+    classes: Prompt | None,
     compute: ComputeOptions,
 ) -> None:
     """Explain texts: a score for each word, larger meaning more evidence for the class."""
@@ -103,11 +113,12 @@ def explain(
     lines = texts or _lines()
     from explearn.core.seeds import seed_everything
     from explearn.methods.explaining import best_at_once
+    from explearn.methods.interactions import interactions as pairs
     from explearn.model.classifier import Classifier
 
     if seed is not None:
         seed_everything(seed)
-    loaded = Classifier.from_pretrained(classifier, compute, completion=prompt)
+    loaded = Classifier.from_pretrained(classifier, compute, completion=classes)
     for chosen in methods:
         chosen.check_classifier(loaded)
     if token is not None:
@@ -129,6 +140,10 @@ def explain(
         for text, of_text in zip(inputs, zip(*explained, strict=True), strict=True):
             # One row of methods for each class that is explained.
             for attributions in zip(*of_text, strict=True):
+                if interactions is not None:
+                    attributions = tuple(
+                        replace(one, interactions=tuple(pairs(loaded, text, one, interactions))) for one in attributions
+                    )
                 for write in files:
                     write(attributions)
                 if as_json or not files:

@@ -117,10 +117,10 @@ def _shared(parameter: str) -> tuple[Callable[..., Any], list[inspect.Parameter]
     """Return the function that makes a parameter of a command of options, and these; None for an option itself."""
     if parameter == "compute":
         return _panel("Computing", compute_options)
-    if parameter == "prompt":
-        from explearn.cli.choosing import prompt_options  # stages take what their parameters say
+    if parameter == "classes":
+        from explearn.cli.choosing import class_options  # stages take what their parameters say
 
-        return _panel("Classes given here", prompt_options)
+        return _panel("Classes given here", class_options)
     if parameter == "columns":
         from explearn.cli.tables import text_columns  # stages read no tables
 
@@ -131,7 +131,7 @@ def _shared(parameter: str) -> tuple[Callable[..., Any], list[inspect.Parameter]
 def command(function: Callable[..., None], precision: Precision = "fp32") -> Callable[..., None]:
     """Turn a function into a command: it ends on errors as `user_errors` says, and takes the shared options.
 
-    The parameters `compute`, `prompt` and `columns` of the function become options; `precision` is the default of
+    The parameters `compute`, `classes` and `columns` of the function become options; `precision` is the default of
     --precision.
     """
     signature = inspect.signature(function, eval_str=True)

@@ -10,9 +10,8 @@ from typing import Any
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
-from explearn.core.words import words_of
+from explearn.core.words import word_number, words_of
 from explearn.methods.base.targets import check_listed
-from explearn.model.token_classification import word_number
 from explearn.text.custom import CustomAdapter
 from explearn.text.encoding import as_segments
 from explearn.text.params import Columns, SourceParams

@@ -91,6 +91,10 @@ TOP = 8
 """Highest-scoring words named below a text."""
 
 
+ARCS = 5
+"""Strongest pairs of words that are drawn."""
+
+
 class TopWord(NamedTuple):
     """A word with its score, its place among the text's words, and its [start, end) in the text, where known."""
 
@@ -98,6 +102,14 @@ class TopWord(NamedTuple):
     score: float
     position: int
     span: tuple[int, int] | None
+
+
+class Interaction(NamedTuple):
+    """Two words, their places among the text's words, and what they add together, beyond what each adds alone."""
+
+    words: tuple[str, str]
+    positions: tuple[int, int]
+    value: float
 
 
 def top_words(attribution: Attribution, count: int = 10, against: bool = False) -> list[TopWord]:
@@ -124,15 +136,25 @@ def answer_sentence(attribution: Attribution) -> str:
 
 def remarks(attribution: Attribution) -> str:
     """Return what to know of the scores: words not read, a sum missed by INCOMPLETE or more, and how far they can be
-    relied on where the method says so. Empty where there is no such thing."""
+    relied on where the method says so, and pairs of words. Empty where there is no such thing."""
     unread, missed = attribution.unaligned, attribution.missed or 0.0
     said = [
         f"{unread:,} of {len(attribution.words):,} {attribution.unit}s were not read" if unread else "",
         f"The scores do not add up: their sum is off by {attribution.completeness_error:.3g}, {missed:.0%} of their "
         "absolute sum" if missed >= INCOMPLETE else "",
         str(attribution.certificate or ""),
+        together(attribution),
     ]  # fmt: skip
     return ". ".join(filter(None, said))
+
+
+def together(attribution: Attribution) -> str:
+    """Return the three strongest pairs of words with what they add together; empty where there are none."""
+    said = []
+    for pair in attribution.interactions[:3]:
+        first, second = (printable(word, one_line=True) for word in pair.words)
+        said.append(f"‘{first}’ with ‘{second}’ {pair.value:+.3f}")
+    return f"Together: {', '.join(said)}" if said else ""
 
 
 # ---- in a terminal ---------------------------------------------------------------------------------------------------
@@ -256,12 +278,42 @@ def words_html(attribution: Attribution, chosen: Sequence[bool] = ()) -> str:
     return f'<p class="words" dir="auto">{"".join(parts).rstrip()}</p>'
 
 
+def arcs(attribution: Attribution) -> str:
+    """Return the words of `interactions` in their order, with an arc over each of the strongest pairs; else nothing.
+
+    An arc is as wide as its pair is strong, dashed where the two add less together than alone.
+    """
+    pairs = attribution.interactions[:ARCS]
+    places = sorted({place for pair in pairs for place in pair.positions})
+    if not pairs:
+        return ""
+    widths = [12.0 + 9.0 * len(attribution.words[place]) for place in places]
+    ends = np.cumsum(widths)
+    centres = dict(zip(places, (ends - np.array(widths) / 2).tolist(), strict=True))
+    height = 20 + ends[-1] / 4
+    parts = []
+    for (i, j), value in [(pair.positions, pair.value) for pair in pairs]:
+        x, y = centres[i], centres[j]
+        stroke = f'stroke="{hexadecimal(FOR if value > 0 else AGAINST)}"' + ' stroke-dasharray="5 3"' * (value < 0)
+        width = 1 + 4 * abs(value) / (abs(pairs[0].value) or 1.0)
+        curve = f"M{x:.0f} {height:.0f}Q{(x + y) / 2:.0f} {height - (y - x) / 2:.0f} {y:.0f} {height:.0f}"
+        title = escape_html(f"{attribution.words[i]} with {attribution.words[j]} {value:+.3g}")
+        parts.append(f'<path d="{curve}" fill="none" {stroke} stroke-width="{width:.1f}"><title>{title}</title></path>')
+    for place in places:
+        word = escape_html(attribution.words[place])
+        parts.append(f'<text x="{centres[place]:.0f}" y="{height + 18:.0f}" text-anchor="middle">{word}</text>')
+    size = f'viewBox="0 0 {ends[-1]:.0f} {height + 26:.0f}" style="max-width:{ends[-1]:.0f}px;width:100%"'
+    label = escape_html(together(attribution))
+    return f'<svg {size} fill="currentColor" role="img" aria-label="{label}">{"".join(parts)}</svg>\n'
+
+
 def block(attribution: Attribution) -> str:
     """Return one attribution: what is explained, the words in colour, and the highest-scoring with their scores."""
     listed = ", ".join(f"{escape_html(word)}&nbsp;{score:+.3g}" for word, score, *_ in top_words(attribution, TOP))
     below = ". ".join(filter(None, (listed, escape_html(remarks(attribution)))))
     head = f"<b>{escape_html(attribution.method)}</b>: {escape_html(answer_sentence(attribution))}"
-    return f'<div class="explearn"><p>{head}</p>\n{words_html(attribution)}\n<p><small>{below}</small></p></div>\n'
+    words = f"{words_html(attribution)}\n{arcs(attribution)}"
+    return f'<div class="explearn"><p>{head}</p>\n{words}<p><small>{below}</small></p></div>\n'
 
 
 def rows(attributions: Sequence[Attribution]) -> str:
@@ -274,7 +326,7 @@ def rows(attributions: Sequence[Attribution]) -> str:
         name = escape_html(attribution.method).replace("_", "_<wbr>")
         note = "" if len(answers) == 1 else f"<br><small>{escape_html(answer_sentence(attribution))}</small>"
         said = escape_html(remarks(attribution))
-        words = words_html(attribution) + (f"<p><small>{said}</small></p>" if said else "")
+        words = words_html(attribution) + arcs(attribution) + (f"<p><small>{said}</small></p>" if said else "")
         body.append(f'<div class="row"><div><b>{name}</b>{note}</div><div>{words}</div></div>\n')
     head = " · ".join(escape_html(part) for part in heads if part)
     return f'<div class="explearn">{f"<p>{head}</p>" if head else ""}\n{"".join(body)}</div>\n'

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from explearn.core.certificate import Certificate
-from explearn.core.display import TopWord, block, in_notebook, line, terminal, top_words, write_page
+from explearn.core.display import Interaction, TopWord, block, in_notebook, line, terminal, top_words, write_page
 from explearn.core.errors import DataError, kind_of, shown
 from explearn.core.escape import is_unicode
 from explearn.core.validation import MOST, Name, Number, Shape, UnicodeText, check, check_fields
@@ -218,6 +218,7 @@ class Attribution:
         certificate: how far the scores can be relied on, of methods that say so; None of others.
         unit: what `words` are: word, token, phrase, sentence, or span (of a pattern or function).
         token: index in `words` of the one that is classified; None where the whole text is.
+        interactions: of pairs of words, as `explearn.interactions` gives them; empty where it was not asked.
 
     It shows itself in notebooks, and in colour through rich (`rich.print`, `Attribution.print`).
     """
@@ -243,6 +244,7 @@ class Attribution:
     certificate: Certificate | None = None
     unit: str = "word"
     token: int | None = None
+    interactions: tuple[Interaction, ...] = ()
 
     @property
     def missed(self) -> float | None:
@@ -293,6 +295,7 @@ class Attribution:
             "certificate": self.certificate and self.certificate.to_record(),
             "unit": self.unit,
             "token": self.token,
+            "interactions": [[*pair.positions, pair.value] for pair in self.interactions],
         }
 
     @classmethod
@@ -323,6 +326,11 @@ class Attribution:
             )
         if read.token is not None and read.token >= len(read.words):
             raise DataError(f"field 'token': got {read.token}; expected less than {len(read.words)}, the words")
+        for number, (*places, _) in enumerate(read.interactions):
+            if not 0 <= places[0] < places[1] < len(read.words):
+                raise DataError(
+                    f"field 'interactions', pair {number}: got {places}; expected two of the words in order"
+                )
         return cls(
             words=read.words,
             scores=scores,
@@ -345,6 +353,9 @@ class Attribution:
             certificate=read.certificate,
             unit=read.unit,
             token=read.token,
+            interactions=tuple(
+                Interaction((read.words[i], read.words[j]), (i, j), value) for i, j, value in read.interactions
+            ),
         )
 
     def answer(self) -> str:
@@ -415,6 +426,9 @@ class _Record(Shape):
     certificate: Certificate | None = None
     unit: UnicodeText = "word"
     token: Annotated[int, Field(ge=0)] | None = None
+    interactions: Annotated[
+        tuple[Annotated[tuple[int, int, Number], Field(strict=False)], ...], Field(strict=False)
+    ] = ()
 
 
 def _absent(value: object) -> bool:

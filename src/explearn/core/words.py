@@ -8,10 +8,12 @@ the punctuation that goes with it. All other text is cut at white space alone.
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from explearn.core.errors import DataError
 from explearn.core.extras import need
 
 Span = tuple[int, int]
@@ -121,3 +123,23 @@ def locate(words: Sequence[str], text: str) -> tuple[Span, ...]:
         end = start + len(word)
         spans.append((start, end))
     return tuple(spans)
+
+
+def word_number(words: Sequence[str], token: int | str, where: str) -> int:
+    """Return the number of a word given by itself, with or without the punctuation around it, or by its number.
+
+    Raises DataError, naming `where`, for a word that is not there or stands there more than once.
+    """
+    if not isinstance(token, str):
+        if not 0 <= token < len(words):
+            raise DataError(f"{where}: token: got {token}; expected a word's number, 0 to {len(words) - 1}")
+        return token
+    bare = [word.strip(string.punctuation) for word in words]
+    places = [i for i, word in enumerate(words) if word == token] or [i for i, w in enumerate(bare) if w == token]
+    if len(places) != 1:
+        stands = f"stands there {len(places)} times, as the words {', '.join(map(str, places))}"
+        raise DataError(
+            f"{where}: token: got {token!r}, which {stands if places else 'is none of its words'}; expected a word "
+            f"that stands there once, or a word's number, 0 to {len(words) - 1}"
+        )
+    return places[0]

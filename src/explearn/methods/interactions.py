@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from itertools import combinations
 from math import comb
-from typing import NamedTuple
 
 import numpy as np
 
+from explearn.core.display import Interaction
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.core.records import Attribution
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import check_mask_token, outputs, stand_in
 from explearn.methods.perturbation.predictor import Predictor
 from explearn.model.classifier import Classifier
-from explearn.text.encoding import Text
+from explearn.text.encoding import Text, as_segments
+from explearn.text.units import in_units
 
 MOST_WORDS = 10
 """Words among which pairs are sought, most: 1,024 texts are classified for them."""
-
-
-class Interaction(NamedTuple):
-    """Two words, their places among the text's words, and what they add together, beyond what each adds alone."""
-
-    words: tuple[str, str]
-    positions: tuple[int, int]
-    value: float
 
 
 def interactions(
@@ -41,18 +34,26 @@ def interactions(
     Grabisch and Roubens (1999), definition 3. It is exact and takes 2^k forward passes.
 
     Args:
-        attribution: of the text, by words.
+        attribution: of the text, by words or other units, which then stand in the place of words.
         top: k, 2 to MOST_WORDS; of fewer words all.
         removal: words are masked, or deleted (`delete`).
 
     Raises ParamsError for another `top`, DataError for an attribution of another text or of fewer than two words,
-    UnsupportedError for other units, questions, and classifiers without a mask token unless words are deleted.
+    UnsupportedError for units of pairs, questions, models that classify tokens, and classifiers without a mask token
+    unless words are deleted.
     """
     if isinstance(top, bool) or not isinstance(top, int) or not 2 <= top <= MOST_WORDS:
         raise ParamsError(f"top: got {shown(top)}; expected a whole number from 2 to {MOST_WORDS}")
     (encoding,) = classifier.encode([text])
-    if attribution.unit != "word" or encoding.answer or encoding.token is not None:
-        raise UnsupportedError("interactions: are of the words of a text that is classified as a whole")
+    if (
+        encoding.answer
+        or encoding.token is not None
+        or (attribution.unit != "word" and encoding.pair_start is not None)
+    ):
+        raise UnsupportedError("interactions: are of texts that are classified as a whole; of pairs by words alone")
+    if attribution.unit != "word":
+        segments, _ = as_segments(text, 0)
+        encoding = in_units(encoding, segments, lambda _: attribution.spans, "interactions")
     if encoding.words != attribution.words:
         raise DataError("interactions: the attribution is of another text; expected one of the text given")
     check_mask_token(classifier, removal)

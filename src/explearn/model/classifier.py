@@ -24,7 +24,7 @@ from explearn.core.compute import ComputeOptions, autocast
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, shown
 from explearn.core.finite import check_logits
 from explearn.core.records import Example
-from explearn.core.words import lay_out
+from explearn.core.words import lay_out, word_number
 from explearn.core.writing import write_json
 from explearn.model.adapters import without_wrapper
 from explearn.model.architectures import architecture
@@ -45,7 +45,7 @@ from explearn.model.problems import Answers, OutputFunction, Problem, problem_of
 from explearn.model.quantised import QUANTISED, has_quantised, prepare_quantised
 from explearn.model.question_answering import ENDS, STARTS, SpanScorer, mark_answer, span_scores
 from explearn.model.spread import OnOneDevice, Spread, spread, spread_of
-from explearn.model.token_classification import WordReader, mark_word, read_positions, word_number
+from explearn.model.token_classification import WordReader, mark_word, read_positions
 from explearn.model.zero_shot import Hypotheses, contradiction, entailment
 
 if TYPE_CHECKING:

@@ -10,14 +10,11 @@ it is masked as any other: that keeps its place, and gives it a score of its own
 
 from __future__ import annotations
 
-import string
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from explearn.core.errors import DataError
 from explearn.model.wrapped import WrappedModel
 from explearn.text.encoding import IN_QUESTION, Encoding
 
@@ -75,23 +72,3 @@ def mark_word(encoding: Encoding, position: int) -> Encoding:
     for place, word in enumerate(encoding.word_ids):
         types[place] |= IN_QUESTION * (word == owner) | READ * (place == position)
     return replace(encoding, token_type_ids=tuple(types))
-
-
-def word_number(words: Sequence[str], token: int | str, where: str) -> int:
-    """Return the number of a word given by itself, with or without the punctuation around it, or by its number.
-
-    Raises DataError, naming `where`, for a word that is not there or stands there more than once.
-    """
-    if not isinstance(token, str):
-        if not 0 <= token < len(words):
-            raise DataError(f"{where}: token: got {token}; expected a word's number, 0 to {len(words) - 1}")
-        return token
-    bare = [word.strip(string.punctuation) for word in words]
-    places = [i for i, word in enumerate(words) if word == token] or [i for i, w in enumerate(bare) if w == token]
-    if len(places) != 1:
-        stands = f"stands there {len(places)} times, as the words {', '.join(map(str, places))}"
-        raise DataError(
-            f"{where}: token: got {token!r}, which {stands if places else 'is none of its words'}; expected a word "
-            f"that stands there once, or a word's number, 0 to {len(words) - 1}"
-        )
-    return places[0]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import replace
+
 import pytest
 
 import explearn
@@ -19,6 +23,9 @@ def answers(texts: list[str]) -> list[list[float]]:
 
 
 OF = explearn.CallableClassifier(answers, ["neg", "pos"])
+
+
+OF_PAIRS = explearn.CallableClassifier(lambda pairs: answers([" ".join(pair) for pair in pairs]), ["neg", "pos"])
 
 
 def explained(text: str, unit: str = "word") -> explearn.Attribution:
@@ -43,12 +50,35 @@ def test_words_that_are_no_players_are_kept() -> None:
     assert pair.words == ("not", "good") and pair.value == pytest.approx(0.5, abs=1e-6)
 
 
+def test_units_stand_in_the_place_of_words() -> None:
+    text = "not quite good film"
+    unit = re.compile(r"not \w+|\w+")
+    (attribution,) = explearn.get_explainer("occlusion").explain(OF, [text], ["pos"], unit=unit)
+    (pair, *_) = explearn.interactions(OF, text, attribution)
+    assert attribution.words == ("not quite", "good", "film")
+    assert pair.words == ("not quite", "good")
+
+
+def test_pairs_stay_with_an_attribution_and_are_shown() -> None:
+    text = "so <b> film not good"
+    shown = replace(explained(text), interactions=tuple(explearn.interactions(OF, text, explained(text))))
+    page = shown.to_html()
+    assert isinstance(page, str) and page.count("<path") == 5 and "<b>occlusion" in page and "<b> film" not in page
+    assert "Together: ‘not’ with ‘good’ +0.450" in page and "‘not’ with ‘good’ +0.450" in str(shown)
+    record = json.loads(json.dumps(shown.to_record()))
+    assert explearn.Attribution.from_record(record).interactions == shown.interactions
+    with pytest.raises(DataError, match=r"'interactions', pair 0: got .*expected two of the words"):
+        explearn.Attribution.from_record(record | {"interactions": [[3, 9, 0.5]]})
+
+
 def test_refusals() -> None:
     with pytest.raises(DataError, match="fewer than two words"):
         explearn.interactions(OF, "good", explained("good"))
     with pytest.raises(DataError, match="of another text"):
         explearn.interactions(OF, "good film", explained("good"))
-    with pytest.raises(UnsupportedError, match="are of the words"):
-        explearn.interactions(OF, "not good", explained("not good", "phrase"))
+    with pytest.raises(UnsupportedError, match="of pairs by words alone"):
+        pair = ("not good", "film")
+        (attribution,) = explearn.get_explainer("occlusion").explain(OF_PAIRS, [pair], ["pos"], unit="phrase")
+        explearn.interactions(OF_PAIRS, pair, attribution)
     with pytest.raises(ParamsError, match="top: got 1; expected"):
         explearn.interactions(OF, "not good", explained("not good"), top=1)
