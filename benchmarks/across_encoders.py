@@ -49,7 +49,6 @@ from explearn.lens.word_signals import SIGNALS, read_signals
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, weight_of_skill
 from explearn.methods.consensus.signals import available_signals, write_signals
-from explearn.model.architectures import keep_lowest
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import evaluate_classifier, finetune
 from explearn.model.loading import EMBEDDED, embedded_encoder
@@ -145,7 +144,8 @@ def encoder_folder(run: Run, name: str) -> Path:
     with atomic_folder(folder) as partial:
         if name == "layers":
             model: Any = transformers.AutoModel.from_pretrained(embedded_encoder(), dtype=torch.float32)
-            keep_lowest(model, KEPT_LAYERS)
+            model.encoder.layer = model.encoder.layer[:KEPT_LAYERS]
+            model.config.num_hidden_layers = KEPT_LAYERS
             words: Any = transformers.AutoTokenizer.from_pretrained(embedded_encoder())
         else:
             texts = [" ".join(e.all_words) for task in run.sources for e in run.workspace.read_examples(task, "train")]

@@ -140,9 +140,12 @@ class ComputeOptions:
         import torch
 
         if self.precision == "auto":
-            if _native_bf16(device):
-                return torch.bfloat16
-            return torch.float16 if device.type == "cuda" else torch.float32
+            if device.type == "cuda":
+                native = torch.cuda.is_bf16_supported(including_emulation=False)
+                return torch.bfloat16 if native else torch.float16
+            known = torch.cpu.get_capabilities() if device.type == "cpu" else {}
+            native = any(known.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+            return torch.bfloat16 if native else torch.float32
         if self.precision == "fp16" and device.type == "cpu":
             raise DeviceError("precision 'fp16' needs a GPU; on a CPU use fp32, bf16 or auto")
         return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.precision, torch.float32)
@@ -177,17 +180,6 @@ def read_max_memory(option: str) -> dict[Place, Place] | None:
         device, _, size = (part.strip() for part in entry.partition("="))
         sizes[int(device) if device.isdecimal() else device] = size
     return sizes or None
-
-
-def _native_bf16(device: torch.device) -> bool:
-    import torch
-
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    if device.type == "cpu":
-        capabilities = torch.cpu.get_capabilities()
-        return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16") or capabilities.get("bf16"))
-    return False
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> contextlib.AbstractContextManager[None]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.records import Attribution, Example
@@ -136,7 +136,14 @@ def evaluate_task(
         runs=runs,
         gold=[np.asarray(gold.get(e.id, np.zeros(len(e.all_words))), dtype=np.bool_) for e in texts],
         chosen={
-            method: [_chosen(a, rules[method], k, runs[method].threshold, positive_rate) for a in of_method]
+            # A word without a score is never chosen.
+            method: [
+                text.read
+                & plausibility.binarise(
+                    text.filled(), rules[method], k=k, threshold=runs[method].threshold, positive_rate=positive_rate
+                )
+                for text in of_method
+            ]
             for method, of_method in attributions.items()
         },
         models=models,
@@ -187,12 +194,6 @@ def _in_one_order(
             if len(attribution.scores) != len(attribution.words) or np.isinf(attribution.scores).any():
                 raise DataError(f"{where}: {len(attribution.scores)} scores; expected a finite one for each word")
     return ordered
-
-
-def _chosen(text: Attribution, rule: str, k: int, threshold: float | None, positive_rate: float) -> NDArray[np.bool_]:
-    """Choose words by a method's own rule; one without a score is never chosen."""
-    chosen = plausibility.binarise(text.filled(), rule, k=k, threshold=threshold, positive_rate=positive_rate)
-    return np.asarray(text.read & chosen)
 
 
 def _explained(

@@ -10,13 +10,14 @@ eraser: as default; the single values take the words that a method chose (ERASER
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from explearn.judge.params import EvaluateParams
 from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
@@ -50,19 +51,6 @@ def as_sub_tokens(encoding: Encoding) -> Encoding:
     return replace(encoding, word_ids=tuple(owners.tolist()))
 
 
-class ProtocolSection(Protocol):
-    """A section of parameters that says how faithfulness is taken, such as EvaluateParams."""
-
-    @property
-    def protocol(self) -> ProtocolName: ...
-    @property
-    def removal(self) -> Removal: ...
-    @property
-    def percents(self) -> Sequence[int]: ...
-    @property
-    def headline_percent(self) -> int: ...
-
-
 @dataclass(frozen=True, slots=True)
 class FaithfulnessProtocol:
     """Counts the words (units) of a share, and takes them out of a text; see the module's docstring.
@@ -79,7 +67,7 @@ class FaithfulnessProtocol:
     headline_percent: int
 
     @classmethod
-    def of(cls, section: ProtocolSection) -> Self:
+    def of(cls, section: EvaluateParams) -> Self:
         return cls(section.protocol, section.removal, tuple(section.percents), section.headline_percent)
 
     @property

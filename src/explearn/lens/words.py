@@ -87,13 +87,6 @@ def _measured_layers(classifier: Classifier) -> tuple[str, ...]:
     return (names[table],)
 
 
-def _tables(model: Any) -> list[nn.Module]:
-    """Modules that look words up: the table that the model names, and those that share its weights (BART, T5)."""
-    table = model.get_input_embeddings()
-    shared = [m for m in model.modules() if isinstance(m, nn.Embedding) and m is not table and m.weight is table.weight]
-    return [table, *shared]
-
-
 def _reads(ids: torch.Tensor, words: torch.Tensor, ahead: int) -> bool:
     """Whether `ids`, (b, m), are `words`, (b, n), from position `ahead` on, whatever stands around them."""
     kept = words.shape[1] - ahead if ahead else words.shape[1]
@@ -136,8 +129,10 @@ def replaced_words(model: nn.Module, input_ids: torch.Tensor, vectors: torch.Ten
             return given.transpose(0, 1)
         return own
 
-    handles = [table.register_forward_hook(here_only(hook), with_kwargs=True) for table in _tables(model)]
-    with hooked(handles):
+    # The table that the model names, and those that share its weights (BART, T5).
+    table = whole.get_input_embeddings()
+    tables = [m for m in model.modules() if m is table or (isinstance(m, nn.Embedding) and m.weight is table.weight)]
+    with hooked([one.register_forward_hook(here_only(hook), with_kwargs=True) for one in tables]):
         yield
     if not found:
         raise _without_words(model)

@@ -226,18 +226,9 @@ def architecture(config: Any) -> Architecture:
     return ARCHITECTURES.get(config.model_type, UNKNOWN)
 
 
-def taken_apart() -> list[str]:
-    """Model types whose attention can be captured and whose parts are known, sorted."""
-    return sorted(name for name, entry in ARCHITECTURES.items() if _is_taken_apart(entry))
-
-
-def _is_taken_apart(entry: Architecture) -> bool:
-    return bool(entry.parts) and entry.reads == "first"
-
-
 def is_captured(entry: Architecture) -> bool:
     """Whether the attention of models of this type can be captured."""
-    return entry.attention == "calls" or _is_taken_apart(entry)
+    return entry.attention == "calls" or (entry.parts is not None and entry.reads == "first")
 
 
 def attention_captured() -> list[str]:
@@ -310,27 +301,3 @@ def blocks_in_order(encoder: nn.Module) -> list[nn.Module]:
         layers_per_group = config.num_hidden_layers / config.num_hidden_groups
         groups = [listed[int(layer / layers_per_group)] for layer in range(config.num_hidden_layers)]
         return [block for group in groups for block in attrgetter(entry.shared)(group)]
-
-
-def keep_lowest(encoder: nn.Module, count: int) -> bool:
-    """Drop all blocks but the lowest `count`; False where there is no list of blocks to cut.
-
-    Changes `encoder` and its configuration. A block that layers share stays and runs `count` times.
-    """
-    from torch import nn
-
-    config: Any = encoder.config
-    entry = architecture(config)
-    if entry.shared is None:
-        owner, _, name = entry.blocks.rpartition(".")
-        stack: Any = encoder
-        for step in filter(None, owner.split(".")):
-            stack = getattr(stack, step, None)
-        blocks = getattr(stack, name, None)
-        if not isinstance(blocks, nn.ModuleList):
-            return False
-        setattr(stack, name, blocks[:count])
-    config.num_hidden_layers = count
-    if getattr(config, "layer_types", None):
-        config.layer_types = config.layer_types[:count]
-    return True

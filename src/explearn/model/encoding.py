@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from explearn.core.errors import ModelError, first_line
 from explearn.core.words import Segment
 from explearn.model.architectures import position_offset
+from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Encoding as Encoding  # noqa: PLC0414 (taken from here)
 from explearn.text.encoding import Text as Text  # noqa: PLC0414
 from explearn.text.encoding import as_segments, encoding_of
@@ -98,6 +101,22 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.encodings)
+
+    def word_ids(self) -> torch.Tensor:
+        """Word of each position, int64, (batch, tokens); NO_WORD at special tokens, pieces of no word and padding."""
+        owners = torch.full(self.input_ids.shape, NO_WORD)
+        for row, encoding in enumerate(self.encodings):
+            owners[row, : len(encoding)] = torch.tensor(encoding.word_ids)
+        return owners.to(self.input_ids.device)
+
+    def of_words(self, scores: Iterable[ArrayLike]) -> torch.Tensor:
+        """Give each sub-token its word's score, those of no word 0: float32, (batch, tokens), from (words,) a text."""
+        values = torch.zeros(self.input_ids.shape)
+        for row, (encoding, of_text) in enumerate(zip(self.encodings, scores, strict=True)):
+            owners = np.asarray(encoding.word_ids, dtype=np.int64)
+            of_tokens = np.where(owners == NO_WORD, 0.0, np.asarray(of_text)[owners])
+            values[row, : len(owners)] = torch.from_numpy(of_tokens)
+        return values
 
     def model_inputs(self) -> dict[str, torch.Tensor]:
         inputs = {"input_ids": self.input_ids, "attention_mask": self.attention_mask}

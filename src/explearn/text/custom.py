@@ -81,7 +81,7 @@ class CustomAdapter:
             pair=pair,
             joined=joined,
             label=self._label(row),
-            id=self._id(row),
+            id=identifier(row, *row.value(columns.id)) if columns.id else None,
             marks=() if mask is None else (Marks(INLINE_ANNOTATOR, "human", mask),),
         )
 
@@ -142,8 +142,3 @@ class CustomAdapter:
         if self.labels is None and self.label_names:
             return tuple(dict.fromkeys(self.label_names.values()))
         return self.labels
-
-    def _id(self, row: RawRow) -> str | None:
-        if not self.names.id:
-            return None
-        return identifier(row, *row.value(self.names.id))

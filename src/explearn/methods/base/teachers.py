@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.records import Attribution, Example
+from explearn.judge.arrays import ranks
 from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.registry import accepted_options, get_explainer
 
@@ -103,8 +104,4 @@ def combine_weights(weights: Sequence[NDArray[Any]], signed: bool) -> NDArray[np
 
 def scaled_ranks(weights: NDArray[np.float64], signed: bool) -> NDArray[np.float64]:
     """Rank a text's weights in (0, 1], equal ones sharing their mean; signed: by |w|, with the sign of w."""
-    from scipy.stats import rankdata  # takes half a second to import
-
-    if not signed:
-        return np.asarray(rankdata(weights) / len(weights))
-    return np.asarray(np.sign(weights) * rankdata(np.abs(weights)) / len(weights))
+    return np.sign(weights) * ranks(np.abs(weights)) / len(weights) if signed else ranks(weights) / len(weights)

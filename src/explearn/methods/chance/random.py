@@ -12,7 +12,6 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding
-from explearn.text.alignment import NO_WORD
 
 
 class Random(BatchExplainer):
@@ -39,11 +38,7 @@ class Random(BatchExplainer):
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         with torch.inference_mode():
             logits = classifier.logits(batch)
-        scores = torch.zeros(batch.input_ids.shape)
-        for row, encoding in enumerate(batch.encodings):
-            drawn = self._draw(encoding)
-            scores[row, : len(encoding)] = torch.tensor([0.0 if w == NO_WORD else drawn[w] for w in encoding.word_ids])
-        return BatchScores(scores, logits, resolve_targets(logits, targets))
+        return BatchScores(batch.of_words(map(self._draw, batch.encodings)), logits, resolve_targets(logits, targets))
 
     def _draw(self, encoding: Encoding) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         text = "\x1f".join((encoding.example_id, *encoding.words))

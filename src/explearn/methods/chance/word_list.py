@@ -17,7 +17,6 @@ from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
-from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,12 +76,8 @@ class WordList(LearnedExplainer, BatchExplainer):
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         logits = classifier.logits(batch)
-        scores = torch.zeros(batch.input_ids.shape)
-        for row, encoding in enumerate(batch.encodings):
-            of_words = [self.shares.get(bare(word), self.rate) for word in encoding.words]
-            of_tokens = [0.0 if word == NO_WORD else of_words[word] for word in encoding.word_ids]
-            scores[row, : len(of_tokens)] = torch.tensor(of_tokens)
-        return BatchScores(scores, logits, resolve_targets(logits, targets))
+        scores = ([self.shares.get(bare(word), self.rate) for word in e.words] for e in batch.encodings)
+        return BatchScores(batch.of_words(scores), logits, resolve_targets(logits, targets))
 
     def _state(self) -> TrainedState:
         if not self.shares:

@@ -20,7 +20,6 @@ from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.signals import PASSES, available_signals, batch_signals, text_signals
 from explearn.methods.info import About
 from explearn.model.encoding import Batch
-from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
     from explearn.model.classifier import Classifier
@@ -166,12 +165,8 @@ class Consensus(LearnedExplainer, BatchExplainer):
             with torch.inference_mode():
                 found, logits = {}, classifier.logits(batch)
             chosen = resolve_targets(logits, targets)
-        scores = torch.zeros(batch.input_ids.shape)
-        for row, text in enumerate(text_signals(classifier, batch.encodings, found, logits, chosen)):
-            owner = torch.tensor(batch.encodings[row].word_ids)
-            word = torch.from_numpy(self.word_probabilities(text)).float()
-            scores[row, : len(owner)] = torch.where(owner != NO_WORD, word[owner], 0.0)
-        return BatchScores(scores.to(logits.device), logits, chosen)
+        texts = text_signals(classifier, batch.encodings, found, logits, chosen)
+        return BatchScores(batch.of_words(map(self.word_probabilities, texts)).to(logits.device), logits, chosen)
 
     def word_probabilities(self, text: WordSignals) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Probability that each word of a text is evidence, float64, (words,)."""

@@ -110,7 +110,8 @@ class WordModel:
     def probabilities(self, features: Array) -> Array:
         """Probability that each word is marked, calibrated to the density of the tasks learned from, (words,)."""
         slope, offset = self.calibration
-        return _sigmoid(slope * self.logits(features) + offset)
+        probabilities: Array = 1 / (1 + np.exp(-np.clip(slope * self.logits(features) + offset, -500, 500)))
+        return probabilities
 
     def coefficients(self) -> dict[str, float]:
         """Feature -> change of the logit for one standard deviation of it."""
@@ -155,11 +156,6 @@ class WordModel:
             (slope, offset),
             values.get("intervals"),
         )
-
-
-def _sigmoid(x: Array) -> Array:
-    found: Array = 1 / (1 + np.exp(-np.clip(x, -500, 500)))
-    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

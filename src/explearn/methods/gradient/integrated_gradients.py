@@ -118,7 +118,7 @@ class SequentialIG(BatchExplainer):
         removed = baseline_vector(classifier, self.options.baseline)
         scores = torch.zeros_like(embeddings[..., 0])
         error = torch.zeros_like(at_text)
-        owners = _owners(batch)
+        owners = batch.word_ids()
         # One row for each word that has pieces: the text's number and the word's.
         pairs = [(i, w) for i, e in enumerate(batch.encodings) for w in sorted(set(e.word_ids) - {NO_WORD})]
         size = max(1, classifier.max_tokens // embeddings.shape[1])
@@ -143,11 +143,3 @@ class SequentialIG(BatchExplainer):
             scores.index_add_(0, texts, found)
             error.scatter_reduce_(0, texts, (found.sum(-1) - expected).abs(), "amax")
         return BatchScores(scores, function.logits, function.targets, error)
-
-
-def _owners(batch: Batch) -> torch.Tensor:
-    """Word of each position, int64, (batch, tokens); NO_WORD at special tokens, pieces of no word and padding."""
-    owners = torch.full(batch.input_ids.shape, NO_WORD)
-    for row, encoding in enumerate(batch.encodings):
-        owners[row, : len(encoding)] = torch.tensor(encoding.word_ids)
-    return owners.to(batch.input_ids.device)

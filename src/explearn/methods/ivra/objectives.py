@@ -47,11 +47,9 @@ class WordIndex:
     @classmethod
     def of(cls, batch: Batch) -> WordIndex:
         most = max(1, *(len(e.words) for e in batch.encodings))
-        length = batch.input_ids.shape[1]
-        rows = [[*e.word_ids, *[NO_WORD] * (length - len(e))] for e in batch.encodings]
-        owner = torch.tensor(rows, device=batch.input_ids.device)
+        owner = batch.word_ids()
         owner = owner.masked_fill(owner == NO_WORD, most)
-        present = torch.zeros(len(rows), most + 1, dtype=torch.bool, device=owner.device).scatter_(1, owner, True)
+        present = torch.zeros(len(batch), most + 1, dtype=torch.bool, device=owner.device).scatter_(1, owner, True)
         return cls(owner, present[:, :most], tuple(len(e.words) for e in batch.encodings), most)
 
     def pool(self, r: torch.Tensor) -> torch.Tensor:

@@ -179,7 +179,8 @@ class L2E(LearnedExplainer, BatchExplainer):
         description: str | None,
     ) -> list[Lesson]:
         encodings = classifier.encode(examples)
-        answered = self._ask(classifier, encodings, [self.options.samples] * len(encodings), 0, description)
+        counts = [self.options.samples] * len(encodings)
+        answered = ask(classifier, encodings, counts, self.options.removal, self.options.seed, description)
         return [
             Lesson(states, _of_tokens(one), one.answers.astype(np.float32), _marks(one.text.encoding, marks))
             for states, one in zip(self._states(classifier, encodings), answered, strict=True)
@@ -208,16 +209,6 @@ class L2E(LearnedExplainer, BatchExplainer):
             raise DataError(f"teacher {self.options.teacher!r} explains no training text; expected some to learn from")
         return lessons
 
-    def _ask(
-        self,
-        classifier: Classifier,
-        encodings: Sequence[Encoding],
-        counts: Sequence[int],
-        draw: int,
-        description: str | None = None,
-    ) -> list[Answered]:
-        return ask(classifier, encodings, counts, self.options.removal, self.options.seed + draw, description)
-
     @torch.inference_mode()
     def _states(self, classifier: Classifier, encodings: Sequence[Encoding]) -> list[torch.Tensor]:
         """Return what the reader reads of each text, (tokens, inputs), float16 where its range suffices."""
@@ -244,7 +235,8 @@ class L2E(LearnedExplainer, BatchExplainer):
         certifier.fit_distance(torch.cat(units).double().numpy())
         encodings = classifier.encode(examples)
         # Another draw than a repair's, which would know these answers.
-        answered = self._ask(classifier, encodings, [HELD_OUT_ANSWERS] * len(encodings), 1, description)
+        counts = [HELD_OUT_ANSWERS] * len(encodings)
+        answered = ask(classifier, encodings, counts, self.options.removal, self.options.seed + 1, description)
         features: dict[int, torch.Tensor] = {}
         scores: dict[int, NDArray[np.float64]] = {}
         targets: dict[int, int] = {}
@@ -279,16 +271,13 @@ class L2E(LearnedExplainer, BatchExplainer):
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     def check(self, classifier: Classifier) -> None:
-        self._parts()
-        if classifier.fingerprint != self.classifier and not (self.any_classifier and self._fits(classifier)):
+        reader, _ = self._parts()
+        shape = int(classifier.model.config.hidden_size) * len(self.layers), len(classifier.labels)
+        fits = self.any_classifier and shape == (reader.read.in_features, reader.head.out_features)
+        if classifier.fingerprint != self.classifier and not fits:
             raise UnsupportedError(
                 "this L2E has learned to read another classifier's hidden states; train one for the classifier given"
             )
-
-    def _fits(self, classifier: Classifier) -> bool:
-        reader, _ = self._parts()
-        width, classes = int(classifier.model.config.hidden_size) * len(self.layers), len(classifier.labels)
-        return (reader.read.in_features, reader.head.out_features) == (width, classes)
 
     def _parts(self) -> tuple[Reader, Certifier]:
         if self.reader is None or self.certifier is None:
@@ -305,7 +294,7 @@ class L2E(LearnedExplainer, BatchExplainer):
         read = reader(states, batch.attention_mask.bool())
         scores = read.scores[rows, :, chosen]
         answers = logits if classifier.problem is Problem.REGRESSION else classifier.probabilities(logits)
-        word_ids = _word_ids(batch)
+        word_ids = batch.word_ids()
         features = certifier.features(read.units, word_ids != NO_WORD, scores, answers[rows, chosen])
         return _Read(logits, chosen, scores, self.marked(read.marks, word_ids), features)
 
@@ -343,7 +332,7 @@ class L2E(LearnedExplainer, BatchExplainer):
             return read
         start = time.perf_counter()
         counts = [passes_of(one.certificate, self.usual_bound, self.options.budget) for one in read]
-        answered = self._ask(classifier, encodings, counts, 0)
+        answered = ask(classifier, encodings, counts, self.options.removal, self.options.seed)
         scores = [repaired(one.scores, answer, one.target) for one, answer in zip(read, answered, strict=True)]
         seconds = (time.perf_counter() - start) / sum(counts)
         return [
@@ -381,14 +370,6 @@ class L2E(LearnedExplainer, BatchExplainer):
         parts = torch.nn.ModuleDict({"reader": self.reader, "certifier": self.certifier})
         parts.load_state_dict(dict(state.tensors))
         parts.requires_grad_(False).eval()
-
-
-def _word_ids(batch: Batch) -> torch.Tensor:
-    """Return the word of each position of a batch, int64, (b, n)."""
-    word_ids = torch.full(batch.input_ids.shape, NO_WORD)
-    for row, encoding in enumerate(batch.encodings):
-        word_ids[row, : len(encoding)] = torch.tensor(encoding.word_ids)
-    return word_ids.to(batch.input_ids.device)
 
 
 def _marks(encoding: Encoding, marks: Mapping[str, WordTargets]) -> NDArray[np.float32]:

@@ -110,7 +110,8 @@ def train_reader(
 
     Raises DataError where all values of each text are the same.
     """
-    spread = np.sqrt(np.mean([np.nanmean(_centred(lesson.values, centred) ** 2) for lesson in lessons]))
+    values = [lesson.values - np.nanmean(lesson.values, 0) if centred else lesson.values for lesson in lessons]
+    spread = np.sqrt(np.mean([np.nanmean(of_text**2) for of_text in values]))
     if not spread > 1e-6:
         raise DataError(
             f"what is to be learned of the {len(lessons):,} training texts is the same whichever words are left out; "
@@ -141,10 +142,6 @@ def train_reader(
             losses.append(total / len(lessons))
             epochs.set_postfix(loss=f"{losses[-1]:.4f}")
     return reader.cpu().requires_grad_(False).eval(), losses
-
-
-def _centred(values: NDArray[np.float32], centred: bool) -> NDArray[np.float32]:
-    return values - np.nanmean(values, 0) if centred else values
 
 
 def _loss(reader: Reader, lessons: Sequence[Lesson], centred: bool, device: torch.device) -> torch.Tensor:

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from explearn.judge.arrays import correlation, ranks
 from explearn.judge.stability import levels
 from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
 from explearn.methods.l2e.params import L2EPaperParams
@@ -217,8 +218,8 @@ def agreement_with(
             words = np.full(len(lesson.weights), -np.inf)
             np.maximum.at(words, lesson.owner[known], of_tokens[: len(lesson.owner)][known])
             scored = np.isfinite(words)
-            rho = _spearman(words[scored], lesson.weights[scored])
-            if rho is not None:
+            rho = correlation(ranks(words[scored]), ranks(lesson.weights[scored])).item() if scored.any() else math.nan
+            if not math.isnan(rho):
                 correlations.append(rho)
     return float(np.mean(correlations)) if correlations else None
 
@@ -227,11 +228,3 @@ def inside(lengths: torch.Tensor, tokens: int) -> torch.Tensor:
     """Return bool, (batch, tokens): True between the two label tokens."""
     positions = torch.arange(tokens, device=lengths.device)
     return (positions > 0) & (positions < lengths[:, None] - 1)
-
-
-def _spearman(first: NDArray[np.float64], second: NDArray[np.float64]) -> float | None:
-    from scipy.stats import rankdata  # takes half a second to import
-
-    a, b = (rankdata(values) - (len(values) + 1) / 2 for values in (first, second))
-    norm = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b) / norm if norm > 0 else None

@@ -11,12 +11,7 @@ from explearn.core.validation import Rounds, Seeded
 from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
-from explearn.methods.perturbation.method import (
-    PerturbationExplainer,
-    Scored,
-    check_mask_token,
-    outputs,
-)
+from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.pool import Ask
 from explearn.model.classifier import Classifier
 
@@ -55,9 +50,6 @@ class KernelShap(PerturbationExplainer):
         """What is explained, f: the target's `probability`, `log_probability` or `logit`."""
         removal: Removal = "mask"
         """A missing word's sub-tokens are each replaced by the mask token (`mask`) or deleted (`delete`)."""
-
-    def check(self, classifier: Classifier) -> None:
-        check_mask_token(classifier, self.options.removal)
 
     def prepare(self) -> None:
         importlib.import_module("shap")

@@ -14,12 +14,7 @@ from explearn.core.validation import MOST_ROUNDS, Seeded
 from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
-from explearn.methods.perturbation.method import (
-    PerturbationExplainer,
-    Scored,
-    check_mask_token,
-    outputs,
-)
+from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.pool import Ask
 from explearn.model.classifier import Classifier
 
@@ -60,9 +55,6 @@ class Lime(PerturbationExplainer):
         """What is explained, f: the target's `probability`, `log_probability` or `logit`."""
         removal: Removal = "delete"
         """A missing word's sub-tokens are deleted (`delete`) or each replaced by the mask token (`mask`)."""
-
-    def check(self, classifier: Classifier) -> None:
-        check_mask_token(classifier, self.options.removal)
 
     def prepare(self) -> None:
         importlib.import_module("lime.lime_text")

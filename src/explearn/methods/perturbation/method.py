@@ -54,6 +54,10 @@ class PerturbationExplainer(Explainer):
     def check_text(self, text: PerturbedText) -> None:
         """Raise UnsupportedError for a text that the method does not take; called before anything is computed."""
 
+    def check(self, classifier: Classifier) -> None:
+        # A method without the option masks.
+        check_mask_token(classifier, getattr(self.options, "removal", "mask"))
+
     def score_texts(
         self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:

@@ -8,12 +8,7 @@ from explearn.core.validation import Section
 from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
-from explearn.methods.perturbation.method import (
-    PerturbationExplainer,
-    Scored,
-    check_mask_token,
-    outputs,
-)
+from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.pool import Ask
 from explearn.model.classifier import Classifier
 
@@ -40,9 +35,6 @@ class Occlusion(PerturbationExplainer):
         """A word's sub-tokens are each replaced by the mask token (`mask`) or deleted (`delete`)."""
         output: Output = "probability"
         """What is explained, f: the target's `probability`, `log_probability` or `logit`."""
-
-    def check(self, classifier: Classifier) -> None:
-        check_mask_token(classifier, self.options.removal)
 
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         words = len(text)

@@ -16,7 +16,7 @@ from explearn.core.words import lay_out
 from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import Inputs, PerturbedText
-from explearn.methods.perturbation.method import PerturbationExplainer, Scored, check_mask_token, outputs
+from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.pool import Ask, run_together
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Encoding
@@ -72,9 +72,6 @@ class Shap(PerturbationExplainer):
         """What is explained, f: the target's `probability`, `log_probability` or `logit`."""
         level: Level = "auto"
         """`auto`, `token` or `word`."""
-
-    def check(self, classifier: Classifier) -> None:
-        check_mask_token(classifier, "mask")
 
     def prepare(self) -> None:
         compile_library()

@@ -11,12 +11,7 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.validation import Rounds, Section, Units
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
-from explearn.methods.perturbation.method import (
-    PerturbationExplainer,
-    Scored,
-    check_mask_token,
-    outputs,
-)
+from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.pool import Ask
 from explearn.model.classifier import Classifier
 from explearn.model.problems import CLASSES
@@ -62,9 +57,6 @@ class Solvex(PerturbationExplainer):
         """Words taken out are deleted (`delete`) or their sub-tokens replaced by the mask token (`mask`)."""
         max_words: Rounds = 64
         """Words that a text may have; longer ones are refused with an UnsupportedError."""
-
-    def check(self, classifier: Classifier) -> None:
-        check_mask_token(classifier, self.options.removal)
 
     def check_text(self, text: PerturbedText) -> None:
         if len(text) > self.options.max_words:
