@@ -16,7 +16,7 @@ from rich.console import Console
 from explearn.cli import choosing
 from explearn.cli.running import Seed, command, plain_console
 from explearn.core.compute import ComputeOptions
-from explearn.core.display import PAGE_END, block, page_start, rows
+from explearn.core.display import MOST_INTERACTING, PAGE_END, block, page_start, rows
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.escape import printable, printable_json
 from explearn.core.writing import atomic_path, check_own, is_page
@@ -68,8 +68,10 @@ def explain(
         int | None,
         typer.Option(
             help="Also say what two of the N words of the largest scores add together, beyond what each adds alone: "
-            "2^N more passes a text and method.",
+            "2^N more passes a text and method. Pages, the terminal, --json and .jsonl files show it.",
             metavar="N",
+            min=2,
+            max=MOST_INTERACTING,
             show_default=False,
         ),
     ] = None,

@@ -104,6 +104,10 @@ class TopWord(NamedTuple):
     span: tuple[int, int] | None
 
 
+MOST_INTERACTING = 10
+"""Words among which interactions of pairs are computed, most: 1,024 texts are classified for them."""
+
+
 class Interaction(NamedTuple):
     """Two words, their places among the text's words, and what they add together, beyond what each adds alone."""
 

@@ -7,7 +7,7 @@ from math import comb
 
 import numpy as np
 
-from explearn.core.display import Interaction
+from explearn.core.display import MOST_INTERACTING, Interaction
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.core.records import Attribution
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
@@ -16,9 +16,6 @@ from explearn.methods.perturbation.predictor import Predictor
 from explearn.model.classifier import Classifier
 from explearn.text.encoding import Text, as_segments
 from explearn.text.units import in_units
-
-MOST_WORDS = 10
-"""Words among which pairs are sought, most: 1,024 texts are classified for them."""
 
 
 def interactions(
@@ -35,23 +32,22 @@ def interactions(
 
     Args:
         attribution: of the text, by words or other units, which then stand in the place of words.
-        top: k, 2 to MOST_WORDS; of fewer words all.
+        top: k, 2 to MOST_INTERACTING; of fewer words all.
         removal: words are masked, or deleted (`delete`).
 
     Raises ParamsError for another `top`, DataError for an attribution of another text or of fewer than two words,
-    UnsupportedError for units of pairs, questions, models that classify tokens, and classifiers without a mask token
-    unless words are deleted.
+    UnsupportedError for texts read window by window, units of pairs, questions, models that classify tokens, and
+    classifiers without a mask token unless words are deleted.
     """
-    if isinstance(top, bool) or not isinstance(top, int) or not 2 <= top <= MOST_WORDS:
-        raise ParamsError(f"top: got {shown(top)}; expected a whole number from 2 to {MOST_WORDS}")
+    if isinstance(top, bool) or not isinstance(top, int) or not 2 <= top <= MOST_INTERACTING:
+        raise ParamsError(f"top: got {shown(top)}; expected a whole number from 2 to {MOST_INTERACTING}")
     (encoding,) = classifier.encode([text])
-    if (
-        encoding.answer
-        or encoding.token is not None
-        or (attribution.unit != "word" and encoding.pair_start is not None)
-    ):
+    if attribution.windows > 1:
+        raise UnsupportedError("interactions: the text was read window by window; expected one that is read at once")
+    by_units = attribution.unit != "word"
+    if encoding.answer or encoding.token is not None or (by_units and encoding.pair_start is not None):
         raise UnsupportedError("interactions: are of texts that are classified as a whole; of pairs by words alone")
-    if attribution.unit != "word":
+    if by_units:
         segments, _ = as_segments(text, 0)
         encoding = in_units(encoding, segments, lambda _: attribution.spans, "interactions")
     if encoding.words != attribution.words:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -32,8 +32,6 @@ from explearn.model.batching import budget_batches, run_batches
 from explearn.model.completion import COMPLETION_FILE, Completion
 from explearn.model.encoding import Batch, Encoding, Text, collate, encode_texts, max_length
 from explearn.model.loading import (
-    QUESTION_ANSWERING,
-    TOKEN_CLASSIFICATION,
     check_config,
     check_runs,
     load_trained,
@@ -46,6 +44,7 @@ from explearn.model.quantised import QUANTISED, has_quantised, prepare_quantised
 from explearn.model.question_answering import ENDS, STARTS, SpanScorer, mark_answer, span_scores
 from explearn.model.spread import OnOneDevice, Spread, spread, spread_of
 from explearn.model.token_classification import WordReader, mark_word, read_positions
+from explearn.model.wrapped import WrappedModel
 from explearn.model.zero_shot import Hypotheses, contradiction, entailment
 
 if TYPE_CHECKING:
@@ -76,7 +75,10 @@ class Classifier(Answers):
     """Whether there is a model to look into, with its tokenizer; not of a function (`explearn.model.callable`)."""
 
     does: ClassVar[str] = "classifies texts"
-    """What it does, for messages of what is for other models."""
+    """What the model does, as errors say it of one that is of another kind than is needed."""
+
+    wrapper: ClassVar[type[WrappedModel] | None] = None
+    """What gives a model with another head the logits of a classifier."""
 
     completion: Completion | None = None
     nli: Classifier | None = None
@@ -173,13 +175,23 @@ class Classifier(Answers):
             compute.resolve_device()
         name = newest_checkpoint(os.fspath(path))
         model, tokenizer, head, reads = load_trained(name, revision, prompt, compute)
-        if head == QUESTION_ANSWERING:
-            return QuestionAnswerer.around(model, tokenizer, compute, name)
-        if head == TOKEN_CLASSIFICATION:
-            return TokenClassifier.around(model, tokenizer, compute, name)
+        if head in OTHER_HEADS:
+            return OTHER_HEADS[head].around(model, tokenizer, compute, name)
         if isinstance(reads, CandidateLabels):
             return ZeroShotClassifier(cls(model, tokenizer, compute, name), reads)
         return cls(model, tokenizer, compute, name, reads)
+
+    @classmethod
+    def around(
+        cls,
+        model: transformers.PreTrainedModel,
+        tokenizer: transformers.PreTrainedTokenizerBase,
+        compute: ComputeOptions | None = None,
+        name: str = "",
+    ) -> Self:
+        """Return the classifier of a loaded transformers model that has the head which this class is for."""
+        wrapped: Any = model if cls.wrapper is None else cls.wrapper(model.config, model)
+        return cls(wrapped, tokenizer, compute, name)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write what `from_pretrained` reads: model, tokenizer, and the prompt where there is one."""
@@ -366,20 +378,9 @@ class QuestionAnswerer(Classifier):
     """
 
     does = "answers questions"
+    wrapper = SpanScorer
     same_length = False
     """A question's batch is made as any; its model's padding is not tried."""
-
-    @classmethod
-    def around(
-        cls,
-        model: transformers.PreTrainedModel,
-        tokenizer: transformers.PreTrainedTokenizerBase,
-        compute: ComputeOptions | None = None,
-        name: str = "",
-    ) -> QuestionAnswerer:
-        """Wrap a transformers model that has a head for question answering."""
-        scorer: Any = SpanScorer(model.config, model)
-        return cls(scorer, tokenizer, compute, name)
 
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
         if whole:
@@ -456,19 +457,8 @@ class TokenClassifier(Classifier):
     """
 
     does = "classifies tokens"
+    wrapper = WordReader
     token: int | str | None = None
-
-    @classmethod
-    def around(
-        cls,
-        model: transformers.PreTrainedModel,
-        tokenizer: transformers.PreTrainedTokenizerBase,
-        compute: ComputeOptions | None = None,
-        name: str = "",
-    ) -> TokenClassifier:
-        """Wrap a transformers model that has a head for token classification."""
-        reader: Any = WordReader(model.config, model)
-        return cls(reader, tokenizer, compute, name)
 
     def at(self, token: int | str) -> TokenClassifier:
         """Return a view that classifies one word of each text.
@@ -620,3 +610,7 @@ class ZeroShotClassifier(Classifier):
         of_labels = torch.stack(rows, 1)
         entailed = of_labels[..., self.entailment]
         return entailed if self.contradiction is None else entailed - of_labels[..., self.contradiction]
+
+
+OTHER_HEADS: dict[str, type[Classifier]] = {SpanScorer.loader: QuestionAnswerer, WordReader.loader: TokenClassifier}
+"""Head -> class of the models that have it."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError, kind_of
-from explearn.model.classifier import Classifier, TokenClassifier
+from explearn.model.classifier import OTHER_HEADS, Classifier
+from explearn.model.loading import head_of
 from explearn.model.params import Prompt
 
 
@@ -18,8 +19,8 @@ def as_classifier(given: Any, compute: ComputeOptions | None = None, completion:
     (`requires_grad` is switched off).
 
     Args:
-        given: a Classifier, a folder or hub name, a pipeline of transformers that classifies texts or tokens, or a
-            transformers model and its tokenizer as a pair.
+        given: a Classifier, a folder or hub name, a pipeline of transformers that classifies texts or
+            tokens or answers questions, or a transformers model and its tokenizer as a pair.
         compute, completion: for a folder or hub name.
 
     Raises ParamsError for anything else, and what `Classifier.from_pretrained` raises.
@@ -39,8 +40,8 @@ def as_classifier(given: Any, compute: ComputeOptions | None = None, completion:
         )
     name = str(getattr(model, "name_or_path", "")) or "the model"
     compute = compute or ComputeOptions(device=str(model.device), precision="saved")
-    make = TokenClassifier.around if type(model).__name__.endswith("ForTokenClassification") else Classifier
-    return make(model, tokenizer, compute, name)
+    kind = OTHER_HEADS.get(head_of([type(model).__name__]), Classifier)
+    return kind.around(model, tokenizer, compute, name)
 
 
 def _parts(given: Any) -> tuple[Any, Any]:

@@ -66,9 +66,8 @@ _HEADS_OF_TASKS = {
 """peft's name of a task -> head, for adapters: their base may be a model without one."""
 
 
-def head_of(config: transformers.PreTrainedConfig) -> str:
-    """Return the head that a saved model's configuration names; a classification head where it names none we know."""
-    names = [str(name) for name in getattr(config, "architectures", None) or ()]
+def head_of(names: Sequence[str]) -> str:
+    """Return the head of a model of one of these classes of transformers; a classification head where none is known."""
     heads = (head for suffix, head in _SUFFIXES.items() if any(name.endswith(suffix) for name in names))
     return next(heads, CLASSIFICATION)
 
@@ -282,7 +281,7 @@ def load_trained(
         labels = [str(label) for _, label in sorted(config.id2label.items())]
         if is_folder(place):
             _check_size(config, Path(place))
-    head = head_of(config)
+    head = head_of([str(name) for name in getattr(config, "architectures", None) or ()])
     if adapters is not None:
         head = _HEADS_OF_TASKS.get(adapters.config.task_type, head)
     if isinstance(params, CandidateLabels) and head is GENERATION:

@@ -23,8 +23,8 @@ Unit = str | re.Pattern[str] | Callable[[str], Iterable[Span]]
 UNITS = ("token", "word", "phrase", "sentence")
 
 PHRASE_LEVEL, PHRASE_COST = 0.5, 0.1
-"""What a word costs in a phrase, and a phrase by itself, as shares of the text's largest absolute score
-(`benchmarks/phrases.py`)."""
+"""What is taken off each word in a phrase, and off each phrase, as shares of the text's largest absolute score
+(`benchmarks/phrases.py`): words below the level lengthen a phrase only between stronger ones."""
 
 
 def check_unit(unit: object) -> None:

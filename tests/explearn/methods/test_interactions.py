@@ -80,5 +80,8 @@ def test_refusals() -> None:
         pair = ("not good", "film")
         (attribution,) = explearn.get_explainer("occlusion").explain(OF_PAIRS, [pair], ["pos"], unit="phrase")
         explearn.interactions(OF_PAIRS, pair, attribution)
+    windowed = replace(explained("a film so not good"), windows=2)
+    with pytest.raises(UnsupportedError, match="read window by window"):
+        explearn.interactions(OF, "a film so not good", windowed)
     with pytest.raises(ParamsError, match="top: got 1; expected"):
         explearn.interactions(OF, "not good", explained("not good"), top=1)

@@ -23,6 +23,7 @@ from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_info, list_explainers
 from explearn.model.classifier import Classifier, QuestionAnswerer
 from explearn.model.finetune import evaluate_classifier, finetune
+from explearn.model.given import as_classifier
 from explearn.model.params import FinetuneParams
 from explearn.model.question_answering import mark_answer
 from explearn.text.alignment import NO_WORD
@@ -191,6 +192,13 @@ class TestIvRA:
     def test_simulatability_is_refused_before_training(self) -> None:
         with pytest.raises(DataError, match="criterion 'sim'"):
             IvRA(**settings(["sim"])).fit(ListedTask(tiny.make_answerer(), examples(), examples("validation")))
+
+
+def test_a_loaded_model_with_its_tokenizer_answers_questions() -> None:
+    answerer = tiny.make_answerer("bert")
+    taken = as_classifier((answerer.model.model, answerer.tokenizer))
+    assert isinstance(taken, QuestionAnswerer)
+    assert taken.answer(QUESTIONS[0]) == answerer.answer(QUESTIONS[0])
 
 
 def test_finetuning_learns_where_answers_are(tmp_path: Path) -> None:
