@@ -1,7 +1,8 @@
 """Stage report: the report, its figures, the headline metrics, and evidence pages."""
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.writing import atomic_folder, write_json, write_text
+from explearn.core.writing import atomic_folder
+from explearn.show.manifest import write_with_manifest
 from explearn_study.params import Params
 from explearn_study.report.project import report_project
 from explearn_study.staging import stage
@@ -32,8 +33,7 @@ def report(params: Params, compute: ComputeOptions, seed: int) -> None:
             models[task] = (workspace.classifier(task).as_posix(), classifier.fingerprint)
         for page in params.evidence:
             manifest = make_manifest(workspace, params, page, models, root="../..")
-            write_json(folder / f"{page}.json", manifest)
-            write_text(folder / f"{page}.html", render_evidence(page, manifest))
+            write_with_manifest(folder / f"{page}.html", render_evidence(page, manifest), manifest)
 
 
 if __name__ == "__main__":

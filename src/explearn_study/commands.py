@@ -71,27 +71,34 @@ def _verify_bundle(folder: Path) -> None:
 
 
 def verify(
-    manifest: Annotated[Path, typer.Argument(help="JSON manifest of an evidence page, or the folder of a bundle.")],
+    of: Annotated[
+        Path, typer.Argument(metavar="PAGE_OR_FOLDER", help="A page, its manifest (JSON), or the folder of a bundle.")
+    ],
 ) -> None:
-    """Check models, data, results, code and versions against a manifest, or the files of a bundle against its own.
+    """Check what a page rests on (texts, models, results, code, versions) against the manifest beside it, or the files
+    of a bundle against its own.
 
-    Exit code 0: all is as it was. 1: something differs, and is named. 2: this is no manifest.
+    Exit code 0: all is as it was. 1: something differs, and is named. 2: there is no manifest.
     """
     with user_errors():
-        if manifest.is_dir():
-            _verify_bundle(manifest)
-            return
-
         from explearn.model.classifier import Classifier
-        from explearn_study.report.evidence import check_manifest
+        from explearn.show.manifest import check_manifest, manifests_in
 
-        found = check_manifest(manifest, lambda name: Classifier.from_pretrained(name, device="cpu").fingerprint)
-        for difference in found:
-            # Names come from the manifest.
-            print(printable(difference, one_line=True))
-        if found:
-            print(f"{manifest}: {len(found)} difference{'s' * (len(found) > 1)}")
-        else:
-            print(f"{manifest}: models, data, results, code and versions are as they were.")
-    if found:
+        manifests = manifests_in(of) if of.is_dir() else [of.with_suffix(".json")]
+        if not manifests:
+            _verify_bundle(of)
+            return
+        differ = False
+        for manifest in manifests:
+            checked, differences = check_manifest(
+                manifest, lambda name: Classifier.from_pretrained(name, device="cpu").fingerprint
+            )
+            for difference in differences:
+                # Names come from the manifest.
+                print(printable(difference, one_line=True))
+            said = f"{printable(', '.join(checked), one_line=True)} are as they were."
+            if differences:
+                differ, said = True, f"{len(differences)} difference{'s' * (len(differences) > 1)}"
+            print(f"{manifest}: {said}")
+    if differ:
         raise typer.Exit(1)

@@ -150,7 +150,8 @@ class TestEvidence:
         manifest = project / "reports/evidence/audit.json"
         found = read_json(manifest)
         found["versions"]["torch"] = "0.1"
-        found["files"]["code"]["explearn/core/records.py"] = "0" * 64
+        assert {"explearn/core/records.py", "explearn_study/params.py"} <= set(found["parts"]["code"]["files"])
+        found["parts"]["code"]["files"]["explearn/core/records.py"] = "0" * 64
         manifest.write_text(json.dumps(found), encoding="utf-8")
         code, said = verify(project)
         assert code == 1

@@ -107,7 +107,8 @@ def compare(
             are left out.
         budget: seconds, or a text such as 10m: as many texts, and if need be methods, as fit, by measured speed.
         max_texts: most texts; those with marked words come first, the others are drawn by `seed`.
-        out: the page to write. force: also in the place of a file that is no page.
+        out: the page to write; beside it goes a manifest of the same name, ending in .json, which `explearn verify`
+            checks. force: also in the place of files that are none.
         work: folder that keeps the plan and each finished method's scores: called again with the same arguments,
             finished methods are not computed again. Default: nothing is kept.
         scores: files of word scores that somebody else computed, to be judged beside the methods.
@@ -121,7 +122,9 @@ def compare(
     MissingExtraError without `explearn[report]`, UnsupportedError where no method can explain the classifier.
     """
     check_installed("matplotlib", "adjustText", extra="report", what="the page of a comparison")
-    from explearn.show.report import write_page
+    from explearn.comparison.provenance import check_manifest_place, facts_of, manifest_of
+    from explearn.show.manifest import write_with_manifest
+    from explearn.show.report import page
 
     check_unit(unit)
     if unit == "phrase":
@@ -134,7 +137,9 @@ def compare(
     chosen = {**choose_methods(names), **{name: _options_of(explainer) for name, explainer in given.items()}}
     folder = None if work is None else Path(work)
     # Before the work, which takes minutes.
+    out = Path(out)
     check_own(out, is_page, "a page", force)
+    check_manifest_place(out, force)
     check_place(out)
     if folder is not None:
         if folder.exists() and not folder.is_dir():
@@ -142,6 +147,7 @@ def compare(
         check_replaceable(folder, lambda earlier: (earlier / PLAN).exists(), "comparison")
         check_place(folder / PLAN)
     user_texts = _unseen(given_texts(texts, labels, columns), given.values(), tell)
+    scores = list(scores)
     records, from_files = read_scores(map(Path, scores))
     compute = compute or ComputeOptions()
     seed_everything(seed)
@@ -184,9 +190,12 @@ def compare(
             raise UnsupportedError(f"{model.name}: no method can explain it ({'; '.join(run.refused.values())})")
         facts, task = run.judge(from_files, limit is not None)
         with clock.part("report"):
-            write_page(Path(out), facts, [task])
+            made = facts_of(out, model, request)
+            manifest = manifest_of(out, classifier, model, compute, [texts, *scores], user_texts.name, request, made)
+            facts = replace(facts, made=made, versions=list(manifest["versions"].items()))
+            write_with_manifest(out, page(facts, [task]), manifest)
     clock.add("total", time.perf_counter() - start)
-    return Comparison(Path(out), plan.texts, task.methods, {**plan.left_out, **run.refused}, dict(clock.parts), task)
+    return Comparison(out, plan.texts, task.methods, {**plan.left_out, **run.refused}, dict(clock.parts), task)
 
 
 @dataclass(slots=True)

@@ -45,6 +45,8 @@ class RunFacts:
         remarks: sentences of whoever made the run, on what not to trust.
         parameters: what the page shows as the run's parameters, as YAML; empty: nothing.
         unit: what is scored, chosen and marked in every text, in the singular.
+        made: when, how and of what the page was made: heading -> fact. versions: of the packages of the run; empty: of
+            all that the pipeline may use.
     """
 
     title: str
@@ -59,6 +61,8 @@ class RunFacts:
     remarks: Sequence[str] = ()
     parameters: str = ""
     unit: str = "word"
+    made: Mapping[str, str] = field(default_factory=dict)
+    versions: Sequence[tuple[str, str]] = ()
 
     def ordered(self, names: Collection[str]) -> list[str]:
         """The methods among `names`, in the order of tables."""

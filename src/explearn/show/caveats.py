@@ -259,7 +259,8 @@ def _noise(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
             pairs = np.concatenate(upper)
             apart.append(f"{np.count_nonzero(pairs):,} of {pairs.size:,} in {name}")
     if apart:
-        said.append(f"Pairs of methods on a task that differ significantly: {', '.join(apart)}.")
+        on = " on a task" if len(tasks) > 1 else ""
+        said.append(f"Pairs of methods{on} that differ significantly: {', '.join(apart)}.")
     if said:
         yield Caveat(CaveatKind.SMALL_DIFFERENCES, " ".join(said))
 
@@ -278,17 +279,21 @@ def _like_chance(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]
         if metric == "auroc" and never:
             yield Caveat(
                 CaveatKind.LIKE_CHANCE,
-                f"{', '.join(never)}. On no task is their AUROC significantly above that of random scores.",
+                f"{', '.join(never)}. Their AUROC is {'on no task' if len(tasks) > 1 else 'not'} significantly above "
+                "that of random scores.",
                 never,
             )
         outcomes = [outcome for of_method in better.values() for outcome in of_method]
         if outcomes and fmean(outcomes) < 1 / 4:
             weak.append(f"{CATALOGUE[metric].heading} ({sum(outcomes)} of {len(outcomes)})")
     if weak:
+        counted = "how many methods are"
+        if len(tasks) > 1:
+            counted = "in how many of all pairs of a method and a task the method is"
         yield Caveat(
             CaveatKind.NO_EVIDENCE,
-            f"{', '.join(weak)}. In brackets: in how many of all pairs of a method and a task the method is "
-            "significantly better than random. Do not choose a method by these figures.",
+            f"{', '.join(weak)}. In brackets: {counted} significantly better than random. Do not choose a method by "
+            "these figures.",
         )
 
 
@@ -324,7 +329,8 @@ def _sanity(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
         counts = several(texts[0], "text") if len(texts) == 1 else f"{texts[0]:,} to {texts[-1]:,} texts"
         missing = [m for m in run.methods if m not in known and len(redrawn.get(m, ())) < len(results)]
         but = f", and not for {', '.join(missing)}" if missing else ""
-        sentence = f"Whether scores depend on the classifier's weights was checked on {counts} of a task{but}."
+        of = " of a task" if len(results) > 1 else ""
+        sentence = f"Whether scores depend on the classifier's weights was checked on {counts}{of}{but}."
         if not any(checks["random_labels"] for result in results for checks in result["methods"].values()):
             sentence += " Whether they depend on what it learned (permuted labels) was not checked."
     yield Caveat(CaveatKind.FEW_CHECKS, sentence)

@@ -27,12 +27,12 @@ from explearn.show.html_page import render_html
 from explearn.show.markdown import render_markdown
 from explearn.show.task_sections import task_section
 from explearn.show.verdict import (
-    LEADER_EXPLANATION,
     QUESTIONS,
     TIME,
     counted_tasks,
     counting_sentence,
     find_verdict,
+    leader_explanation,
     leader_table,
     means,
     study_table,
@@ -88,10 +88,10 @@ def write_report(folder: Path, run: RunFacts, tasks: Sequence[TaskReport], more:
     write_text(folder / "machine" / "costs.md", render_markdown(costs, folder="machine"))
 
 
-def write_page(path: Path, run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Block] = ()) -> None:
-    """Write the whole report as one HTML file."""
-    blocks = report_blocks(run, tasks, more)
-    write_text(path, render_html(blocks, draw(blocks)))
+def page(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
+    """Return the whole report as one HTML page."""
+    blocks = report_blocks(run, tasks)
+    return render_html(blocks, draw(blocks))
 
 
 def draw(blocks: Sequence[Block]) -> dict[str, str]:
@@ -141,11 +141,11 @@ def _first_page(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
         yield Paragraph(legend, style="note", page_only=True)
     if verdict.times:
         yield Paragraph(verdict.times, machine=True)
-    yield Paragraph(f"{run.subtitle} {counting_sentence(run, tasks)}", style="note")
+    yield Paragraph(f"{run.subtitle} {counting_sentence(run, tasks)}".strip(), style="note")
     yield Heading("Who wins on what")
     if table := leader_table(run, counted):
         yield table
-        yield Paragraph(LEADER_EXPLANATION, style="note")
+        yield Paragraph(leader_explanation(counted), style="note")
     if study := study_table(run, counted):
         yield study
     caveats, others = part_caveats(find_caveats(run, tasks), list(verdict.methods))
@@ -170,7 +170,7 @@ def _overview(run: RunFacts, counted: Sequence[TaskReport], tasks: Sequence[Task
     yield pareto_picture(run, counted)
     if not all(has_no_marks(task) for task in tasks):
         yield Fold(
-            "Agreement with people on each task, with intervals",
+            f"Agreement with people{' on each task' if len(tasks) > 1 else ''}, with intervals",
             [interval_picture(run, tasks, metric) for metric in ("f1", "auroc")],
         )
 
@@ -194,12 +194,15 @@ def _appendix(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
         rows.append([name, info.family, info.summary, rule, info.cost])
     note = (
         "Numbers of samples and steps are the methods' defaults. The values of this run are in the parameters below; "
-        "the passes that were counted are in each task's table of costs."
+        "the passes that were counted are in the tables of costs."
     )
     heads = columns(["Method", "Family", "What it does", "What it chooses", "Cost"])
     yield Fold("Methods", [Paragraph(note), Table(heads, rows, methods=list(run.methods))])
     yield Heading("Parameters and versions of this run")
+    if run.made:
+        yield Table(columns(["", ""]), list(run.made.items()))
     if run.parameters:
         yield Fold("Parameters", [Code(run.parameters, "yaml")])
-    yield Fold("Versions", [Table(columns(["Package", "Version"]), versions())])
-    yield Paragraph(f"The report was written with Python {python_version()}.", machine=True)
+    yield Fold("Versions", [Table(columns(["Package", "Version"]), run.versions or versions())])
+    if not run.made:
+        yield Paragraph(f"The report was written with Python {python_version()}.", machine=True)

@@ -67,9 +67,10 @@ def counting_sentence(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
     ]
     names = [task.task for task in counted_tasks(run, tasks)]
     over = f"Figures are of the task {names[0]}." if len(names) == 1 else f"Figures are means over {', '.join(names)}."
+    over = over if len(tasks) > 1 else ""
     hardly = f"the classifier is hardly better than always choosing the most frequent class: {', '.join(weak)}"
     if weak and len(weak) == len(tasks):
-        return f"{bold('No evidence about the methods:')} {hardly}. {over}" if tasks else ""
+        return f"{bold('No evidence about the methods:')} {hardly}. {over}".strip() if tasks else ""
     return f"{over} Other tasks have sections of their own, but no part in these figures: {hardly}." if weak else over
 
 
@@ -163,11 +164,17 @@ def find_leader(
     )
 
 
-LEADER_EXPLANATION = (
-    "Not significantly worse: tested over the texts of all these tasks together. Not beaten: no method is "
-    "significantly better on the task. Neither means equal: with few texts, large differences can go unnoticed. None "
-    "clearly: random scores are not significantly worse than the first, or are themselves the first."
-)
+def leader_explanation(tasks: Sequence[TaskReport]) -> str:
+    """Return what the words of `leader_table` mean."""
+    over, beaten, neither = "the texts", "", "That does not mean"
+    if len(tasks) > 1:
+        over, neither = "the texts of all these tasks together", "Neither means"
+        beaten = " Not beaten: no method is significantly better on the task."
+    return (
+        f"Not significantly worse: tested over {over}.{beaten} {neither} equal: with few texts, large differences can "
+        "go unnoticed. None clearly: random scores are not significantly worse than the first, or are themselves the "
+        "first."
+    )
 
 
 def leader_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Collection
 from importlib import metadata
 
 from explearn.core.version import explearn_version
@@ -11,9 +12,12 @@ from explearn.core.version import explearn_version
 RUN = ("pipeline", "report", "annotate", "demo")
 """Extras whose packages a run of the pipeline may use."""
 
+COMPARISON = ("report",)
+"""Extras whose packages a comparison uses."""
 
-def versions() -> list[tuple[str, str]]:
-    """Python, Explearn and each direct dependency of its core and of RUN with their versions, without importing them.
+
+def versions(extras: Collection[str] = RUN) -> list[tuple[str, str]]:
+    """Python, Explearn and each direct dependency of its core and of some extras, without importing them.
 
     Of Python, the version that the lock file fixes: the last number is that of the machine (`python_version`).
     """
@@ -21,7 +25,7 @@ def versions() -> list[tuple[str, str]]:
     names: dict[str, None] = {}
     for requirement in metadata.requires("explearn") or []:
         extra = re.search(r"""extra == ["']([a-z]+)["']""", requirement)
-        if extra is None or extra[1] in RUN:
+        if extra is None or extra[1] in extras:
             names[re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0]] = None
     for name in names:
         try:

@@ -1,71 +1,29 @@
-"""The foundations of a run, as hashes: models, data, code, results and versions. Anyone can check it later.
-
-The manifest is a JSON document. `check_manifest` computes everything in it anew and names what differs.
-"""
+"""What a run of the project rests on, as a manifest (`explearn.show.manifest`) and as a page."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from explearn.core.blocks import Block, Code, Fold, Heading, Paragraph, Table, columns
-from explearn.core.documents import is_folder, read_json
-from explearn.core.errors import ModelError
-from explearn.core.validation import Shape, check_shape, read_document
+from explearn.core.validation import read_document
 from explearn.show.html_page import render_html
+from explearn.show.manifest import CODE as INSTALLED
+from explearn.show.manifest import part
 from explearn.show.versions import versions
 from explearn_study import shapes
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace
 
-VERSION = 1
-"""Number of the manifest's form."""
-
 DATA = ("data/examples", "data/rationales")
 RESULTS = ("data/attributions", "data/explainers", "reports/metrics", "reports/metrics.json")
 """Folders and files of a workspace that hold the texts, and what was found."""
 
-CODE = Path(__file__).resolve().parents[1]
-"""The package's own files."""
-
-Hashes = dict[str, str]
-"""Path -> SHA-256."""
-
-
-class ManifestModel(Shape):
-    """A classifier of a run: its name, and the SHA-256 of its weights and labels."""
-
-    name: str
-    fingerprint: str
-
-
-class ManifestFiles(Shape):
-    """The files of a run, by part."""
-
-    data: Hashes
-    models: Hashes
-    results: Hashes
-    code: Hashes
-
-
-class EvidenceManifest(Shape):
-    """The fields of a manifest that are checked; others are only shown."""
-
-    manifest: Annotated[int, Field(ge=VERSION, le=VERSION)]
-    root: str
-    files: ManifestFiles
-    versions: dict[str, str]
-    classifiers: dict[str, ManifestModel]
-
-
-Fingerprint = Callable[[str], str]
-"""Name or folder of a classifier -> hash of its weights and labels. Raises ModelError where it cannot be loaded."""
+CODE = ("explearn", "explearn_study")
+"""The packages that a run is computed with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +51,17 @@ def make_manifest(
     """
     base = workspace.root
     return {
-        "manifest": VERSION,
         "root": root,
         "profile": params.profile,
         "seed": params.seed,
         "parameters": params.model_dump(mode="json"),
         "requirements": [asdict(requirement) for requirement in requirements(workspace, params, page)],
         "classifiers": {task: {"name": name, "fingerprint": hash_} for task, (name, hash_) in models.items()},
-        "files": {
-            "data": hashes(base, [base / name for name in DATA]),
-            "models": hashes(base, [base / name for name, _ in models.values() if (base / name).is_dir()]),
-            "results": hashes(base, [base / name for name in RESULTS]),
-            "code": hashes(CODE.parent, [CODE]),
+        "parts": {
+            "data": part(base, DATA),
+            "models": part(base, [name for name, _ in models.values() if (base / name).is_dir()]),
+            "results": part(base, RESULTS),
+            "code": part(INSTALLED, CODE),
         },
         "versions": dict(versions()),
     }
@@ -169,73 +126,14 @@ def render_evidence(name: str, manifest: Mapping[str, Any]) -> str:
         Heading("Files"),
         Paragraph("SHA-256 of every file; of each part, one over the names and hashes of its files."),
     ]
-    for part, files in manifest["files"].items():
+    for name, of in manifest["parts"].items():
+        files = of["files"]
         joint = hashlib.sha256("\n".join(f"{file} {digest}" for file, digest in files.items()).encode()).hexdigest()
         counted = f"{len(files)} file{'' if len(files) == 1 else 's'}"
-        blocks.append(Fold(f"{part}: {counted}, {joint}", [Table(columns(["File", "SHA-256"]), list(files.items()))]))
+        blocks.append(Fold(f"{name}: {counted}, {joint}", [Table(columns(["File", "SHA-256"]), list(files.items()))]))
     blocks += [
         Heading("Versions and parameters"),
         Fold("Versions", [Table(columns(["Package", "Version"]), list(manifest["versions"].items()))]),
         Fold("Parameters", [Code(json.dumps(manifest["parameters"], indent=2, ensure_ascii=False), "json")]),
     ]
     return render_html(blocks, {})
-
-
-def check_manifest(path: Path, fingerprint: Fingerprint) -> list[str]:
-    """Return what differs from a manifest, in the order of its parts; empty where nothing does.
-
-    Args:
-        fingerprint: loads a classifier and hashes it.
-
-    Raises DataError for a file that is no manifest.
-    """
-    document = check_shape(read_json(path), EvidenceManifest, path, "expected a manifest that the stage report wrote")
-    manifest = EvidenceManifest.model_validate(document)
-    root = path.parent / manifest.root
-    # An absolute name leads out of the workspace, whose files alone a manifest names.
-    folders = [root / model.name for model in manifest.classifiers.values()]
-    parts = {
-        "data": (root, manifest.files.data, [root / name for name in DATA]),
-        "models": (root, manifest.files.models, [f for f in folders if is_folder(f) and f.is_relative_to(root)]),
-        "results": (root, manifest.files.results, [root / name for name in RESULTS]),
-        "code": (CODE.parent, manifest.files.code, [CODE]),
-    }
-    differences = []
-    for part, (base, then, where) in parts.items():
-        now = hashes(base, where)
-        for name, digest in then.items():
-            if not (base / name).is_file():
-                differences.append(f"{part}: {name} is missing")
-            elif (now.get(name) or _sha256(base / name)) != digest:
-                differences.append(f"{part}: {name} differs")
-        # A file more may be read, too: another tokenizer, another method's scores.
-        differences += [f"{part}: {name} was not there" for name in sorted(set(now) - set(then))]
-    known = dict(versions())
-    for name, version in manifest.versions.items():
-        if known.get(name) != version:
-            differences.append(f"version of {name}: {version} then, {known.get(name, 'not installed')} now")
-    for task, model in manifest.classifiers.items():
-        folder, what = root / model.name, f"classifier of {task} ({model.name})"
-        try:
-            if fingerprint(str(folder) if is_folder(folder) else model.name) != model.fingerprint:
-                differences.append(f"{what}: weights or labels differ")
-        except ModelError as error:
-            differences.append(f"{what}: cannot be loaded ({error})")
-    return differences
-
-
-def hashes(base: Path, paths: Iterable[Path]) -> Hashes:
-    """Return the SHA-256 of files, and of all files in folders, by path below `base`; what does not exist is left out.
-
-    Compiled Python and hidden files are no part of a run.
-    """
-    files: set[Path] = set()
-    for path in paths:
-        inside = path.rglob("*") if path.is_dir() else [path]
-        files |= {f for f in inside if f.is_file() and f.suffix != ".pyc" and not f.name.startswith(".")}
-    return {file.relative_to(base).as_posix(): _sha256(file) for file in sorted(files)}
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -91,6 +91,39 @@ class TestWithLabelsAndMarks:
         assert "No marks" not in page_of(out)
 
 
+class TestForAnAuditor:
+    def test_the_manifest_beside_the_page_is_checked(
+        self, model: Path, table: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def verify(path: str) -> tuple[int, list[str]]:
+            done = CliRunner().invoke(app, ["verify", path])
+            return done.exit_code, done.output.splitlines()
+
+        monkeypatch.chdir(tmp_path)
+        texts = table()
+        code, said = run("--classifier", model, "--texts", texts, "--method", "random", "--out", "pages/audit.html")
+        assert code == 0, said
+        manifest = json.loads(Path("pages/audit.json").read_text(encoding="utf-8"))
+        page, fingerprint = page_of(Path("pages/audit.html")), Classifier.from_pretrained(model).fingerprint
+        assert manifest["classifiers"] == {"t": {"name": model.as_posix(), "fingerprint": fingerprint}}
+        assert fingerprint in page and manifest["made"]["Date"] in page and "all tasks" not in page.lower()
+        assert manifest["parts"]["texts"]["paths"] == ["t.csv"]
+        good = "pages/audit.json: page, texts, models, code, versions, weights of the classifier are as they were."
+        assert verify("pages/audit.html") == verify("pages") == (0, [good])
+        texts.write_text(texts.read_text(encoding="utf-8") + "one more,yes\n", encoding="utf-8")
+        Path("pages/audit.html").write_text(page.replace("0.", "1."), encoding="utf-8")
+        lines = ["page: audit.html differs", "texts: t.csv differs", "pages/audit.json: 2 differences"]
+        assert verify("pages/audit.html") == (1, lines)
+
+    def test_nothing_is_lost_to_a_manifest(self, model: Path, tmp_path: Path) -> None:
+        mine = tmp_path / "report.json"
+        mine.write_text('{"mine": 1}', encoding="utf-8")
+        for out in (tmp_path / "report.html", mine):
+            with pytest.raises(ParamsError, match=r"report\.json"):
+                explearn.compare(model, list(TEXTS), methods="random", out=out, force=out == mine)
+        assert mine.read_text(encoding="utf-8") == '{"mine": 1}'
+
+
 class TestGoingOn:
     def test_finished_methods_are_not_computed_again(
         self, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

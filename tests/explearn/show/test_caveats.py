@@ -40,7 +40,7 @@ def test_methods_and_checks_that_were_left_out_of_the_sanity_checks_are_named():
     methods = dict.fromkeys(("cam", "lime", "l2e_paper", "random"), metrics())
     checked = {"texts": 1, "methods": {"cam": check(0.2), "l2e_paper": check(random_model={}, skipped="another")}}
     text = said(task("films", methods, sanity=checked))
-    assert "checked on 1 text of a task, and not for lime." in text and "(permuted labels) was not checked" in text
+    assert "checked on 1 text, and not for lime." in text and "(permuted labels) was not checked" in text
     assert "Hardly notice the model: l2e_paper sees only the text and the predicted label" in text
     checked["methods"] |= {"lime": check(random_labels=similarity(0.1))}
     assert "permuted" not in said(task("films", methods, sanity=checked))

@@ -65,7 +65,7 @@ class TestMeans:
         weak, good = task("films", classifier=WEAK), task("meals")
         assert counted_tasks(run(), [weak, good]) == [good] and counted_tasks(run(), [weak]) == [weak]
         assert "films (accuracy 0.520, most frequent class 0.500)" in counting_sentence(run(), [weak, good])
-        assert counting_sentence(run(), [good]) == "Figures are of the task meals."
+        assert counting_sentence(run(), [good]) == ""
         assert counting_sentence(run(), [good, task("plays")]) == "Figures are means over meals, plays."
 
 

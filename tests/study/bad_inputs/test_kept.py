@@ -14,7 +14,7 @@ from explearn.bundle.export import export
 from explearn.cli.app import app
 from explearn.comparison.score_files import read_scores
 from explearn.core.errors import ModelError
-from explearn_study.report.evidence import check_manifest
+from explearn.show.manifest import check_manifest
 
 
 @pytest.mark.parametrize("score", [1e39, -1e300, 10**90, True, "1", [1]], ids=ascii)
@@ -25,23 +25,23 @@ def test_scores_from_elsewhere(tmp_path: Path, score: Any) -> None:
 
 
 EVIDENCE: dict[str, Any] = {
-    "manifest": 1,
+    "manifest": 2,
     "root": ".",
-    "files": {"data": {}, "models": {}, "results": {}, "code": {}},
+    "parts": {},
     "versions": {},
     "classifiers": {},
 }
 
 MANIFESTS: list[tuple[str, Any]] = [
     ("manifest", True),
-    ("manifest", 1.0),
-    ("manifest", 2),
+    ("manifest", 2.0),
+    ("manifest", 1),
     ("root", 3),
     ("root", None),
-    ("files", []),
-    ("files", {}),
-    ("files", {"data": 3, "models": {}, "results": {}, "code": {}}),
-    ("files", {"data": {"a": [1]}, "models": {}, "results": {}, "code": {}}),
+    ("parts", []),
+    ("parts", {"data": 3}),
+    ("parts", {"data": {"files": {}}}),
+    ("parts", {"data": {"paths": [], "files": {"a": [1]}}}),
     ("versions", []),
     ("versions", {"torch": [1]}),
     ("classifiers", {"films": 3}),
@@ -59,7 +59,7 @@ def test_manifests_of_evidence_pages(tmp_path: Path, field: str, value: Any) -> 
 
 def test_names_in_a_manifest_cannot_steer_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "page.json"
-    names = {"files": {**EVIDENCE["files"], "data": {"\x1b[2J": "x"}}, "versions": {"\x1b[31m": "1"}}
+    names = {"parts": {"data": {"paths": [], "files": {"\x1b[2J": "x"}}}, "versions": {"\x1b[31m": "1"}}
     path.write_text(json.dumps({**EVIDENCE, **names}), encoding="utf-8")
     result = CliRunner().invoke(app, ["verify", str(path)])
     assert result.exit_code == 1
@@ -74,7 +74,7 @@ def test_a_classifier_that_cannot_be_loaded_is_told_with_the_reason(tmp_path: Pa
     classifiers = {"films": {"name": "someone/model", "fingerprint": "0" * 64}}
     path.write_text(json.dumps({**EVIDENCE, "classifiers": classifiers}), encoding="utf-8")
     said = "classifier of films (someone/model): cannot be loaded (someone/model: the hub cannot be reached)"
-    assert said in check_manifest(path, refuse)
+    assert said in check_manifest(path, refuse)[1]
 
 
 def test_a_classifier_outside_the_workspace_is_told_by_its_weights_alone(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_classifier_outside_the_workspace_is_told_by_its_weights_alone(tmp_pat
     path.parent.mkdir()
     classifiers = {"films": {"name": str(elsewhere), "fingerprint": "0" * 64}}
     path.write_text(json.dumps({**EVIDENCE, "classifiers": classifiers}), encoding="utf-8")
-    found = check_manifest(path, lambda name: "1" * 64)
+    _, found = check_manifest(path, lambda name: "1" * 64)
     assert f"classifier of films ({elsewhere}): weights or labels differ" in found
     assert not any(line.startswith("models: ") for line in found)
 

@@ -1,0 +1,88 @@
+"""When, how and of what a comparison's page was made: for its foot, and for the manifest beside it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.documents import is_folder
+from explearn.core.errors import ParamsError
+from explearn.core.writing import check_own
+from explearn.model.classifier import Classifier
+from explearn.show.manifest import CODE, hashes, is_manifest, part
+from explearn.show.versions import COMPARISON, python_version, versions
+
+CHANGED_WEIGHTS = ("saved", "nf4", "int8")
+"""Precisions in which a classifier's weights are not those that it has when `explearn verify` loads it."""
+
+
+def check_manifest_place(out: Path, force: bool) -> None:
+    """Raise ParamsError where the manifest of a page would replace the page or a file that is no manifest."""
+    place = out.with_suffix(".json")
+    if place == out:
+        raise ParamsError(f"out: got {out}; expected another name: it is that of the page's manifest")
+    check_own(place, is_manifest, "a manifest of a page", force)
+
+
+def facts_of(out: Path, model: Classifier, request: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the page says of its making: heading -> fact. request: the arguments that its figures depend on."""
+    program = "/".join(Path(sys.argv[0]).parts[-2:])
+    called = program.endswith(("/explearn", "/explearn.exe", "cli/app.py"))
+    device = torch.cuda.get_device_name(model.device) if model.device.type == "cuda" else str(model.device)
+    return {
+        "Date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        "Command": shlex.join(["explearn", *sys.argv[1:]]) if called else "explearn.compare, in Python",
+        "Machine": f"Python {python_version()}, {os.cpu_count()} processors, computed on {device}",
+        "Classifier": f"{model.name}; SHA-256 of its weights and labels: {request['classifier']}",
+        "Texts": f"SHA-256 of texts, labels and marks as they were read: {request['texts']}",
+        "Manifest": f"{out.with_suffix('.json').name}; `explearn verify {out.name}` checks it",
+    }
+
+
+def manifest_of(
+    out: Path,
+    classifier: object,
+    model: Classifier,
+    compute: ComputeOptions,
+    files: Iterable[object],
+    task: str,
+    request: Mapping[str, Any],
+    made: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return the manifest of a comparison, whose paths count from the working directory.
+
+    Args:
+        classifier: as it was given. files: texts and scores as they were given; those that are no files are left out.
+        task: name of the texts.
+    """
+    here = Path.cwd()
+
+    def name(path: object) -> str:
+        given = Path(str(path))
+        return (given.relative_to(here) if given.is_absolute() and given.is_relative_to(here) else given).as_posix()
+
+    named = isinstance(classifier, str | os.PathLike)
+    folders = [name(model.name)] if named and is_folder(Path(model.name)) else []
+    if any((here / folder).resolve() in (here / out).resolve().parents for folder in folders):
+        folders = list(hashes(here, folders))  # the page, too, will be in the folder
+    loadable = named and model.completion is None and compute.precision not in CHANGED_WEIGHTS
+    return {
+        "root": os.path.relpath(here, (here / out).parent.resolve()),
+        "made": dict(made),
+        "parameters": dict(request),
+        "classifiers": {task: {"name": name(model.name), "fingerprint": model.fingerprint}} if loadable else {},
+        "parts": {
+            "texts": part(here, [name(file) for file in files if isinstance(file, str | os.PathLike)]),
+            "models": part(here, folders),
+            "code": part(CODE, ["explearn"]),
+        },
+        "versions": dict(versions(COMPARISON)),
+    }

@@ -1,0 +1,148 @@
+"""What a page rests on, as SHA-256 hashes: models, texts, code, results and versions. Anyone can check it later.
+
+The manifest is a JSON document beside the page, of the same name. `check_manifest` computes everything in it anew and
+names what differs. It is no signature: who can change a file can change the manifest too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from explearn.core.documents import is_folder, read_json
+from explearn.core.errors import DataError, ModelError
+from explearn.core.validation import Shape, check_shape
+from explearn.core.writing import write_json, write_text
+from explearn.show.versions import RUN, versions
+
+VERSION = 2
+"""Number of the manifest's form."""
+
+CODE = Path(__file__).resolve().parents[2]
+"""The folder that the packages are installed in, from which the part `code` counts."""
+
+Hashes = dict[str, str]
+"""Path -> SHA-256."""
+
+
+class ManifestModel(Shape):
+    """A classifier: its name, and the SHA-256 of its weights and labels."""
+
+    name: str
+    fingerprint: str
+
+
+class Part(Shape):
+    """Some files. paths: files and folders, in which none may be added; files: all that are or were in them."""
+
+    paths: list[str]
+    files: Hashes
+
+
+class Manifest(Shape):
+    """The fields of a manifest that are checked; others are only shown.
+
+    Attributes:
+        root: the folder from which paths count, as seen from the manifest's; that of the part `page` is the manifest's
+            own, that of the part `code` is CODE.
+        parts: name -> files. classifiers: task -> classifier that can be loaded by its name. versions: of packages.
+    """
+
+    manifest: Annotated[int, Field(ge=VERSION, le=VERSION)]
+    root: str
+    parts: dict[str, Part]
+    versions: dict[str, str]
+    classifiers: dict[str, ManifestModel]
+
+
+Fingerprint = Callable[[str], str]
+"""Name or folder of a classifier -> hash of its weights and labels. Raises ModelError where it cannot be loaded."""
+
+
+def part(base: Path, paths: Iterable[str]) -> dict[str, Any]:
+    """Return the part of a manifest that holds files and folders, by their paths from `base`."""
+    paths = list(paths)
+    return {"paths": paths, "files": hashes(base, paths)}
+
+
+def write_with_manifest(page: Path, html: str, manifest: Mapping[str, Any]) -> None:
+    """Write a page, and beside it its manifest, to which the page itself is added."""
+    write_text(page, html)
+    parts = {"page": part(page.parent, [page.name]), **manifest["parts"]}
+    write_json(page.with_suffix(".json"), {"manifest": VERSION, **manifest, "parts": parts})
+
+
+def is_manifest(path: Path) -> bool:
+    """Return whether a file is the manifest of a page."""
+    try:
+        document = read_json(path)
+    except DataError:
+        return False
+    return isinstance(document, dict) and "manifest" in document
+
+
+def manifests_in(folder: Path) -> list[Path]:
+    """Return the manifests of the pages in a folder."""
+    beside = (page.with_suffix(".json") for page in sorted(folder.glob("*.html")))
+    return [path for path in beside if path.is_file() and is_manifest(path)]
+
+
+def check_manifest(path: Path, fingerprint: Fingerprint) -> tuple[list[str], list[str]]:
+    """Return what was checked, and what differs, in the order of the manifest; none where nothing does.
+
+    Args:
+        fingerprint: loads a classifier and hashes it.
+
+    Raises DataError for a file that is no manifest.
+    """
+    document = check_shape(read_json(path), Manifest, path, "expected a manifest that stands beside its page")
+    manifest = Manifest.model_validate(document)
+    root = path.parent / manifest.root
+    differences = []
+    for name, files in manifest.parts.items():
+        base = {"page": path.parent, "code": CODE}.get(name, root)
+        # An absolute path leads out of the root, whose folders alone are looked through.
+        now = hashes(base, [p for p in files.paths if ".." not in Path(p).parts and not Path(p).is_absolute()])
+        for file, digest in files.files.items():
+            if not (base / file).is_file():
+                differences.append(f"{name}: {file} is missing")
+            elif (now.get(file) or _sha256(base / file)) != digest:
+                differences.append(f"{name}: {file} differs")
+        # A file more may be read, too: another tokenizer, another method's scores.
+        differences += [f"{name}: {file} was not there" for file in sorted(set(now) - set(files.files))]
+    known = dict(versions(RUN))
+    for name, version in manifest.versions.items():
+        if known.get(name) != version:
+            differences.append(f"version of {name}: {version} then, {known.get(name, 'not installed')} now")
+    for task, model in manifest.classifiers.items():
+        folder, what = root / model.name, f"classifier of {task} ({model.name})"
+        try:
+            if fingerprint(str(folder) if is_folder(folder) else model.name) != model.fingerprint:
+                differences.append(f"{what}: weights or labels differ")
+        except ModelError as error:
+            differences.append(f"{what}: cannot be loaded ({error})")
+    models = ["weights of the classifier"] if manifest.classifiers else []
+    return [*(name for name, files in manifest.parts.items() if files.files), "versions", *models], differences
+
+
+def hashes(base: Path, paths: Sequence[str]) -> Hashes:
+    """Return the SHA-256 of files, and of all files in folders, by path from `base`; what does not exist is left out.
+
+    Compiled Python and hidden files are no part of a run.
+    """
+    files: Hashes = {}
+    for path in paths:
+        place = base / path
+        for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
+            if file.is_file() and file.suffix != ".pyc" and not file.name.startswith("."):
+                files[(Path(path) / file.relative_to(place)).as_posix()] = _sha256(file)
+    return files
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
