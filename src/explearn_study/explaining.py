@@ -28,6 +28,10 @@ SOURCES = "sources.json"
 """In a folder of attributions: file -> hash of all that it was made from."""
 
 
+SUB_TOKEN_FAMILIES = ("attention", "gradient", "relevance", "decomposition")
+"""Families whose methods score each sub-token by itself; others give all of a word's the same."""
+
+
 def explain_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> None:
     """Explain a task's test texts with every method of the run, a file each.
 
@@ -44,6 +48,9 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
     jobs += [(method, own.name) for own in params.with_own_model for method in params.own_model.values()]
     # All are made first: what cannot be made ends the stage before anything is computed.
     made = [make_method(method, params, workspace, task, seed) for method, _ in jobs]
+    for (method, _), (explainer, _) in zip(jobs, made, strict=True):
+        if params.attribute.pooling != "own" and method.info.family in SUB_TOKEN_FAMILIES:
+            explainer.aggregation = params.attribute.pooling
     root = workspace.attributions(task)
     sources: dict[str, str] = read_json(root / SOURCES) if (root / SOURCES).exists() else {}
     classifiers: dict[Path, Classifier] = {}
@@ -55,7 +62,8 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
         classifier, path = classifiers[folder], workspace.attributions(task, own_model) / f"{method.name}.parquet"
         files.add(name := path.relative_to(root).as_posix())
         trained = trained_folder(method, params, workspace, task)
-        parts = [texts, json.dumps(options, sort_keys=True).encode(), classifier.fingerprint.encode()]
+        settings = json.dumps([options, explainer.aggregation], sort_keys=True)
+        parts = [texts, settings.encode(), classifier.fingerprint.encode()]
         parts += [workspace.code(code).read_bytes() for code in ("explain", f"methods/{method.name}")]
         parts += [] if trained is None else [path.read_bytes() for path in sorted(trained.rglob("*")) if path.is_file()]
         source = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()

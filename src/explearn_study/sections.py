@@ -166,6 +166,9 @@ class EvidenceParams(Section):
 
 
 class AttributeParams(Section):
+    pooling: Literal["own", "max", "sum"] = "own"
+    """How the scores of a word's sub-tokens make the word's, in methods that need no training and score sub-tokens:
+    each method's own way, or one for all, as in ExpNet (A.5: max) and IvRA (H: sum)."""
     max_texts: PositiveInt | None = None
     """Most test texts explained a task; those with a rationale come first, then others by seed."""
 

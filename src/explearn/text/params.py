@@ -42,13 +42,15 @@ class SourceParams(Section):
     revision: str | None = None
     """hub: git revision, so that every download is the same."""
     view: str | None = None
-    """A variant of the labels that the adapter offers (hatexplain: binary or three_class)."""
+    """A variant of the labels that the adapter offers (hatexplain: binary, three_class or toxic)."""
     splits: dict[Split, str] | None = None
     """Our split -> the source's split or file stem (default: the adapter's own)."""
     carve_validation: OpenFraction = 0.1
-    """Fraction of train set aside as validation where `splits` names none, stratified by label."""
+    """Fraction of `carve_from` set aside as validation where `splits` names none, stratified by label."""
     carve_test: OpenFraction = 0.2
-    """Fraction of train set aside as test where `splits` names none."""
+    """Fraction of `carve_from` set aside as test where `splits` names none."""
+    carve_from: Literal["train", "validation"] = "train"
+    """Part that the missing ones are set aside from."""
     max_examples: dict[Split, PositiveInt] = Field(default_factory=dict)
     """Most examples per split, drawn by seed in the labels' own proportions (or evenly, with `balance`)."""
     balance: bool = False

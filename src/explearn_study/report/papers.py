@@ -14,7 +14,6 @@ from explearn.core.blocks import Block, Cell, Column, Heading, Paragraph, Table
 from explearn.core.documents import read_yaml
 from explearn.core.validation import Section
 from explearn.judge.catalogue import CATALOGUE
-from explearn.methods.registry import get_info
 from explearn.methods.results import TaskReport
 from explearn.show.columns import shown
 from explearn_study.params import Params
@@ -61,14 +60,13 @@ def paper_blocks(params: Params, tasks: Sequence[TaskReport]) -> list[Block]:
     blocks: list[Block] = []
     papers: dict[str, None] = {}
     for table in published().tables:
-        studied = {name for row in table.figures if get_info(name := row.partition(",")[0]).learned}
-        if studied & learned and all(adapter in by_adapter for adapter in table.needs or table.data):
+        if learned & table.figures.keys() and all(adapter in by_adapter for adapter in table.needs or table.data):
             papers[table.paper] = None
             shared = [[by_adapter[adapter]] for adapter in table.data] or [list(tasks)]
             machine = CATALOGUE[table.metric].of_machine
             blocks += [
                 Paragraph(f"{_encoders(table, params)} {published().notes[table.note]}", machine=machine),
-                _table(table, params, shared, machine),
+                _table(table, shared, machine),
             ]
     if not blocks:
         return []
@@ -85,14 +83,14 @@ def _encoders(table: PaperTable, params: Params) -> str:
     return f"{said} They differ: compare the order of the methods, not the figures."
 
 
-def _table(table: PaperTable, params: Params, shared: Sequence[Sequence[TaskReport]], machine: bool) -> Table:
+def _table(table: PaperTable, shared: Sequence[Sequence[TaskReport]], machine: bool) -> Table:
     """shared: of each of the table's columns, the tasks of ours that it stands for."""
     metric = CATALOGUE[table.metric]
     columns = [Column("Method", numeric=False, key=True)]
     rows: dict[str, list[Cell | str]] = {row: [row] for row in table.figures}
     for index, heading in enumerate(table.data.values() or ("all tasks",)):
         theirs = {row: figures[index] for row, figures in table.figures.items()}
-        ours = {row: _mean(table, params, row, shared[index]) for row in table.figures}
+        ours = {row: _mean(table, row, shared[index]) for row in table.figures}
         for whose, values in (("paper", theirs), ("ours", ours)):
             columns.append(Column(f"{heading}, {whose}", machine=machine))
             known = [value for value in values.values() if value is not None]
@@ -103,15 +101,14 @@ def _table(table: PaperTable, params: Params, shared: Sequence[Sequence[TaskRepo
     return Table(columns, list(rows.values()), f"{table.title} ({table.paper}, {table.source})")
 
 
-def _mean(table: PaperTable, params: Params, row: str, tasks: Sequence[TaskReport]) -> float | None:
-    """Return our figure of a row, mean over the tasks; None where a task lacks it, or the row is of another NORM."""
-    method, _, norm = row.partition(", ")
-    if norm and params.method(method).all_options["norm"] != norm:
-        return None
+def _mean(table: PaperTable, method: str, tasks: Sequence[TaskReport]) -> float | None:
+    """Return our figure of a row, mean over the tasks; None where a task lacks it.
+
+    A method that trained a classifier is judged on that one, the others of such a table on that of `own_model`.
+    """
     values = []
     for task in tasks:
-        methods: Mapping[str, Any] = (
-            task.own_models.get(table.own_model, {}).get("methods", {}) if table.own_model else task.methods
-        )
+        own = task.own_models.get(method if method in task.own_models else table.own_model, {})
+        methods: Mapping[str, Any] = own.get("methods", {}) if table.own_model else task.methods
         values.append(methods.get(method, {}).get(table.metric))
     return None if None in values or not values else fmean(values)

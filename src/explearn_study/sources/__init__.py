@@ -179,7 +179,7 @@ def _check_labels(task: str, labels: list[str]) -> None:
 def _assign_splits(
     task: str, source: SourceParams, adapter: Adapter, texts: list[_Text], seed: int
 ) -> dict[str, Split]:
-    """Id -> split, after setting aside from train what the source does not have."""
+    """Id -> split, after setting aside from `carve_from` what the source does not have."""
     splits = {text.id: text.split for text in texts}
     present = set(splits.values())
     if "train" not in present:
@@ -187,9 +187,9 @@ def _assign_splits(
     fractions: dict[Split, float] = {"validation": source.carve_validation, "test": source.carve_test}
     missing: dict[Split, float] = {split: fractions[split] for split in fractions if split not in present}
     if missing:
-        train = {text.id: text.mapped.label for text in texts if text.split == "train"}
+        whole = {text.id: text.mapped.label for text in texts if text.split == source.carve_from}
         with _naming(f"source of task {task!r}"):
-            splits.update(carve(train, missing, seed))
+            splits.update(carve(whole, missing, seed, source.carve_from))
     return splits
 
 

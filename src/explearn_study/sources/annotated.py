@@ -104,12 +104,16 @@ class HateXplainAdapter:
     `annotators`) and posts with nothing but a majority `label` and a `text`.
 
     View `binary` (the default): toxic when at least two of three say hatespeech or offensive, else normal. View
-    `three_class`: the label of at least two; posts on which all three differ are dropped. Masks are kept for posts that
-    are toxic by majority.
+    `three_class`: the label of at least two; posts on which all three differ are dropped. View `toxic`: the same
+    without normal posts, as in ExpNet (section 4.1). Masks are kept for posts that are toxic by majority.
     """
 
     RAW_LABELS = ("hatespeech", "normal", "offensive")
-    VIEWS: Mapping[str, tuple[str, ...]] = {"binary": ("normal", "toxic"), "three_class": RAW_LABELS}
+    VIEWS: Mapping[str, tuple[str, ...]] = {
+        "binary": ("normal", "toxic"),
+        "three_class": RAW_LABELS,
+        "toxic": ("hatespeech", "offensive"),
+    }
     ANNOTATORS = 3
 
     hub: HubDefault | None = HubDefault(
@@ -131,8 +135,10 @@ class HateXplainAdapter:
     def map_row(self, row: RawRow) -> MappedRow | Dropped:
         if "label" in row.values and "annotators" not in row.values:
             column, value = row.value("label")
-            label = class_label(row, column, value, self.RAW_LABELS, {})
-            return MappedRow(row.words("text"), self._view(label), id=row_id(row, self.task))
+            label = self._view(class_label(row, column, value, self.RAW_LABELS, {}))
+            if label not in self.VIEWS[self.view]:
+                return Dropped(f"label {label}")
+            return MappedRow(row.words("text"), label, id=row_id(row, self.task))
         votes, annotators = self._votes(row)
         toxic = [vote != "normal" for vote in votes]
         if self.view == "binary":
@@ -142,6 +148,8 @@ class HateXplainAdapter:
             if majority is None:
                 return Dropped(NO_MAJORITY)
             label = majority
+        if label not in self.VIEWS[self.view]:
+            return Dropped(f"label {label}")
         words = row.word_list("tokens", "post_tokens")
         marks = self._marks(row, len(words), toxic, annotators)
         return MappedRow(
@@ -152,7 +160,7 @@ class HateXplainAdapter:
         )
 
     def _view(self, raw: str) -> str:
-        return raw if self.view == "three_class" or raw == "normal" else "toxic"
+        return raw if self.view != "binary" or raw == "normal" else "toxic"
 
     def _votes(self, row: RawRow) -> tuple[list[str], list[str]]:
         """(labels, annotator ids), one each for every annotator."""

@@ -54,15 +54,18 @@ def _rounded(fraction: float, count: int) -> int:
     return max(1, int(Fraction(str(fraction)) * count + Fraction(1, 2)))
 
 
-def carve(labels: Mapping[str, str], fractions: Mapping[Split, float], seed: int) -> dict[str, Split]:
-    """Set parts of a train split aside, stratified by label.
+def carve(
+    labels: Mapping[str, str], fractions: Mapping[Split, float], seed: int, whole: Split = "train"
+) -> dict[str, Split]:
+    """Set parts of a split aside, stratified by label.
 
     Args:
-        labels: id -> label of every text of train.
-        fractions: split to be made -> its fraction of all of train.
+        labels: id -> label of every text of the split.
+        fractions: split to be made -> its fraction of all of these texts.
+        whole: the split.
 
-    Returns id -> split, "train" for what is left. Every label keeps at least one text in train.
-    Raises ParamsError when the fractions leave no train, DataError when there are too few texts.
+    Returns id -> split, `whole` for what is left. Every label keeps at least one text there.
+    Raises ParamsError when the fractions leave nothing, DataError when there are too few texts.
     """
     total = sum(Fraction(str(fraction)) for fraction in fractions.values())
     if total >= 1:
@@ -70,11 +73,11 @@ def carve(labels: Mapping[str, str], fractions: Mapping[Split, float], seed: int
     groups = _by_label(labels, seed)
     sizes = {label: len(ids) for label, ids in groups.items()}
     free = {label: size - 1 for label, size in sizes.items()}
-    assigned: dict[str, Split] = dict.fromkeys(labels, "train")
+    assigned: dict[str, Split] = dict.fromkeys(labels, whole)
     for split, fraction in fractions.items():
         wanted = _rounded(fraction, len(labels))
         if wanted > sum(free.values()):
-            raise DataError(f"train has {len(labels)} texts; expected enough to set {wanted} aside as {split}")
+            raise DataError(f"{whole} has {len(labels)} texts; expected enough to set {wanted} aside as {split}")
         for label, share in apportion(wanted, sizes, free).items():
             for item in groups[label][:share]:
                 assigned[item] = split

@@ -59,6 +59,8 @@ class TestHateXplain:
         three = mapped("hatexplain", make(*labels, masks=[]), view="three_class")
         assert three == Dropped("no majority label") or three.label == three_class  # type: ignore[union-attr]
         assert isinstance(three, Dropped) == (three_class is None)
+        without_normal = mapped("hatexplain", make(*labels, masks=[]), view="toxic")
+        assert without_normal == (Dropped("label normal") if three_class == "normal" else three)
 
     @pytest.mark.parametrize("make", [post, hub_post])
     def test_masks_belong_to_annotators_in_order(self, make: Any) -> None:

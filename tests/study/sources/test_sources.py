@@ -47,6 +47,13 @@ class TestFiles:
         assert counts(data) == {"train": 8, "validation": 2, "test": 4}
         assert {e.id for e in data.examples if e.split == "test"} == {"x-10", "x-11", "x-12", "x-13"}
 
+    def test_a_missing_split_is_taken_out_of_the_one_that_is_named(self, tmp_path: Path) -> None:
+        write(tmp_path / "mine/train.jsonl", rows(10))
+        write(tmp_path / "mine/validation.jsonl", rows(8, 10))
+        splits = {"train": "train", "validation": "validation"}
+        data = load_task("mine", source(splits=splits, carve_from="validation", carve_test=0.5), tmp_path, seed=13)
+        assert counts(data) == {"train": 10, "validation": 4, "test": 4}
+
     def test_the_draw_depends_on_seed_and_ids_and_not_on_the_order_of_rows(self, tmp_path: Path) -> None:
         content = rows(60)
         write(tmp_path / "a/mine.jsonl", content)

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import tiny
+from numpy.typing import NDArray
 from stage_cases import (
     BASELINES,
     FROM_FEATURES,
@@ -177,6 +178,16 @@ class TestExplain:
         change_params(project, methods=methods)
         # What is no longer of the run goes.
         assert explained() == {"expnet.parquet", "first_layer.parquet"} and not (folder / "rollout.parquet").exists()
+
+        def scores(name: str) -> list[NDArray[np.float32]]:
+            return [one.scores for one in read_run(folder / f"{name}.parquet").attributions]
+
+        largest = scores("raw_attention")
+        change_params(project, methods=methods, attribute={"pooling": "sum"})
+        anew = explained()
+        assert "raw_attention.parquet" in anew and not {"occlusion.parquet", "random.parquet", "paml.parquet"} & anew
+        pairs = list(zip(scores("raw_attention"), largest, strict=True))
+        assert all((a >= b).all() for a, b in pairs) and any((a > b).any() for a, b in pairs)
 
 
 def test_what_differs_from_run_to_run_is_kept_apart(finished: Path) -> None:

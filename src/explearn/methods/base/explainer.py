@@ -91,7 +91,7 @@ class Explainer(ABC):
     """The constructor's arguments, checked against `Options`."""
     about: ClassVar[About]
     variants: ClassVar[Mapping[str, Variant]] = {}
-    aggregation: ClassVar[Aggregation] = "max"
+    aggregation: Aggregation = "max"
     signed: bool = False
     name: str = ""
     """Name of the method, or of the variant that the object was made as."""
