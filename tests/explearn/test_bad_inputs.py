@@ -120,7 +120,6 @@ ANSWERS: dict[str, Any] = {
     "complex numbers": np.full((1, 2), 0.5 + 0j),
     "things": [[object(), 1]],
     "a flat list": [0.5, 0.5],
-    "a class too many": [[0.5, 0.25, 0.25]],
 }
 
 
@@ -148,7 +147,6 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "a blank class": {"id2label": {"0": "bad", "1": " ", "2": "good"}},
     "a class too many": {"id2label": {"0": "bad", "1": "fair", "2": "good", "3": "best"}},
     "layers in words": {"num_hidden_layers": "three"},
-    "heads that do not fit": {"num_attention_heads": 5},
     "another width": {"hidden_size": 64},
     "another type": {"model_type": "nobody"},
     "code of its own": {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config"}},
@@ -236,22 +234,12 @@ def test_arguments_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("rollout", {"nonsense": 1}),
     ("lime", {"samples": 10**12}),
-    ("lime", {"samples": "1e12"}),
-    ("lime", {"seed": 2**32}),
     ("lime", {"kernel_width": float("nan")}),
-    ("lime", {"removal": "burn"}),
-    ("shap", {"level": "letter"}),
     ("kernel_shap", {"seed": 1.5}),
-    ("integrated_gradients", {"output": "loss"}),
-    ("deep_shap", {"references": 10**12}),
     ("solvex", {"metric": "accuracy"}),
-    ("raw_attention", {"layer": "last"}),
-    ("expnet", {"hidden": "16x"}),
     ("l2e", {"heads": 3, "width": 128}),
     ("ivra", {"schedule": {"epochs": 10**12}}),
     ("consensus", {"signals": ["nobody"]}),
-    ("paml", {"percents": [0]}),
-    ("faml", {"rank": 10**12}),
 ]
 
 
@@ -267,13 +255,10 @@ COMMANDS: list[list[str]] = [
     ["explain", "a", "--max-tokens", "\u00b2", "--classifier", "C"],
     ["explain", "a", "--seed", "4294967296", "--classifier", "C"],
     ["explain", "a", "--target", "\x1b[2J", "--classifier", "C"],
-    ["explain", "a", "-o", "samples=1000000000000", "--method", "lime", "--classifier", "C"],
     ["explain", "a", "-o", "samples=" + "9" * 5000, "--method", "lime", "--classifier", "C"],
     ["demo", "--html", "."],
     ["report", "--params", "/none/at/all"],
-    ["gate", "/none", "--old", "/none"],
     ["annotate", "run", "--task", "films", "--params", "/none"],
-    ["annotate", "prompts", "evidence", "--task", "films", "--params", "/none"],
 ]
 
 

@@ -39,19 +39,25 @@ def test_the_headlines_are_those_of_the_corpus(repository: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_learns_its_topics_for_reasons_that_a_reader_shares() -> None:
-    trained = demo_classifier(ComputeOptions("cpu"), 13)
-    held_out = headlines("test")
+def test_it_learns_its_topics_for_reasons_that_a_reader_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From half of its headlines in two of its three epochs already."""
+    lessons, held_out = headlines("train"), headlines("test")
+    half = Headlines(lessons.texts[:240], lessons.labels[:240])
+    with monkeypatch.context() as patch:
+        patch.setattr(classifier, "headlines", lambda _split: half)
+        patch.setattr(classifier, "_EPOCHS", 2)
+        trained = demo_classifier(ComputeOptions("cpu"), 13)
     right = [a == b for a, b in zip(trained.predict(held_out.texts), held_out.labels, strict=True)]
     # Four topics as frequent as each other: guessing is right on 25 of 100.
-    assert len(right) == 100 and sum(right) > 88
-    assert not set(held_out.texts) & set(headlines("train").texts)
+    assert len(right) == 100 and sum(right) > 84
+    assert not set(held_out.texts) & set(lessons.texts)
     assert not any(parameter.requires_grad for parameter in trained.model.parameters())
     (attribution,) = explearn.explain(
         trained, "The young goalkeeper saved two penalties and sent her club to the final."
     )
     assert attribution.target == "sports"
-    assert {word.strip(".") for word, *_ in attribution.top_words(3)} <= {"goalkeeper", "penalties", "final", "club"}
+    ((best, *_),) = attribution.top_words(1)
+    assert best.strip(".") in ("goalkeeper", "penalties", "final", "club")
 
 
 def test_a_text_of_one_s_own_is_explained_by_all_methods(

@@ -259,8 +259,6 @@ class TestCommand:
         [
             (["--output", "out.xlsx", "a"], "--output: got 'out.xlsx'; expected a name that ends in .parquet, .csv"),
             (["--method", "rollout", "--method", "rollout", "a"], "--method: 'rollout' comes twice"),
-            (["--method", "rollout", "--method", "expnet", "a"], "--explainer: got none; 'expnet' is trained"),
-            (["--explainer", "x", "a"], "x: holds no trained explainer"),
             (
                 ["--method", "rollout", "--method", "lime", "-o", "sample=1", "a"],
                 "unknown option of rollout, lime 'sample'; did you mean samples?",
@@ -268,10 +266,6 @@ class TestCommand:
             (
                 ["--method", "rollout", "--method", "lime", "-o", "line.samples=1", "a"],
                 "unknown method of --option 'line'; did you mean lime?",
-            ),
-            (
-                ["--method", "rollout", "--method", "lime", "-o", "lime.sample=1", "a"],
-                "lime: sample: no such parameter",
             ),
             (["--html", "/dev/null/page.html", "a"], "/dev/null/page.html: cannot be written"),
         ],

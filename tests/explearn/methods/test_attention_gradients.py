@@ -73,16 +73,6 @@ def gae_by_matrices(found: LayerGradients, kept: dict[int, list[int]] | None = N
 
 
 class TestGAE:
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-    def test_is_the_first_row_of_the_product_of_matrices_of_the_heads_kept(self, kind: str) -> None:
-        of, kept = double(kind), {0: [1, 3], 2: [0]}
-        every = scores("gae", of, TEXTS, TARGETS)
-        some = scores("mgae", of, TEXTS, TARGETS, heads=kept)
-        for all_heads, named, text, target in zip(every, some, TEXTS, TARGETS, strict=True):
-            layers = gradients(of, text, target)
-            torch.testing.assert_close(all_heads, gae_by_matrices(layers), rtol=1e-10, atol=1e-12)
-            torch.testing.assert_close(named, gae_by_matrices(layers, kept), rtol=1e-10, atol=1e-12)
-
     def test_two_layers_by_hand(self) -> None:
         """Two tokens, two heads; A * dA with its negative entries clamped, before the mean over heads:
 
@@ -189,75 +179,7 @@ def batch_of_lengths(*lengths: int) -> Any:
     )
 
 
-class TestCAM:
-    @staticmethod
-    def as_if_first(of: explearn.Classifier, states: torch.Tensor, token: int) -> torch.Tensor:
-        """Logits of the model's own head on a sequence that begins with this token."""
-        model: Any = of.model
-        kind, rest = model.config.model_type, states[:, token:]
-        if kind == "bert":
-            return model.classifier(model.bert.pooler(rest))
-        if kind == "albert":
-            return model.classifier(torch.tanh(model.albert.pooler(rest[:, 0])))
-        if kind == "distilbert":
-            return model.classifier(torch.relu(model.pre_classifier(rest[:, 0])))
-        return model.classifier(rest)
-
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-    def test_is_the_logit_that_a_token_would_give_at_the_first_place(self, kind: str) -> None:
-        of = double(kind)
-        last: Any = getattr(of.model.classifier, "out_proj", of.model.classifier)
-        torch.nn.init.normal_(last.bias)
-        for found, plain, centred, text in zip(
-            scores("cam", of, tiny.TEXTS, [1] * 5),
-            scores("cam", of, tiny.TEXTS, [1] * 5, attention=False),
-            scores("cam", of, tiny.TEXTS, [1] * 5, attention=False, centred=True),
-            tiny.TEXTS,
-            strict=True,
-        ):
-            batch = of.batch(of.encode([text]))
-            with torch.inference_mode():
-                states = of.model(**batch.model_inputs(), output_hidden_states=True).hidden_states[-1]
-                logits = torch.cat([self.as_if_first(of, states, t) - last.bias for t in range(states.shape[1])])
-            attention = tiny.eager_attentions(of, batch)[-1][0].mean(0)[0]
-            torch.testing.assert_close(plain, logits[:, 1])
-            torch.testing.assert_close(found, logits[:, 1] * attention)
-            torch.testing.assert_close(centred, logits[:, 1] - logits.mean(-1))
-
-
-class TestGradCAM:
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-    def test_heads_are_weighted_by_their_mean_gradient_and_clamped_together(self, kind: str) -> None:
-        of = double(kind)
-        plain, rescaled = (scores("grad_cam", of, TEXTS, TARGETS, normalisation=n) for n in ("none", "matrix"))
-        for found, scaled, text, target in zip(plain, rescaled, TEXTS, TARGETS, strict=True):
-            last = gradients(of, text, target)
-            weights = last.attention_gradients[-1][0].mean((-1, -2))
-            expected = sum(w * a for w, a in zip(weights, last.attentions[-1][0], strict=True)) / tiny.HEADS
-            matrix = expected.relu()
-            torch.testing.assert_close(found, matrix[0], rtol=1e-9, atol=1e-14)
-            spread = matrix.max() - matrix.min()
-            wanted = (matrix[0] - matrix.min()) / (spread if spread > 0 else 1)
-            torch.testing.assert_close(scaled, wanted, rtol=1e-9, atol=1e-9)
-        assert any(found.any() for found in plain)
-
-
 class TestCAT:
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-    def test_states_times_gradients_added_up_with_and_without_attention(self, kind: str) -> None:
-        of = double(kind)
-        both = (scores(name, of, TEXTS, TARGETS) for name in ("cat", "attcat"))
-        masked = scores("attcat", of, TEXTS, TARGETS, mask_special=True)
-        for *found, text, target in zip(*both, masked, TEXTS, TARGETS, strict=True):
-            cat, attcat, without_special = found
-            passed = gradients(of, text, target)
-            products = [(x * g)[0].sum(-1) for x, g in zip(passed.inputs, passed.input_gradients, strict=True)]
-            received = [a[0].mean((0, 1)) for a in passed.attentions]
-            torch.testing.assert_close(cat, sum(products))
-            torch.testing.assert_close(attcat, sum(a * p for a, p in zip(received, products, strict=True)))
-            (encoding,) = of.encode([text])
-            assert [bool(score) for score in without_special] == [not special for special in encoding.special]
-
     @pytest.mark.parametrize("name", ["cat", "attcat"])
     def test_masking_changes_neither_the_class_explained_nor_its_probability(self, name: str) -> None:
         of = tiny.make_classifier("electra", 2)

@@ -42,15 +42,11 @@ def test_the_command_line_lists_it(run: Run) -> None:
     assert "Defaults: power=1.0" in run("-m", "explearn.cli.app", "methods", "word_length")
 
 
-def test_it_is_found_without_being_imported(run: Run) -> None:
-    run(
-        "-c",
-        "import sys, explearn; assert 'word_length' in explearn.list_explainers(); assert 'torch' not in sys.modules",
+def test_it_is_found_without_being_imported_and_made_by_name(run: Run) -> None:
+    found = (
+        "import sys, explearn; assert 'word_length' in explearn.list_explainers(); assert 'torch' not in sys.modules"
     )
-
-
-def test_it_is_made_by_name(run: Run) -> None:
-    code = "import explearn; made = explearn.get_explainer('word_length', power=2); print(made.name, made.options)"
+    code = f"{found}; made = explearn.get_explainer('word_length', power=2); print(made.name, made.options)"
     assert run("-c", code) == "word_length power=2.0\n"
 
 

@@ -105,10 +105,6 @@ class TestMultiLabel:
         )
         assert result.prediction[0] == int(kept >= 0.5)
 
-    def test_what_trains_on_one_class_of_several_refuses(self, of: Classifier) -> None:
-        with pytest.raises(UnsupportedError, match=r"cam: given: .*\(multi-label\); expected one class of several"):
-            explain("cam", of, [TEXT], centred=True)
-
 
 class TestOneOutput:
     @pytest.fixture(scope="class", params=["bert", "roberta"])
@@ -198,7 +194,6 @@ class TestRegression:
             ("solvex", {}),
             ("gradient", {"output": "probability"}),
             ("occlusion", {"output": "log_probability"}),
-            ("cam", {"centred": True}),
         ],
     )
     def test_what_needs_classes_refuses(self, of: Classifier, name: str, options: dict[str, Any]) -> None:

@@ -85,7 +85,7 @@ def offsets_of(kind: str, text: str) -> list[Span]:
 
 @pytest.mark.parametrize("kind", tiny.KINDS_OF_TOKENIZER)
 class TestTokenizers:
-    @settings(max_examples=150)
+    @settings(max_examples=50)
     @given(words=any_words, gap=gaps)
     @example(words=["e\u0301", "\u200b", "\U0001f468\u200d\U0001f469\u200d\U0001f467"], gap="  ")
     @example(words=["\u4e2d\u6587", "\ufb01n", "\u0130stanbul", "\u00df"], gap=" ")
@@ -103,18 +103,18 @@ class TestTokenizers:
             elif not found.special[position]:
                 assert not any(overlap(piece, span) for span in spans)
 
-    @settings(max_examples=150)
+    @settings(max_examples=50)
     @given(words=any_words, gap=gaps)
     def test_words_come_in_their_order(self, kind: str, words: list[str], gap: str) -> None:
         owners = [owner for owner in encode(kind, gap.join(words)).word_ids if owner != NO_WORD]
         assert owners == sorted(owners)
 
-    @settings(max_examples=150)
+    @settings(max_examples=50)
     @given(words=ascii_words, gap=gaps)
     def test_every_ascii_word_has_pieces(self, kind: str, words: list[str], gap: str) -> None:
         assert set(encode(kind, gap.join(words)).word_ids) - {NO_WORD} == set(range(len(words)))
 
-    @settings(max_examples=50)
+    @settings(max_examples=25)
     @given(first=any_words, second=any_words)
     def test_a_pair_is_its_two_texts_side_by_side(self, kind: str, first: list[str], second: list[str]) -> None:
         """Words of the second segment are counted on from those of the first."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.errors import ModelError
 from explearn.lens.watch import content_mask
 from explearn.lens.words import replaced_words
 from explearn.model.architectures import architecture
@@ -84,22 +84,15 @@ def weighted(terms: torch.Tensor, weights: Weights) -> torch.Tensor:
     return weights.prediction * terms[0] + weights.size * terms[1] + weights.inverse * terms[2]
 
 
-def removes(classifier: Classifier, masking: str) -> bool:
-    """Return whether `masking`, soft, removed or auto, leaves words out of this classifier's texts.
+def removes(classifier: Classifier) -> bool:
+    """Return whether masked words are left out of this classifier's texts: of decoders without a mask token.
 
-    Raises UnsupportedError for `removed` where they cannot be, ModelError for a classifier without mask and unknown
-    token where they stay in.
+    Raises ModelError for another classifier without mask and unknown token.
     """
     config: Any = classifier.model.config
-    can_remove = architecture(config).causal and reads_last(classifier.model)
-    if masking == "removed" and not can_remove:
-        raise UnsupportedError(
-            f"masking 'removed' leaves words out in decoders such as GPT-2 or Llama, not in a {config.model_type!r} "
-            "model; use masking 'soft'"
-        )
     named = classifier.completion is not None and classifier.completion.mask_token_id is not None
     has_mask_token = named or classifier.tokenizer.mask_token_id is not None
-    removed = masking == "removed" or (masking == "auto" and not has_mask_token and can_remove)
+    removed = not has_mask_token and architecture(config).causal and reads_last(classifier.model)
     if not removed:
         _ = classifier.mask_token_id
     return removed

@@ -268,8 +268,8 @@ class PAML(LearnedExplainer, BatchExplainer):
             DataError: no text to train or to watch the metric on.
             ParamsError: a pretrained encoder, or a file for the search, is needed and the task has none.
             ModelError: the backbone cannot be loaded, or cannot be G's.
-            UnsupportedError: words cannot be left out of the classifier, or the model answers questions or classifies
-                tokens, or does not choose one class of several.
+            UnsupportedError: the model answers questions or classifies tokens, or does not choose one class of
+                several.
             DivergedError: the loss, or a map, is not finite.
         """
         check_task(task)
@@ -334,7 +334,7 @@ class PAML(LearnedExplainer, BatchExplainer):
         """A G with new head and prediction embeddings around the backbone."""
         options, bridge, name = self.options, None, self.options.backbone
         check_words(classifier)
-        self.removed = removes(classifier, options.masking)
+        self.removed = removes(classifier)
         if name == "classifier":
             backbone = classifier_backbone(classifier)
         else:

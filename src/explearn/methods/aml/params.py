@@ -33,10 +33,6 @@ class PAMLParams(Seeded):
     backbone: str = "classifier"
     """Model that G starts from: `encoder` (the parameter of that name), `classifier` (the task's own, fine-tuned), a
     hub name or a local folder; it may have another tokenizer."""
-    masking: Literal["auto", "soft", "removed"] = "auto"
-    """How words are masked in training. `soft`: mixed with the mask token, or the unknown token where there is none, as
-    in the paper. `removed`: left out (decoders alone). `auto`: `removed` in decoders without a mask token, else
-    `soft`."""
     head: Literal["one", "by_class"] = "one"
     """What G's head gives each token: one score, as in the paper, or one a class, weighed by the prediction."""
     remix: Fraction | None = None

@@ -16,7 +16,6 @@ from explearn.methods.info import About
 from explearn.model.architectures import architecture, unusual_build
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
-from explearn.model.problems import ONE_CLASS
 from explearn.model.quantised import weight_of
 
 Normalisation = Literal["none", "matrix"]
@@ -45,18 +44,6 @@ class CAM(BatchExplainer):
     )
     signed = True
 
-    class Options(Section):
-        attention: bool = True
-        """Weight by attention; without it only the class activation is left."""
-        centred: bool = False
-        """Take from w[c] the mean over classes. What moves all logits alike changes no probability, and does
-        not count then."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        # The mean over classes means nothing where they do not exclude each other.
-        self.problems = ONE_CLASS if self.options.centred else self.problems
-
     def check(self, classifier: Classifier) -> None:
         check_differentiable(classifier)
 
@@ -66,14 +53,10 @@ class CAM(BatchExplainer):
             run = watch(classifier, batch, first_layer=-1)
             activated, weight = head_states(classifier, run.states)
         chosen = resolve_targets(run.logits, targets)
-        weight = full_precision(weight)
-        if self.options.centred:
-            weight = weight - weight.mean(0)
-        scores = torch.einsum("bnd,bd->bn", full_precision(activated), weight[chosen])
-        if self.options.attention:
-            maps = full_precision(run.attentions[-1]).mean(1)
-            scores = scores * torch.einsum("bq,bqk->bk", read_weights(classifier.model, batch).to(maps), maps)
-        return BatchScores(scores, full_precision(run.logits), chosen)
+        activation = torch.einsum("bnd,bd->bn", full_precision(activated), full_precision(weight)[chosen])
+        maps = full_precision(run.attentions[-1]).mean(1)
+        attention = torch.einsum("bq,bqk->bk", read_weights(classifier.model, batch).to(maps), maps)
+        return BatchScores(activation * attention, full_precision(run.logits), chosen)
 
 
 def head_states(classifier: Classifier, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

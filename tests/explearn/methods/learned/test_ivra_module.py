@@ -71,7 +71,7 @@ class TestModule:
     def test_is_what_its_formulas_say(self, kind: str, name: str, norm: str) -> None:
         classifier = tiny.classifier(kind, 3)
         module = module_of(classifier, name, norm).requires_grad_(False)
-        for texts in (tiny.TEXTS, tiny.PAIRS):
+        for texts in (tiny.TEXTS[:3], tiny.PAIRS[:2]):
             encodings = classifier.encode(list(texts))
             batch = classifier.batch(encodings)
             found = explain_batch(classifier, module, batch)
