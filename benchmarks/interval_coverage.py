@@ -13,7 +13,10 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
 
+from explearn.judge.arrays import correlation, ranks
+from explearn.judge.consistency import consistency, padded
 from explearn.judge.plausibility import f1_of_texts
 from explearn.judge.significance import mean_interval, pooled_interval, resampled_areas
 
@@ -68,15 +71,27 @@ def pooled(rng: Rng, texts: int, jackknife: bool = True) -> dict[str, NDArray[np
     return {"F1, pooled": f1_of_texts(draws @ counts), "AUROC, pooled": auroc, "AUPRC, pooled": auprc}
 
 
+def followed(rng: Rng, texts: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """States of six numbers, and scores of eight words that follow them with noise."""
+    states = rng.normal(size=(texts, 6))
+    mixed = np.random.default_rng(0).normal(size=(6, 8)) / 2
+    return states, states @ mixed + rng.normal(size=(texts, 8))
+
+
 def coverage(texts: int, draws: int, confidence: float = 0.95) -> dict[str, float]:
     """Share of draws whose interval holds the truth, by kind of figure."""
     truth = {name: float(values[0]) for name, values in pooled(np.random.default_rng(0), MANY, False).items()}
-    held = dict.fromkeys((*MEANS, *truth), 0)
+    states, scores = followed(np.random.default_rng(0), MANY // 10)
+    consistent = float(correlation(ranks(pdist(states)), ranks(pdist(padded([*scores])))))
+    held = dict.fromkeys((*MEANS, *truth, "consistency"), 0)
     for draw in range(draws):
         rng = np.random.default_rng([draw, texts])
         intervals = {name: (mean_interval(make(rng, texts), confidence), mean) for name, (make, mean) in MEANS.items()}
         for name, values in pooled(rng, texts).items():
             intervals[name] = pooled_interval(float(values[0]), values[1:], confidence), truth[name]
+        states, scores = followed(rng, texts)
+        result = consistency(states, {"": [*scores]}, confidence=confidence)[""]
+        intervals["consistency"] = (result.low, result.high), consistent
         for name, ((low, high), true) in intervals.items():
             held[name] += low is not None and high is not None and low <= true <= high
     return {name: count / draws for name, count in held.items()}

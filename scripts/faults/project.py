@@ -125,7 +125,7 @@ def _params() -> dict[str, Any]:
             "students": {"teachers": ["input_x_gradient"], "seeds": 1, "max_texts": 4},
         },
         "evidence": {"run": {"texts": 8, "seeds": 1}},
-        "evaluate": {"bootstrap_samples": 100, "simulatability": {"steps": 2, "repeats": 1}},
+        "evaluate": {"simulatability": {"steps": 2, "repeats": 1}},
         "sanity": {"texts": 2, "noise_samples": 1, "random_labels": True},
     }
 

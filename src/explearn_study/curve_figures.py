@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from explearn.core.records import filled
 from explearn.judge.arrays import float_or_none
 from explearn.judge.plausibility import binarise, f1_of_texts, rationale_counts, select_top_k
-from explearn.judge.significance import bootstrap_counts, percentile_interval, resampled_areas
+from explearn.judge.significance import resampled_areas
 
 Curve = Mapping[str, Any]
 
@@ -31,9 +31,9 @@ def judge_draws(
     marked: Sequence[ArrayLike],
     k: int,
     rule: str,
-    samples: int,
     confidence: float,
     seed: int,
+    samples: int = 1000,
 ) -> dict[str, Any]:
     """Means over the draws of one number of marked texts, with intervals over draws and texts.
 
@@ -50,7 +50,8 @@ def judge_draws(
     """
     rng = np.random.default_rng(seed)
     # The first sample is the texts as they are.
-    counts = np.vstack([np.ones((1, len(marked)), np.int64), bootstrap_counts(len(marked), samples, rng)])
+    drawn = rng.multinomial(len(marked), np.full(len(marked), 1 / len(marked)), size=samples)
+    counts = np.vstack([np.ones((1, len(marked)), np.int64), drawn])
     picks = rng.integers(len(draws), size=(samples, len(draws)))
     by_sample: dict[str, list[NDArray[np.float64]]] = {name: [] for name in FIGURES}
     for scores in draws:
@@ -69,7 +70,9 @@ def judge_draws(
         of_draws = np.stack(rows)
         means = of_draws[picks, np.arange(1, samples + 1)[:, None]].mean(1)
         point[name] = float_or_none(of_draws[:, 0].mean())
-        point[f"{name}_low"], point[f"{name}_high"] = percentile_interval(means, confidence)
+        known = means[~np.isnan(means)]
+        bounds = np.quantile(known, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist() if known.size else [None] * 2
+        point[f"{name}_low"], point[f"{name}_high"] = bounds
     point["by_draw"] = {name: [float_or_none(row[0]) for row in rows] for name, rows in by_sample.items()}
     return point
 

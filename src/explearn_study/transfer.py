@@ -88,7 +88,7 @@ def criteria_figures(
     faithful = faithfulness(classifier, by_id, {name: attributions}, params)[name].means()
     scores = [attribution.filled(0.0) for attribution in attributions]
     states = aggregate_states(classifier, encodings)
-    consistent = consistency(states, {name: scores}, params.consistency_batch, params.bootstrap_samples, seed=seed)
+    consistent = consistency(states, {name: scores}, params.consistency_batch, seed=seed)
     figures = {
         "aopc_comprehensiveness": faithful["aopc_comprehensiveness"],
         "aopc_sufficiency": faithful["aopc_sufficiency"],

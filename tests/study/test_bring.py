@@ -44,7 +44,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "classifiers": {"films": {"name": "theirs", "labels": {"no": "bad", "yes": "good"}}},
         "methods": {"random": {}, "rollout": {}, "occlusion": {}},
         "finetune": {"epochs": 1, "batch_size": 8},
-        "evaluate": {"bootstrap_samples": 100, "simulatability": {"steps": 5, "repeats": 1}},
+        "evaluate": {"simulatability": {"steps": 5, "repeats": 1}},
         "sanity": {"texts": 2, "noise_samples": 1, "seeds": 2, "random_labels": True, "cascade": True},
         "evidence": {"audit": {"texts": 6, "seeds": 2}},
     }

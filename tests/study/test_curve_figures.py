@@ -15,7 +15,7 @@ WRONG = [1 - text for text in RIGHT]
 
 
 def judged(draws: list[Any], samples: int = 200, seed: int = 1) -> dict[str, Any]:
-    return judge_draws(draws, MARKED, 1, "expected_f1", samples, 0.95, seed)
+    return judge_draws(draws, MARKED, 1, "expected_f1", 0.95, seed, samples)
 
 
 def curve(**figures: list[Any]) -> dict[str, Any]:
@@ -36,7 +36,7 @@ class TestJudging:
     def test_words_that_were_not_read_are_never_chosen_and_come_last(self) -> None:
         # As in test_unread: of a, b, c, d only a and b are read; a and d are marked.
         text = np.array([0.5, 0.1, np.nan, np.nan])
-        found = judge_draws([[text]], [np.array([True, False, False, True])], 5, "top_k", 100, 0.95, 1)
+        found = judge_draws([[text]], [np.array([True, False, False, True])], 5, "top_k", 0.95, 1, 100)
         # Five of four words: TP a, FP b, FN d.
         assert found["f1_topk"] == found["f1"] == 0.5
         # a > b, a > c, d < b, d = c.

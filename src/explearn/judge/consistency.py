@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError
-from explearn.judge.arrays import correlation, ranks, ratio
+from explearn.judge.arrays import correlation, ranks
 from explearn.judge.context import Context, MetricColumns
 from explearn.judge.plausibility import check_scores
-from explearn.judge.significance import bootstrap_counts, percentile_interval
+from explearn.judge.significance import pooled_interval
 
 Array = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ class ConsistencyResult:
             batch has two different distances of both kinds.
         by_text: rho over the pairs that a text makes with the others of its batch, shape (n,), NaN where undefined;
             what methods are compared on text by text.
-        low, high: bounds of the bootstrap interval of `value`; None where it is undefined.
+        low, high: bounds of the interval of `value`; None where it is undefined.
     """
 
     value: float | None
@@ -67,76 +67,56 @@ def consistency(
     states: ArrayLike,
     scores: Mapping[str, Sequence[ArrayLike]],
     batch_size: int = 64,
-    bootstrap_samples: int = 1000,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> dict[str, ConsistencyResult]:
     """Rank correlation of distances between texts with distances between their explanations, by method.
 
-    All methods meet the same batches and resamples.
+    All methods meet the same batches.
 
     Args:
         states: aggregate hidden states, (n, d).
         scores: by method, one array (words,) a text.
         batch_size: most texts a batch (IvRA: 64); batches are even, drawn by `seed`.
-        bootstrap_samples, confidence, seed: of the percentile interval. A resample draws each batch's texts with
-            replacement; the pairs of a text with its own copy are left out, for their distance of 0 says nothing.
+        confidence: of the interval, which is from the jackknife over texts on the scale of Fisher's z.
 
     Raises DataError for states or scores that are not finite.
     """
     # scipy takes a while to load; importing this module should not.
-    from scipy.spatial.distance import pdist, squareform
+    from scipy.spatial.distance import pdist
 
     vectors = np.asarray(states, dtype=np.float64)
     if not np.isfinite(vectors).all():
         raise DataError(f"states of shape {vectors.shape} are not all finite; expected finite numbers")
     explanations = {method: padded(of_method) for method, of_method in scores.items()}
     by_text = {method: np.full(len(vectors), np.nan) for method in scores}
-    # By method, for each batch where it is defined, its figure and those of its resamples.
-    values: dict[str, list[Array]] = {method: [] for method in scores}
-    rng = np.random.default_rng(seed)
+    # By method, for each batch where it is defined, its figure, and that without each text of the task, (n,).
+    values: dict[str, list[tuple[float, Array]]] = {method: [] for method in scores}
     for rows in batches(len(vectors), batch_size, seed):
         if len(rows) < 3:
             continue
+        pairs = np.stack(np.triu_indices(len(rows), 1))
+        # Numbers of all pairs, and for each text of those that it is in, and is not in.
+        every = np.arange(len(pairs[0]))[None]
+        within = np.stack([np.flatnonzero((pairs == i).any(axis=0)) for i in range(len(rows))])
+        without = np.stack([np.flatnonzero((pairs != i).all(axis=0)) for i in range(len(rows))])
         near = pdist(vectors[rows])
-        counts = bootstrap_counts(len(rows), bootstrap_samples, rng)
-        left, right = np.triu_indices(len(rows), 1)
-        # The first resample is the batch as it is.
-        weights = np.vstack([np.ones(len(near)), counts[:, left] * counts[:, right]])
-        near_ranks = weighted_ranks(near, weights)
-        off_diagonal = ~np.eye(len(rows), dtype=np.bool_)
-        near_by_text = ranks(squareform(near)[off_diagonal].reshape(len(rows), -1))
         for method, of_method in explanations.items():
             far = pdist(of_method[rows])
-            far_by_text = ranks(squareform(far)[off_diagonal].reshape(len(rows), -1))
-            by_text[method][rows] = correlation(near_by_text, far_by_text)
-            rho = weighted_correlation(near_ranks, weighted_ranks(far, weights), weights)
-            if not np.isnan(rho[0]):
-                values[method].append(rho)
+            whole, by_text[method][rows], without_one = (
+                correlation(ranks(near[part]), ranks(far[part])) for part in (every, within, without)
+            )
+            if not np.isnan(whole[0]):
+                left = np.full(len(vectors), whole[0])
+                left[rows] = without_one
+                values[method].append((float(whole[0]), left))
     results = {}
     for method, of_batches in values.items():
-        means = np.mean(of_batches, axis=0) if of_batches else np.full(1, np.nan)
-        low, high = percentile_interval(means[1:], confidence)
-        results[method] = ConsistencyResult(float(means[0]) if of_batches else None, by_text[method], low, high)
+        value = float(np.mean([whole for whole, _ in of_batches])) if of_batches else None
+        without_one = np.mean([left for _, left in of_batches], axis=0) if of_batches else np.empty(0)
+        low, high = pooled_interval(np.nan if value is None else value, without_one, confidence, least=-1.0)
+        results[method] = ConsistencyResult(value, by_text[method], low, high)
     return results
-
-
-def weighted_ranks(values: Array, weights: Array) -> Array:
-    """Mid-ranks that (pairs,) values would have if each stood there as often as its weight says: (samples, pairs)."""
-    distinct, group = np.unique(values, return_inverse=True)
-    order = np.argsort(group, kind="stable")
-    starts = np.searchsorted(group[order], np.arange(len(distinct)))
-    sums = np.add.reduceat(weights[:, order], starts, axis=1)
-    return np.asarray((np.cumsum(sums, axis=1) - sums / 2)[:, group])
-
-
-def weighted_correlation(first: Array, second: Array, weights: Array) -> Array:
-    """Pearson's correlation of each row, its entries counted by weight: (samples,), NaN where one side is constant."""
-    total = np.maximum(weights.sum(axis=1), 1)
-    a, b = (x - (np.einsum("sp,sp->s", weights, x) / total)[:, None] for x in (first, second))
-    spread = np.sqrt(np.einsum("sp,sp,sp->s", weights, a, a) * np.einsum("sp,sp,sp->s", weights, b, b))
-    # What is left of a variance by rounding is none.
-    return ratio(np.einsum("sp,sp,sp->s", weights, a, b), np.where(spread > 1e-12 * total, spread, 0.0))
 
 
 def measure(context: Context, columns: MetricColumns) -> None:
@@ -149,7 +129,6 @@ def measure(context: Context, columns: MetricColumns) -> None:
             model.states,
             {method: [text.filled(0.0) for text in texts] for method, texts in model.attributions.items()},
             params.consistency_batch,
-            params.bootstrap_samples,
             params.confidence,
             context.seed,
         )

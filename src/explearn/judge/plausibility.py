@@ -211,7 +211,7 @@ def iou_f1(counts: NDArray[np.int64], resamples: NDArray[np.int64]) -> Array:
     on the predicted side for recall too, which may therefore exceed 1 in a text.
 
     Args:
-        counts: as `span_counts` gives them. resamples: as of `explearn.judge.significance.bootstrap_counts`.
+        counts: as `span_counts` gives them. resamples: how often each text is in each, (samples, texts).
     """
     hits, predicted, true = counts.T
     precision, recall = (np.nan_to_num(resampled_means(ratio(hits, total), resamples)) for total in (predicted, true))

@@ -28,27 +28,6 @@ ENTRIES_PER_CHUNK = 2_000_000
 """Resampled words held at once by `resampled_areas`, 16 MB in float64."""
 
 
-def bootstrap_counts(texts: int, samples: int, seed: int | np.random.Generator) -> Counts:
-    """Count how often each text is drawn in each resample of as many texts with replacement: int64 (samples, texts).
-
-    seed: or a generator to draw from.
-    """
-    rng = np.random.default_rng(seed)
-    return (
-        rng.multinomial(texts, np.full(texts, 1 / texts), size=samples) if texts else np.zeros((samples, 0), np.int64)
-    )
-
-
-def percentile_interval(resampled: ArrayLike, confidence: float) -> Interval:
-    """The (1 -+ confidence) / 2 quantiles of a figure over its resamples, NaN left out; (None, None) if all are NaN."""
-    values = np.asarray(resampled, dtype=np.float64)
-    known = values[~np.isnan(values)]
-    if not known.size:
-        return None, None
-    low, high = np.quantile(known, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
-
-
 def resampled_means(values: ArrayLike, counts: Counts) -> Array:
     """Mean of the texts' values in each resample, NaN left out: (samples,) from (texts,) and (samples, texts)."""
     array = np.asarray(values, dtype=np.float64)
@@ -86,28 +65,31 @@ def mean_interval(values: ArrayLike, confidence: float) -> Interval:
     return float(low), float(high)
 
 
-def pooled_interval(figure: float, without_one: ArrayLike, confidence: float) -> Interval:
-    """Interval of a figure in [0, 1] that pools all texts, from the jackknife on the scale of its logit.
+def pooled_interval(figure: float, without_one: ArrayLike, confidence: float, least: float = 0.0) -> Interval:
+    """Interval of a figure that pools all texts, from the jackknife on the scale of its logit.
 
     Args:
-        figure: of all texts. without_one: of all but each one, (texts,), NaN left out.
+        figure: of all texts, from `least` to 1. without_one: of all but each one, (texts,), NaN left out.
+        least: -1 of a correlation, of which half the logit of its share of [-1, 1] is Fisher's z.
 
-    (None, None) of fewer than two texts, and where the figure is NaN. Of a figure of 0 or 1, which has no logit, it is
+    (None, None) of fewer than two texts, and where the figure is NaN. Of a figure at an end, which has no logit, it is
     the figure.
     """
     from scipy.stats import t
 
-    array = np.asarray(without_one, dtype=np.float64)
+    scale = 1 - least
+    array = (np.asarray(without_one, dtype=np.float64) - least) / scale
     known = array[~np.isnan(array)]
     count = len(known)
     if count < 2 or np.isnan(figure):
         return None, None
-    if not 0 < figure < 1:
+    share = (figure - least) / scale
+    if not 0 < share < 1:
         return float(figure), float(figure)
-    error = ((count - 1) * known.var()) ** 0.5 / (figure * (1 - figure))
+    error = ((count - 1) * known.var()) ** 0.5 / (share * (1 - share))
     step = t.ppf((1 + confidence) / 2, count - 1) * error
-    odds = figure / (1 - figure) * np.exp([-step, step])
-    low, high = odds / (1 + odds)
+    odds = share / (1 - share) * np.exp([-step, step])
+    low, high = least + scale * odds / (1 + odds)
     return float(low), float(high)
 
 
@@ -117,7 +99,7 @@ def resampled_areas(scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], co
     NaN in resamples with one kind of word only.
 
     Args:
-        scores, marked: one array (words,) a text. counts: (samples, texts), as of `bootstrap_counts`.
+        scores, marked: one array (words,) a text. counts: how often each text is in each resample, (samples, texts).
     """
     sizes = [np.size(text) for text in scores]
     if not sizes:

@@ -19,7 +19,7 @@ from explearn.judge.catalogue import METRICS
 from explearn.judge.params import EvaluateParams
 from explearn.judge.runs import MethodRun
 
-PARAMS = EvaluateParams(bootstrap_samples=100)
+PARAMS = EvaluateParams()
 RULES = {"threshold": "threshold", "chance": "positive_rate"}
 
 

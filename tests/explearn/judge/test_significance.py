@@ -57,7 +57,7 @@ def test_areas_of_resamples_are_scikit_learns():
     scores = [rng.integers(0, 4, size=n) / 3 for n in (5, 8, 3, 6)]
     marked = [rng.random(len(t)) < 0.4 for t in scores]
     for seed in range(20):
-        counts = s.bootstrap_counts(4, 1, seed)
+        counts = np.random.default_rng(seed).multinomial(4, np.full(4, 1 / 4), size=1)
         drawn = np.repeat(np.arange(4), counts[0])
         values, truth = (np.concatenate([x[i] for i in drawn]) for x in (scores, marked))
         (area,), (precision,) = s.resampled_areas(scores, marked, counts)

@@ -39,7 +39,7 @@ def run_all(folder: Path) -> None:
             "transfer": {"explainers": ["ivra"]},
             "students": {"teachers": ["occlusion", "ensemble:occlusion,input_x_gradient"], "seeds": 2},
         },
-        "evaluate": {"bootstrap_samples": 100, "simulatability": {"steps": 5, "repeats": 1}},
+        "evaluate": {"simulatability": {"steps": 5, "repeats": 1}},
         "sanity": {"texts": 4, "noise_samples": 1},
     }
     (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")

@@ -211,9 +211,7 @@ class IvRA(LearnedExplainer, BatchExplainer):
             measured = {"comp": means["aopc_comprehensiveness"], "suff": None if suff is None else -suff}
         scores = [attribution.filled(0.0) for attribution in attributions]
         if "cons" in criteria:
-            measured["cons"] = consistency(aggregate_states(classifier, few), {"": scores}, bootstrap_samples=100)[
-                ""
-            ].value
+            measured["cons"] = consistency(aggregate_states(classifier, few), {"": scores})[""].value
         if "sim" in criteria:
             classes = [classifier.labels.index(attribution.predicted) for attribution in attributions]
             students = SimulatabilityParams(repeats=CHOOSING_REPEATS)
