@@ -13,17 +13,19 @@ import typer
 from rich.table import Table
 
 from explearn.cli.running import command, plain_console, printed
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.core.escape import printable
-from explearn.core.records import Example, Rationale, Split
+from explearn.core.records import Attribution, Example, Rationale, Split
 from explearn.core.seeds import hash_order
 from explearn.core.validation import check_section
 from explearn.core.writing import check_output, locked, write_json
+from explearn.judge.runs import read_run
 from explearn.text.agreement import agreement_metrics
 from explearn.text.rationales import merge_annotators
 from explearn_study.annotate import options
 from explearn_study.annotate.people.label_studio import read_label_studio
 from explearn_study.annotate.people.sheets import SheetKind, SheetRow, read_sheet, write_new_sheet
+from explearn_study.annotate.people.simulation import draw_texts, read_guesses, sheet_of, simulation_figures
 from explearn_study.annotate.store import rationale_rows, write_rows
 from explearn_study.annotate.task import TaskMarks, spread_over_labels
 from explearn_study.params import Params, load_params
@@ -253,8 +255,8 @@ def sheet(
     _write_sheet(kind, f"{kind.title()} {task}", spread_over_labels(drawn, marks.labels, texts), out)
 
 
-def _write_sheet(kind: SheetKind, title: str, rows: Sequence[SheetRow], out: Path) -> None:
-    write_new_sheet(out, kind, title, rows)
+def _write_sheet(kind: SheetKind, title: str, rows: Sequence[SheetRow], out: Path, labels: Sequence[str] = ()) -> None:
+    write_new_sheet(out, kind, title, rows, labels)
     plain_console().print(f"{printed(str(out))}: {len(rows):,} texts")
 
 
@@ -367,3 +369,66 @@ def adjudicate(task: Task, out: SheetFile, params: ParamsFile = PARAMS) -> None:
     if not rows:
         raise DataError(f"task {task!r}: there is no text on which annotators differ, or all of them are decided")
     _write_sheet("adjudicate", f"Adjudicate {task}", rows, out)
+
+
+Method = Annotated[str, typer.Option(help="Method of the run whose explanations people see.", show_default=False)]
+
+
+def _explained(task: str, method: str, params_file: Path) -> tuple[Params, TaskMarks, dict[str, Attribution]]:
+    params, marks = _open(task, params_file)
+    if method not in params.methods:
+        raise UnknownNameError("method", method, params.methods)
+    run = read_run(Workspace().attributions(task) / f"{method}.parquet")
+    return params, marks, {one.example_id: one for one in run.attributions}
+
+
+@app.command()
+@command
+def simulate(
+    task: Task,
+    method: Method,
+    out: SheetFile,
+    people: Annotated[int, typer.Option(help="Sheets to write, one a person; best an even number.", min=1)] = 2,
+    texts: Annotated[int, typer.Option(help="Most texts a sheet, drawn by seed.", min=2)] = 40,
+    params: ParamsFile = PARAMS,
+) -> None:
+    """Write sheets that ask people to predict the model, with a method's explanations and without."""
+    run_params, marks, explained = _explained(task, method, params)
+    drawn = draw_texts(marks.examples, explained, texts, run_params.seed)
+    for person in range(people):
+        rows = sheet_of(person, drawn, explained, run_params.evaluate.headline_percent, run_params.seed)
+        path = out.with_stem(f"{out.stem}-{person + 1}")
+        _write_sheet("predict", f"Predict {task} {person + 1}", rows, path, marks.labels)
+
+
+@app.command()
+@command
+def simulated(
+    sheets: Annotated[list[Path], typer.Argument(help="What people filled in, a file each.")],
+    task: Task,
+    method: Method,
+    out: Annotated[
+        Path | None, typer.Option(help="JSON of all figures (default: reports/annotation/TASK-METHOD.json).")
+    ] = None,
+    params: ParamsFile = PARAMS,
+) -> None:
+    """Say how well people predicted the model with a method's explanations and without, and test the difference."""
+    run_params, marks, explained = _explained(task, method, params)
+    guesses = read_guesses(sheets, marks.examples, explained, marks.labels)
+    figures = simulation_figures(guesses, run_params.seed)
+    target = out or Workspace().reports / "annotation" / f"{task}-{method}.json"
+    write_json(target, {"task": task, "method": method, **figures})
+    table = Table(title=f"Predicting the model: {printed(task)}, {printed(method)}", title_justify="left")
+    for column in ("person", "with", "texts", "without", "texts"):
+        table.add_column(column, justify="left" if column == "person" else "right")
+    for person, row in {**figures["people"], "all": figures["all"]}.items():
+        cells = []
+        for way in ("with", "without"):
+            cells += ["-" if row[way] is None else f"{row[way]:.3f}", f"{row[f'texts_{way}']:,}"]
+        table.add_row(printed(person), *cells)
+    plain_console().print(table)
+    if figures["p_value"] is None:
+        print("too few answers of one kind to test the difference")
+    else:
+        print(f"difference {figures['difference']:+.3f}, p = {figures['p_value']:.3g} ({figures['test']} permutations)")
+    plain_console().print(f"{printed(str(target))}: all figures")

@@ -1,8 +1,8 @@
 """Sheets for people: a page for the browser or a table for a spreadsheet, and the way back.
 
-One form serves three ends. `check`: is what a model marked right? `mark`: mark a text oneself. `adjudicate`: decide
-where annotators differ. Each row starts with marks (none in `mark`); what a person changes or confirms comes back, what
-nobody touched does not.
+One form serves four ends. `check`: is what a model marked right? `mark`: mark a text oneself. `adjudicate`: decide
+where annotators differ. `predict`: say what the model answers (`explearn_study.annotate.people.simulation`). Each row
+starts with marks (none in `mark`); what a person changes or confirms comes back, what nobody touched does not.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from explearn.text.marks import format_marked, parse_marked, parse_mask
 from explearn.text.rows import RawRow, read_file
 from explearn_study.annotate.store import VERDICTS, Verdict
 
-SheetKind = Literal["check", "mark", "adjudicate"]
-SHEET_KINDS: tuple[SheetKind, ...] = get_args(SheetKind)
+MarkingKind = Literal["check", "mark", "adjudicate"]
+SHEET_KINDS: tuple[MarkingKind, ...] = get_args(MarkingKind)
+SheetKind = MarkingKind | Literal["predict"]
 
 COLUMNS = ("sheet", "id", "label", "text", "verdict", "comment", "annotator", "rationale", "shown", "reason")
-"""Columns of the table, and of what the page saves. People fill in verdict (accept or reject), comment and annotator,
-and mark words in text with [[double brackets]]; rationale, 0 or 1 a word, goes before the brackets where it is filled
-in; shown is how the row began."""
+"""Columns of the table, and of what the page saves. People fill in verdict (accept or reject; in `predict` the model's
+label), comment and annotator, and mark words in text with [[double brackets]]; rationale, 0 or 1 a word, goes before
+the brackets where it is filled in; shown is how the row began."""
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet takes a cell that starts so for a formula; an apostrophe before it makes it text."""
@@ -65,8 +66,10 @@ class FilledSheet:
     untouched: int = 0
 
 
-def write_new_sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow]) -> None:
-    """Write a page (.html) or a table (.csv).
+def write_new_sheet(
+    path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow], labels: Sequence[str] = ()
+) -> None:
+    """Write a page (.html) or a table (.csv); `labels` are what people choose from in `predict`.
 
     Raises ParamsError for another ending, and where anything but this sheet stands at `path`: it may be what people
     filled in.
@@ -80,7 +83,7 @@ def write_new_sheet(path: Path, kind: SheetKind, title: str, rows: Sequence[Shee
             lstrip_blocks=True,
         )
         page = environment.get_template("sheet.html.j2")
-        text = page.render(kind=kind, title=title, rows=rows, columns=COLUMNS, digits=_digits)
+        text = page.render(kind=kind, title=title, rows=rows, labels=labels, columns=COLUMNS, digits=_digits)
     elif path.suffix == ".csv":
         text = _table(kind, rows)
     else:
@@ -114,7 +117,7 @@ def _table(kind: SheetKind, rows: Sequence[SheetRow]) -> str:
         cells: dict[str, str] = {
             "sheet": kind,
             "id": row.example.id,
-            "label": row.example.label,
+            "label": "" if kind == "predict" else row.example.label,
             "text": text,
             "rationale": rationale,
             "shown": _digits(row.mask),
@@ -147,24 +150,24 @@ def read_sheet(path: Path, examples: Iterable[Example], annotator: str | None) -
         if kind not in SHEET_KINDS:
             raise row.error("sheet", kind, " or ".join(SHEET_KINDS))
         identifier = row.value("id")[1]
-        example = by_id.get(_cell(row, "id")) or by_id.get(str(identifier))
+        example = by_id.get(cell_of(row, "id")) or by_id.get(str(identifier))
         if example is None:
             raise row.error("id", identifier, "the id of a text of this task")
-        verdict = _cell(row, "verdict").strip().lower()
+        verdict = cell_of(row, "verdict").strip().lower()
         if verdict not in ("", *VERDICTS):
             raise row.error("verdict", verdict, f"{', '.join(VERDICTS)}, or nothing")
-        shown, mask = _mask(row, "shown", example), _marks(row, example)
+        shown, mask = mask_of(row, "shown", example), _marks(row, example)
         if mask == shown and not verdict:
             filled.untouched += 1
             continue
-        name = _cell(row, "annotator").strip() or annotator
+        name = cell_of(row, "annotator").strip() or annotator
         if not name:
             raise row.error("annotator", "", "a name, in the column or with --annotator")
         first = seen.setdefault((example.id, name), row.number)
         if first != row.number:
             raise row.error("id", example.id, f"each text once for {name!r}, but row {first} has it too")
         if kind == "check" and verdict and mask == shown:
-            comment = _cell(row, "comment")
+            comment = cell_of(row, "comment")
             filled.verdicts.append(Verdict(example.id, name, VERDICTS[VERDICTS.index(verdict)], shown, comment))
         elif verdict == "reject":
             expected = "accept, or nothing where marks are changed" if kind == "check" else "accept, or nothing"
@@ -178,22 +181,24 @@ def read_sheet(path: Path, examples: Iterable[Example], annotator: str | None) -
     return filled
 
 
-def _cell(row: RawRow, column: str) -> str:
+def cell_of(row: RawRow, column: str) -> str:
+    """Return a cell as text, without the apostrophe that keeps it from being a formula; "" for none."""
     value = row.values.get(column)
     if value is not None and not isinstance(value, (str, int)):
         raise row.error(column, value, "a text")
     return "" if value is None else _unguarded(str(value))
 
 
-def _mask(row: RawRow, column: str, example: Example) -> Mask:
+def mask_of(row: RawRow, column: str, example: Example) -> Mask:
+    """Return a cell of 0 and 1, one a word of the example."""
     value = row.values.get(column)
     with row.located(column):
-        return parse_mask(value if isinstance(value, list) else _cell(row, column), len(example.all_words))
+        return parse_mask(value if isinstance(value, list) else cell_of(row, column), len(example.all_words))
 
 
 def _marks(row: RawRow, example: Example) -> Mask:
-    if isinstance(row.values.get("rationale"), list) or _cell(row, "rationale").strip():
-        return _mask(row, "rationale", example)
+    if isinstance(row.values.get("rationale"), list) or cell_of(row, "rationale").strip():
+        return mask_of(row, "rationale", example)
     column, raw = row.value("text")
     if not isinstance(raw, str):
         raise row.error(column, raw, "a text with [[marks]]")

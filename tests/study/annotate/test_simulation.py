@@ -1,0 +1,128 @@
+"""Sheets that ask people to predict the model, and what comes back."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from project_cases import Project, example, make_project
+from sheet_cases import rows
+
+from explearn.core.documents import read_json
+from explearn.core.records import Attribution
+from explearn.judge.runs import MethodRun, write_run
+from explearn_study.annotate.people.simulation import Guess, simulation_figures
+
+WORDS = ("one two three four five six", "six five four three two one")
+TEXTS = [example(n, f"{WORDS[n % 2]} {n}", ("negative", "positive")[n % 2], "test") for n in range(8)]
+
+
+def attribution(number: int) -> Attribution:
+    """Scores rise from word to word; the model is wrong on f-2 and f-5."""
+    item = TEXTS[number]
+    predicted = {2: "positive", 5: "negative"}.get(number, item.label)
+    scores = np.arange(len(item.words), dtype=np.float32)
+    return Attribution(
+        item.words, scores, item.words, scores, predicted, "random", 0.9, predicted, "max", False, example_id=item.id
+    )
+
+
+@pytest.fixture
+def predicted(tmp_path: Path) -> Project:
+    project = make_project(tmp_path, "films", ("negative", "positive"), TEXTS)
+    path = tmp_path / "data" / "attributions" / "films" / "random.parquet"
+    path.parent.mkdir(parents=True)
+    write_run(path, MethodRun("random", [attribution(n) for n in range(8)], "classifier"))
+    return project
+
+
+def sheets(project: Project, *more: str) -> list[Path]:
+    out = project.root / "p.csv"
+    project.succeed("simulate", "--method", "random", "--out", out, *more)
+    return sorted(project.root.glob("p-*.csv"))
+
+
+def answer(path: Path, person: str, answers: dict[str, str]) -> Path:
+    found = [{**row, "annotator": person, "verdict": answers.get(row["id"], "")} for row in rows(path)]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(found[0]))
+        writer.writeheader()
+        writer.writerows(found)
+    return path
+
+
+def explained(path: Path) -> set[str]:
+    return {row["id"] for row in rows(path) if "1" in row["shown"].split()}
+
+
+def test_half_of_a_persons_texts_have_explanations_and_the_other_half_the_next_persons(predicted: Project) -> None:
+    one, two, three, four = sheets(predicted, "--people", "4")
+    everything = {text.id for text in TEXTS}
+    assert all({row["id"] for row in rows(path)} == everything for path in (one, two, three, four))
+    assert len(explained(one)) == 4 and explained(two) == everything - explained(one)
+    assert explained(three) == explained(one) and [r["id"] for r in rows(three)] != [r["id"] for r in rows(one)]
+    # Of 7 words 20 % is 1: the last one, whose score is highest.
+    assert {row["shown"] for row in rows(one)} == {"0 0 0 0 0 0 1", "0 0 0 0 0 0 0"}
+
+
+def test_a_few_texts_are_of_all_kinds_and_no_sheet_tells_a_label(predicted: Project) -> None:
+    """Of the four pairs of true and predicted class, two have one text each."""
+    path, _ = sheets(predicted, "--texts", "4")
+    assert {"f-2", "f-5"} < {row["id"] for row in rows(path)} and {row["label"] for row in rows(path)} == {""}
+    predicted.succeed("simulate", "--method", "random", "--out", predicted.root / "p.html")
+    page = (predicted.root / "p-1.html").read_text(encoding="utf-8")
+    assert page.count('data-label=""') == 8 and page.count('value="negative"') == page.count('value="positive"') == 8
+    assert page.count('<button type="button" disabled') == 8 * 7
+
+
+def test_accuracies_are_compared_over_texts_seen_both_ways(predicted: Project) -> None:
+    """Both people are right with explanations and wrong without: of 2^8 signs two are as extreme."""
+    given = {n: attribution(n).predicted for n in range(8)}
+    other = {"negative": "positive", "positive": "negative"}
+    filled = [
+        answer(
+            path, name, {f"f-{n}": label if f"f-{n}" in explained(path) else other[label] for n, label in given.items()}
+        )
+        for path, name in zip(sheets(predicted), ("ana", "ben"), strict=True)
+    ]
+    printed = predicted.succeed("simulated", *filled, "--method", "random")
+    assert "difference +1.000, p = 0.00781 (paired permutations)" in printed
+    figures = read_json(predicted.root / "reports" / "annotation" / "films-random.json")
+    assert figures["all"] == {"with": 1.0, "without": 0.0, "texts_with": 8, "texts_without": 8}
+    assert figures["people"]["ana"]["texts_with"] == 4 and figures["texts_both_ways"] == 8
+
+
+def test_one_persons_answers_are_permuted_over_the_two_ways() -> None:
+    """Three right with, three wrong without: of C(6, 3) = 20 ways to part them two are as extreme."""
+    figures = simulation_figures([Guess(f"t{n}", "ana", n < 3, n < 3) for n in range(6)], 13)
+    assert figures["test"] == "independent" and figures["p_value"] == pytest.approx(0.1)
+    alone = simulation_figures([Guess("t", "ana", True, True)], 13)
+    assert alone["p_value"] is None and alone["all"]["without"] is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"verdict": "neutral"}, "'neutral'; expected negative, positive, or nothing"),
+        ({"sheet": "mark"}, "expected predict"),
+        ({"id": "f-99"}, "the id of a text that this method explains"),
+        ({"verdict": "positive"}, "expected a name"),
+    ],
+)
+def test_what_is_no_answer_is_refused(predicted: Project, change: dict[str, str], said: str) -> None:
+    path, _ = sheets(predicted)
+    answer(path, "", {})
+    found = rows(path)
+    found[0] |= change
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(found[0]))
+        writer.writeheader()
+        writer.writerows(found)
+    assert said in predicted.complaint("simulated", path, "--method", "random")
+
+
+def test_sheets_without_an_answer_are_refused(predicted: Project) -> None:
+    assert "the sheets hold no answer" in predicted.complaint("simulated", *sheets(predicted), "--method", "random")
+    assert "unknown method" in predicted.complaint("simulate", "--method", "randm", "--out", "p.csv")
