@@ -177,7 +177,7 @@ class TestPrompts:
         profiles = [
             yaml.safe_load(path.read_text(encoding="utf-8")) for path in (REPOSITORY / "conf" / "profile").iterdir()
         ]
-        assert {task for profile in profiles for task in profile["tasks"]} <= set(tasks)
+        assert {task for profile in profiles for task in profile.get("tasks", ())} <= set(tasks)
         prompt = bind_prompt("evidence", "grammar", ["acceptable", "unacceptable"], (), LLMParams())
         assert "a native speaker could say it just so" in prompt.system
 

@@ -169,39 +169,43 @@ def agreement(project: Path, task: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("task", "labels", "sizes"),
+    ("task", "labels", "sizes", "dropped"),
     [
-        # A tenth of the hub's 40 is set aside for validation, and its validation part is the test part.
-        ("sst2", ["negative", "positive"], (36, 4, 30)),
-        ("cola", ["unacceptable", "acceptable"], (36, 4, 30)),
-        ("hatexplain", ["normal", "toxic"], (40, 32, 36)),
+        # Half of the hub's validation part is the test part.
+        ("sst2", ["negative", "positive"], (40, 15, 15), {}),
+        ("cola", ["unacceptable", "acceptable"], (40, 15, 15), {}),
+        # Half of the posts are normal.
+        ("hatexplain", ["hatespeech", "offensive"], (20, 16, 18), {"label normal": 54}),
     ],
 )
-def test_labels_and_splits(project: Path, task: str, labels: list[str], sizes: tuple[int, int, int]) -> None:
+def test_labels_and_splits(
+    project: Path, task: str, labels: list[str], sizes: tuple[int, int, int], dropped: dict[str, int]
+) -> None:
     found = examples(project, task)
     assert tuple(len(part) for part in found.values()) == sizes
     stored = json.loads((project / f"data/examples/{task}/task.json").read_text(encoding="utf-8"))
-    assert stored == {"labels": labels, "dropped": {}, "unused_ids": []}
+    assert stored == {"labels": labels, "dropped": dropped, "unused_ids": []}
     for part in found.values():
         counts = Counter(example.label for example in part)
         assert set(counts) == set(labels)
-        assert len(set(counts.values())) == 1
+        assert max(counts.values()) - min(counts.values()) <= 1
 
 
 @pytest.mark.parametrize("task", ["sst2", "cola"])
 def test_ids_are_those_the_readme_tells(project: Path, task: str) -> None:
     found = examples(project, task)
-    assert {e.id for e in found["train"] + found["validation"]} == {f"{task}-train-{n}" for n in range(40)}
-    assert [e.id for e in found["test"]] == [f"{task}-validation-{n}" for n in range(30)]
-    assert found["test"][1].words == tuple(TEXTS[0].split())
-    assert found["test"][3].words == (*TEXTS[0].split(), ",", "validation", "3")
+    held_out = {e.id: e.words for e in found["validation"] + found["test"]}
+    assert [e.id for e in found["train"]] == [f"{task}-train-{n}" for n in range(40)]
+    assert set(held_out) == {f"{task}-validation-{n}" for n in range(30)}
+    assert held_out[f"{task}-validation-1"] == tuple(TEXTS[0].split())
+    assert held_out[f"{task}-validation-3"] == (*TEXTS[0].split(), ",", "validation", "3")
 
 
 def test_posts_keep_their_ids_and_words(project: Path) -> None:
     found = examples(project, "hatexplain")
-    assert [e.id for e in found["test"]] == [f"{n}_test" for n in range(36)]
-    assert found["test"][5].words == ("you", "turnip", "test5")
-    assert [e.label for e in found["test"]][:4] == ["normal", "toxic", "toxic", "normal"]
+    assert [e.id for e in found["test"]] == [f"{n}_test" for n in range(36) if n % 4 in (1, 2)]
+    assert found["test"][2].words == ("you", "turnip", "test5")
+    assert [e.label for e in found["test"]][:3] == ["offensive", "hatespeech", "offensive"]
 
 
 def test_the_rationales_of_the_readme_fit(project: Path) -> None:
@@ -212,17 +216,16 @@ def test_the_rationales_of_the_readme_fit(project: Path) -> None:
     ]
     found = agreement(project, "sst2")
     assert found["kinds"] == {"human": 2}
-    assert found["mean_length_by_split"]["test"] == 2.0
+    assert found["mean_length"] == 2.0
     assert found["alpha"] is None  # one annotator
 
 
 def test_agreement_on_imported_rationales(project: Path) -> None:
     found = agreement(project, "cola")
-    in_train = {e.id for e in examples(project, "cola")["train"]} & {"cola-train-0", "cola-train-1"}
-    assert in_train == {"cola-train-0", "cola-train-1"}  # with the profile's seed
+    in_test = "cola-validation-1" in {e.id for e in examples(project, "cola")["test"]}
     # cola-train-0 11000 at one half; cola-train-1 has no evidence and does not count.
     assert (found["mean_length"], found["positive_rate"]) == (2.0, 0.4)
-    assert found["texts"] == {"train": 2, "validation": 0, "test": 1}
+    assert found["texts"] == {"train": 2, "validation": int(not in_test), "test": int(in_test)}
     # Of ten ratings 3 are marked, 7 not; one of five words is in dispute: 1 - (2/10) / (2*3*7 / (10*9)) = 4/7.
     assert found["alpha"] == pytest.approx(4 / 7)
     assert found["pairwise_f1"] == pytest.approx(2 / 3)
@@ -230,7 +233,7 @@ def test_agreement_on_imported_rationales(project: Path) -> None:
 
 def test_toxic_posts_bring_rationales(project: Path) -> None:
     found = examples(project, "hatexplain")
-    toxic = {e.id for part in found.values() for e in part if e.label == "toxic"}
+    toxic = {e.id for part in found.values() for e in part}
     stored = rationales(project, "hatexplain")
     assert {r.example_id for r in stored} == toxic
     assert {r.kind for r in stored} == {"human"}
@@ -268,7 +271,7 @@ def test_the_folder_of_the_profile_is_in_the_repository(tmp_path: Path, reposito
 def test_a_method_that_the_paper_does_not_pin_down_has_no_row() -> None:
     """What ExpNet's paper calls LRP and FullLRP cannot be told apart with certainty."""
     tables = [table for table in published().tables if table.paper == "ExpNet"]
-    assert len(tables) == 4
+    assert len(tables) == 5
     for table in tables:
         assert not {"lrp", "full_lrp"} & set(table.figures)
-        assert {"gae", "cam", "attcat"} <= set(table.figures)
+        assert {"gae", "cam", "attcat"} <= set(table.figures) or table.title.startswith("Ablations")
