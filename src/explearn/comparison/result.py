@@ -8,21 +8,19 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from explearn.core.blocks import Cell, Table, columns
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.extras import need
 from explearn.judge.catalogue import CATALOGUE, Metric
-from explearn.methods.results import Number, TaskReport
-from explearn.show.columns import shown, title
+from explearn.methods.results import Number, RunFacts, TaskReport
+from explearn.show.columns import leaderboard
+from explearn.show.tables import latex_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MAIN = ("f1_topk", "auroc", "aopc_comprehensiveness", "aopc_sufficiency")
 """Metrics of a table where none are named; those without any figure are left out."""
-
-_LATEX = str.maketrans(
-    {character: f"\\{character}" for character in "_&%#${}"} | {"↑": r"$\uparrow$", "↓": r"$\downarrow$", "–": "--"}
-)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -36,7 +34,8 @@ class Comparison:
         left_out: method -> why it is not in the comparison.
         seconds: what took how long. `explain` is the sum of the methods' own times, what they import and compile
             included, without those of an earlier run; `time`, what it takes to measure and keep them.
-        task: all that the page shows: besides the figures, paired tests, values by text, sanity checks.
+        task: all that the page shows: besides the figures, paired tests, values by text, sanity checks. run: what it
+            says of methods and of how they were judged.
     """
 
     report: Path
@@ -45,6 +44,7 @@ class Comparison:
     left_out: Mapping[str, str]
     seconds: Mapping[str, float]
     task: TaskReport = field(repr=False)
+    run: RunFacts = field(repr=False)
 
     def __str__(self) -> str:
         return f"{len(self.methods)} methods on {self.texts} texts: {self.report}"
@@ -77,44 +77,20 @@ class Comparison:
         The best method of a column is bold; those that are not significantly worse (paired tests, `task.comparisons`)
         have an asterisk. Raises UnknownNameError for what is no metric.
         """
-        columns = self._columns(metrics)
-        marks = {"best": (r"\textbf{", "}"), "tied": ("", "$^*$"), "": ("", "")}
-        heads = [title(of).translate(_LATEX) for of in columns]
-        lines = [rf"\begin{{tabular}}{{l{'r' * len(columns)}}}", r"\toprule", _row(["Method", *heads]), r"\midrule"]
-        for method in self.methods:
-            cells = [method.translate(_LATEX)]
-            for of in columns:
-                start, end = marks[self._mark(of, method)]
-                interval = self._interval(of, method)
-                figure = shown(of, self.methods[method].get(of.name)).translate(_LATEX)
-                cells.append(f"{start}{figure}{end}" + (rf" {{\scriptsize {interval}}}" if interval else ""))
-            lines.append(_row(cells))
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+        return latex_of(self._table(metrics))
 
     def _repr_html_(self) -> str:
-        columns = self._columns(MAIN)
-        rows = ["".join(f"<th>{escape(cell)}</th>" for cell in ["Method", *map(title, columns)])]
-        for method, figures in self.methods.items():
-            cells = [f"<td>{escape(method)}</td>"]
-            for of in columns:
-                start, end = {"best": ("<b>", "</b>"), "tied": ("", "*"), "": ("", "")}[self._mark(of, method)]
-                cells.append(f"<td>{start}{shown(of, figures.get(of.name))}{end}</td>")
-            rows.append("".join(cells))
-        note = "bold: best; *: not significantly worse"
-        table = "".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<table>{table}</table><p>{escape(str(self))} ({note})</p>"
+        table = self._table(MAIN)
+        rows = ["".join(f"<th>{escape(column.title)}</th>" for column in table.columns)]
+        rows += ["".join(f"<td>{_html(cell)}</td>" for cell in row) for row in table.rows]
+        note = "bold: best; *: not significantly worse; small: intervals"
+        return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table><p>{escape(str(self))} ({note})</p>"
 
-    def _columns(self, metrics: Sequence[str]) -> list[Metric]:
-        named = [_metric(name) for name in metrics]
-        return [of for of in named if any(figures.get(of.name) is not None for figures in self.methods.values())]
-
-    def _mark(self, of: Metric, method: str) -> str:
-        tests = self.task.comparisons.get(of.name)
-        return "" if tests is None else "best" if method in tests.best else "tied" if method in tests.tied else ""
-
-    def _interval(self, of: Metric, method: str) -> str:
-        low, high = (self.methods[method].get(f"{of.name}_{end}") for end in ("low", "high"))
-        return "" if low is None or high is None else f"[{low:.{of.decimals}f}, {high:.{of.decimals}f}]"
+    def _table(self, metrics: Sequence[str]) -> Table:
+        """Return the table of some metrics, as on the page."""
+        names = [_metric(name) for name in metrics]
+        table = leaderboard(self.run, "", self.methods, names, self.task.standings)
+        return table or Table(columns(["Method"]), [[method] for method in self.methods])
 
 
 def _metric(name: str) -> Metric:
@@ -123,5 +99,8 @@ def _metric(name: str) -> Metric:
     return CATALOGUE[name]
 
 
-def _row(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + r" \\"
+def _html(cell: Cell | str) -> str:
+    if isinstance(cell, str):
+        return escape(cell)
+    start, end = {"best": ("<b>", "</b>"), "tied": ("", "*")}.get(cell.mark, ("", ""))
+    return f"{start}{cell.text}{end}" + (f" <small>{cell.note}</small>" if cell.note else "")

@@ -195,7 +195,7 @@ def compare(
             facts = replace(facts, made=made, versions=list(manifest["versions"].items()))
             write_with_manifest(out, page(facts, [task]), manifest)
     clock.add("total", time.perf_counter() - start)
-    return Comparison(out, plan.texts, task.methods, {**plan.left_out, **run.refused}, dict(clock.parts), task)
+    return Comparison(out, plan.texts, task.methods, {**plan.left_out, **run.refused}, dict(clock.parts), task, facts)
 
 
 @dataclass(slots=True)

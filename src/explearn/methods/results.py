@@ -141,3 +141,8 @@ class TaskReport:
     sanity: Mapping[str, Any] = field(default_factory=dict)
     own_models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def standings(self) -> dict[str, tuple[Collection[str], Collection[str]]]:
+        """By tested metric, the best methods, and those that are not significantly worse."""
+        return {metric: (test.best, test.tied) for metric, test in self.comparisons.items()}

@@ -97,7 +97,7 @@ def first_text(run: RunFacts, tasks: Sequence[TaskReport], roles: Mapping[str, s
     if not texts:
         return None
     text, task = min(texts, key=unsuited)
-    block = example_text(run, text, f"A text of {task.task}", roles)
+    block = example_text(run, text, f"A text of {task.task}" if len(tasks) > 1 else "One of the texts", roles)
     return block if block.rows else None
 
 

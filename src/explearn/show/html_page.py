@@ -11,8 +11,9 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from explearn.core.blocks import BOLD_END, BOLD_START, Block, ExampleText, Heading, Table, walk
+from explearn.core.blocks import BOLD_END, BOLD_START, Block, ExampleText, Heading, Picture, Table, walk
 from explearn.core.display import css, words_html
+from explearn.show.tables import csv_of, latex_of
 
 
 def render_html(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
@@ -31,7 +32,8 @@ def render_html(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
         "kind": lambda block: type(block).__name__,
         "inline": inline_html,
         "coloured": lambda row: Markup(words_html(row.attribution, list(row.chosen))),
-        "address": lambda file: f"data:image/svg+xml;base64,{base64.b64encode(pictures[file].encode()).decode()}",
+        "drawing": lambda block: _drawing(pictures[block.file], block),
+        "saved": _saved,
     }
     templates = resources.files("explearn.show").joinpath("templates")
     script = Markup(templates.joinpath("page.js").read_text(encoding="utf-8"))
@@ -61,6 +63,23 @@ def inline_html(text: str) -> Markup:
     """
     line = re.sub(f"{BOLD_START}([^{BOLD_START}{BOLD_END}]+){BOLD_END}", r"<strong>\1</strong>", str(escape(text)))
     return Markup(line.replace("_", "_<wbr>"))
+
+
+def _drawing(svg: str, picture: Picture) -> Markup:
+    """Return a picture for the page, its ids told from those of other pictures. svg: of matplotlib, which escapes."""
+    name = re.sub(r"[^a-z0-9]", "-", picture.file.lower())
+    svg = re.sub(r'( id="|href="#|url\(#)', rf"\1{name}-", svg[svg.index("<svg") :])
+    return Markup(svg).replace("<svg", Markup('<svg role="group" aria-label="{}"').format(picture.alt), 1)
+
+
+def _saved(table: Table) -> list[tuple[str, str, str]]:
+    """Return a table as files: kind, name and address of each."""
+    name = re.sub(r"[^a-z0-9]+", "-", table.caption.lower()).strip("-")[:60] or "table"
+    files = {"CSV": (f"{name}.csv", csv_of(table)), "LaTeX": (f"{name}.tex", latex_of(table))}
+    return [
+        (kind, file, f"data:text/plain;charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}")
+        for kind, (file, text) in files.items()
+    ]
 
 
 def _sections(blocks: Sequence[Block]) -> tuple[list[Block], dict[str, list[Block]]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from explearn.core.blocks import Block, Bullets, Code, Fold, Heading, Paragraph, Picture, Table, columns, walk
 from explearn.core.writing import write_text
 from explearn.judge.catalogue import CATALOGUE
-from explearn.methods.results import RunFacts, TaskReport
+from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.show.caveats import find_caveats, has_no_marks, part_caveats
 from explearn.show.columns import COST_NOTE, leaderboard, used_marks
 from explearn.show.examples import first_text
@@ -25,7 +25,7 @@ from explearn.show.figures.style import svg
 from explearn.show.glossary import INTRODUCTION, glossary
 from explearn.show.html_page import render_html
 from explearn.show.markdown import render_markdown
-from explearn.show.task_sections import task_section
+from explearn.show.task_sections import OPEN_BOARDS, task_section
 from explearn.show.verdict import (
     QUESTIONS,
     TIME,
@@ -64,7 +64,7 @@ def report_blocks(run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Blo
         *_overview(run, counted, tasks),
         *(block for section in sections for block in section(run, tasks)),
         *more,
-        *(block for task in tasks for block in task_section(run, task)),
+        *(block for task in tasks for block in task_section(run, task, () if len(tasks) == 1 else OPEN_BOARDS)),
         *_appendix(run, tasks),
     ]
 
@@ -158,16 +158,21 @@ def _first_page(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
 def _overview(run: RunFacts, counted: Sequence[TaskReport], tasks: Sequence[TaskReport]) -> Iterator[Block]:
     names = [*QUESTIONS, TIME.name]
     by_metric = {name: means(run, name, counted) for name in names}
-    figures = {
+    figures: dict[str, dict[str, Number]] = {
         method: {name: by_metric[name].get(method) for name in names}
         for method in run.ordered({method for values in by_metric.values() for method in values})
     }
-    board = leaderboard(run, "Means over the tasks" if len(counted) > 1 else "", figures, [CATALOGUE[n] for n in names])
+    caption, tests, standings = "Means over the tasks", "; tests of the differences follow, task by task", None
+    if len(counted) == 1:
+        (task,) = counted
+        figures = {method: {**task.methods[method], **of} for method, of in figures.items()}
+        caption, standings = "", task.standings
+        tests = "; underlined: not significantly worse; in small print: intervals"
+    board = leaderboard(run, caption, figures, [CATALOGUE[n] for n in names], standings)
     if board is not None:
-        tests = "; tests of the differences follow, task by task" if len(tasks) > 1 else ""
         yield Paragraph(f"The best of each column is bold{tests}. {used_marks(run)}".strip())
         yield board
-    yield pareto_picture(run, counted)
+    yield Fold("What agreement costs", [pareto_picture(run, counted)])
     if not all(has_no_marks(task) for task in tasks):
         yield Fold(
             f"Agreement with people{' on each task' if len(tasks) > 1 else ''}, with intervals",

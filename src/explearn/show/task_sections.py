@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ BOARDS: dict[Group, str] = {
 }
 """The tables of a task: group of metrics and title."""
 
-OPEN_BOARDS = ("plausibility", "faithfulness")
+OPEN_BOARDS: tuple[Group, ...] = ("plausibility", "faithfulness")
 
 OWN_MODEL_METRICS = tuple(
     CATALOGUE[name]
@@ -42,8 +42,8 @@ EXAMPLES_IN_MARKDOWN = 1
 """Example texts of a task that the Markdown page shows; the HTML page shows all."""
 
 
-def task_section(run: RunFacts, task: TaskReport) -> list[Block]:
-    """Return what the report says of one task."""
+def task_section(run: RunFacts, task: TaskReport, opened: Collection[Group] = OPEN_BOARDS) -> list[Block]:
+    """Return what the report says of one task. opened: of BOARDS, those that are not folded."""
     blocks: list[Block] = [Heading(f"Task: {task.task}", task=task.task)]
     if (rates := near_chance(run, task)) is not None:
         blocks.append(
@@ -57,10 +57,9 @@ def task_section(run: RunFacts, task: TaskReport) -> list[Block]:
     blocks.append(Fold("Data, annotators and the classifier", list(_data(task, run.unit))))
     if task.methods:
         blocks.append(Paragraph(_judged_on(task, run.unit)))
-    standings = {metric: (test.best, test.tied) for metric, test in task.comparisons.items()}
     for group, caption in BOARDS.items():
-        board = leaderboard(run, f"{caption}: {task.task}", task.methods, metrics_of(group), standings)
-        if board is not None and group in OPEN_BOARDS:
+        board = leaderboard(run, f"{caption}: {task.task}", task.methods, metrics_of(group), task.standings)
+        if board is not None and group in opened:
             blocks.append(board)
         elif board is not None:
             note = [Paragraph(SHORTENED)] if group == "distribution" else []

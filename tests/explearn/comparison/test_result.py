@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from task_reports import comparison, metrics, task
+from task_reports import comparison, metrics, run, task
 
 from explearn.comparison.result import Comparison
 from explearn.core.errors import ParamsError, UnknownNameError
@@ -26,7 +26,7 @@ def result() -> Comparison:
         methods,
         comparisons={AOPC: comparison(AOPC, figures, {("lime", "random"): 0.01, ("attn_lrp", "random"): 0.01})},
     )
-    return Comparison(Path("report.html"), 20, methods, {}, {}, of)
+    return Comparison(Path("report.html"), 20, methods, {}, {}, of, run(*methods))
 
 
 def test_the_best_method_by_a_figure(result: Comparison) -> None:
@@ -40,15 +40,16 @@ def test_the_best_method_by_a_figure(result: Comparison) -> None:
 def test_it_is_shown_in_a_line_and_as_a_table(result: Comparison) -> None:
     assert repr(result) == "Comparison(3 methods on 20 texts: report.html)"
     page = result._repr_html_()
-    assert "<b>0.310</b>" in page and "<td>0.300*</td>" in page and "<td>0.050</td>" in page
+    for shown in ("<b>0.310</b> <small>0.29 to 0.33</small>", "<td>0.300* <small>", "<td>0.050 <small>"):
+        assert shown in page
 
 
 def test_latex_has_intervals_and_marks(result: Comparison) -> None:
     lines = result.to_latex([AOPC]).splitlines()
     assert lines[0] == r"\begin{tabular}{lr}" and lines[-1] == r"\end{tabular}"
-    assert r"attn\_lrp & 0.300$^*$ {\scriptsize [0.280, 0.320]} \\" in lines
-    assert r"lime & \textbf{0.310} {\scriptsize [0.290, 0.330]} \\" in lines
-    assert r"random & 0.050 {\scriptsize [0.030, 0.070]} \\" in lines
+    assert r"attn\_lrp & 0.300$^*$ {\scriptsize (0.28 to 0.32)} \\" in lines
+    assert r"lime & \textbf{0.310} {\scriptsize (0.29 to 0.33)} \\" in lines
+    assert r"random & 0.050 {\scriptsize (0.03 to 0.07)} \\" in lines
 
 
 def test_a_frame_has_a_row_a_method(result: Comparison) -> None:

@@ -109,8 +109,17 @@ def test_best_and_tied_figures_are_marked_for_eye_and_ear(source):
 
 def test_pictures_are_inside_the_file(page):
     # The first look, what agreement costs, F1 and AUROC.
-    images = [a["src"] for t, a in page.elements if t == "img"]
-    assert len(images) == 4 and all(image.startswith("data:image/svg+xml;base64,") for image in images)
+    assert len([t for t, _ in page.elements if t == "svg"]) == 4
+    ids = [a["id"] for _, a in page.elements if "id" in a]
+    assert len(set(ids)) == len(ids)
+    values = [a["aria-label"] for t, a in page.elements if t == "g" and a.get("class") == "value"]
+    assert "expnet, films: 0.500 (0.400 to 0.600)" in values
+
+
+def test_tables_of_figures_can_be_saved(page):
+    saved = {a["download"]: a["href"] for t, a in page.elements if t == "a" and "download" in a}
+    table = base64.b64decode(saved["agreement-with-the-marks-films.csv"].partition("base64,")[2]).decode()
+    assert "expnet" in table and table.startswith("Method,F1") and saved["agreement-with-the-marks-films.tex"]
 
 
 def test_rows_and_texts_can_be_filtered(page):

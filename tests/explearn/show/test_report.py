@@ -12,10 +12,13 @@ import pytest
 from markdown_it import MarkdownIt
 from task_reports import HOSTILE, check, comparison, metrics, run, shown, similarity, task
 
-from explearn.core.blocks import Cell, Column, Fold, Heading, Paragraph, Table, walk
+from explearn.core.blocks import Cell, Column, Fold, Heading, Paragraph, Table, bold, walk
+from explearn.show.figures.intervals import interval_picture
 from explearn.show.figures.pareto import CostPoint, cost_points, pareto_front
+from explearn.show.figures.style import svg
 from explearn.show.markdown import render_markdown
 from explearn.show.report import report_blocks, select, write_report
+from explearn.show.tables import csv_of, latex_of
 from explearn.show.task_sections import own_model_blocks, pair_tables, sanity_table, task_section
 from explearn.show.versions import versions
 
@@ -180,3 +183,24 @@ def test_the_report_knows_neither_torch_nor_the_study() -> None:
     code = f"import sys, explearn.show.report; sys.exit(' '.join(set({heavy}) & set(sys.modules)) or 0)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_table_as_csv_has_intervals_in_columns_of_their_own() -> None:
+    heads = [Column("Method", numeric=False), Column("F1 ↑"), Column("AUROC")]
+    table = Table(
+        heads, [["a, b", Cell("0.3", 1 / 3, "best", "0.1 to 0.5"), Cell("–")], [bold("c"), Cell("0", 0), "2"]]
+    )
+    assert csv_of(table) == 'Method,F1 ↑,F1 ↑ interval,AUROC\n"a, b",0.333333,0.1 to 0.5,–\nc,0,,2\n'
+    assert latex_of(table).splitlines()[4:6] == [
+        r"a, b & \textbf{0.3} {\scriptsize (0.1 to 0.5)} & -- \\",
+        r"\textbf{c} & 0 & 2 \\",
+    ]
+
+
+def test_points_of_pictures_say_their_values_escaped() -> None:
+    name = '<i>"&'
+    run_of = run(methods={**run("cam").methods, name: run("cam").methods["cam"].model_copy(update={"name": name})})
+    of = task("t", {"cam": metrics(0.25, 0.2, 0.3), name: metrics(0.5)})
+    drawing = svg(interval_picture(run_of, [of], "f1"))
+    assert "<title>cam, t: 0.250 (0.200 to 0.300)</title>" in drawing
+    assert '<title>&lt;i&gt;"&amp;, t: 0.500</title>' in drawing and "<i>" not in drawing

@@ -13,7 +13,7 @@ from matplotlib.ticker import MultipleLocator
 from explearn.core.blocks import Picture
 from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.results import RunFacts, TaskReport
-from explearn.show.figures.style import STYLES, draw_legend
+from explearn.show.figures.style import STYLES, draw_legend, say
 
 _CHANCE = {"auroc": 0.5}
 """Value of random scores, where it is known."""
@@ -78,7 +78,11 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], metric: str, rows: int, co
                 axes.plot([low, high], [row, row], color=colour, marker="|", markersize=7, linewidth=1.8, zorder=2)
             if value is not None:
                 size = 6.0 if info.learned else 5.0
-                axes.plot([value], [row], color=colour, marker=marker, markersize=size, zorder=3, clip_on=False)
+                (point,) = axes.plot(
+                    [value], [row], color=colour, marker=marker, markersize=size, zorder=3, clip_on=False
+                )
+                interval = "" if low is None or high is None else f" ({low:.3f} to {high:.3f})"
+                say(point, f"{method}, {task}: {value:.3f}{interval}")
         if all(value is None for value, *_ in of_task.values()):
             axes.text(0.5, 0.5, "no marked texts", transform=axes.transAxes, ha="center", va="center", color="#555555")
     for axes in grid[:, 0]:

@@ -14,7 +14,7 @@ from explearn.core.blocks import Picture
 from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.show.columns import marked
-from explearn.show.figures.style import STYLES, draw_legend
+from explearn.show.figures.style import STYLES, draw_legend, say
 from explearn.show.verdict import means
 
 PANELS = {
@@ -23,6 +23,9 @@ PANELS = {
     "aopc_sufficiency": "Agreement with the model: AOPC sufficiency ↓",
 }
 """Metric and title of each panel."""
+
+CROWDED = 10
+"""Most points of a panel of the small picture that all have names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +62,8 @@ def pareto_picture(run: RunFacts, tasks: Sequence[TaskReport], named: Collection
 
     Methods whose figures do not compare (`RunFacts.comparable`) are shown, but are never on the front.
 
-    named: the methods to name besides the front's, on a small picture of the first two panels. Default: all, on a large
-    one.
+    named: the methods to name besides the front's where there are more than CROWDED, on a small picture of the first
+    two panels. Default: all, on a large one.
     """
     metrics = list(PANELS) if named is None else list(PANELS)[:2]
     return Picture(
@@ -100,10 +103,11 @@ def _draw(
         for point in of_metric:
             info = run.methods[point.method]
             colour, marker = STYLES[info.family]
-            axes.plot(
+            (drawn,) = axes.plot(
                 [point.cost], [point.value], color=colour, marker=marker, markersize=6, linestyle="none", zorder=3
             )
-            if named is None or point in front or point.method in named:
+            say(drawn, f"{point.method}: {point.value:.3f} at {point.cost:.1f}×")
+            if named is None or len(of_metric) <= CROWDED or point in front or point.method in named:
                 weight = "bold" if (info.learned if named is None else point.method in named) else "normal"
                 size = 7 if named is None else 8
                 label = marked(run, point.method)
@@ -114,8 +118,8 @@ def _draw(
         if not larger:
             axes.invert_yaxis()
     figure.supxlabel("time to classify and explain, relative to classifying alone (logarithmic)", fontsize=9)
-    drawn = {point.method for of_metric in points.values() for point in of_metric}
-    draw_legend(figure, run.methods, drawn, 99 if named is None else 4)
+    methods = {point.method for of_metric in points.values() for point in of_metric}
+    draw_legend(figure, run.methods, methods, 99 if named is None else 4)
     # Labels are placed once the axes have their final size, which they keep.
     figure.canvas.draw()
     figure.set_layout_engine("none")

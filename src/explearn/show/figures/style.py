@@ -6,10 +6,12 @@ The SVG depends on the numbers alone (no date, fixed ids) and keeps its text as 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import matplotlib
+from matplotlib.artist import Artist
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -42,6 +44,15 @@ SETTINGS: Any = {
 """matplotlib's settings for every figure."""
 
 
+_VALUE = "value: "
+"""Start of the ids of points, from which `svg` takes what they show when the reader points at them."""
+
+
+def say(point: Artist, words: str) -> None:
+    """Let a point of a picture show some words on hover and focus."""
+    point.set_gid(f"{_VALUE}{words}")
+
+
 def svg(picture: Picture) -> str:
     """Draw a picture. The same numbers give the same text."""
     with matplotlib.rc_context(SETTINGS):
@@ -50,7 +61,9 @@ def svg(picture: Picture) -> str:
         picture.draw(figure)
         drawing = io.StringIO()
         figure.savefig(drawing, format="svg", metadata={"Date": None}, facecolor="white")
-    return drawing.getvalue()
+    # matplotlib has escaped the words, and takes single quotes where there are double ones in them.
+    shown = r'<g class="value" tabindex="0" role="img" aria-label=\1\2\1><title>\2</title>'
+    return re.sub(rf"""<g id=(["']){_VALUE}(.*?)\1>""", shown, drawing.getvalue())
 
 
 def draw_legend(

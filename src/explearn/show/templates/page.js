@@ -1,4 +1,4 @@
-// Theme, sorting and filters. Text from data only ever becomes text nodes.
+// Theme, sorting, values of points, and filters. Text from data only ever becomes text nodes.
 "use strict";
 (() => {
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
@@ -54,6 +54,39 @@
           return Number.isNaN(x) || Number.isNaN(y) ? Number.isNaN(x) - Number.isNaN(y) : sign * (x - y);
         };
         body.append(...(next === "none" ? original : [...original].sort(compare)));
+      });
+    });
+  }
+
+  // Values of points: on hover, and on focus, which arrow keys move within a figure.
+  const said = document.createElement("div");
+  said.id = "said";
+  said.hidden = true;
+  document.body.append(said);
+  const hush = () => { said.hidden = true; };
+  function say(point) {
+    const place = point.getBoundingClientRect();
+    said.textContent = point.getAttribute("aria-label");
+    said.hidden = false;
+    const left = Math.max(0, Math.min(place.right + 8, root.clientWidth - said.offsetWidth));
+    said.style.left = `${left + scrollX}px`;
+    said.style.top = `${place.top + scrollY - said.offsetHeight}px`;
+  }
+  for (const figure of all("figure")) {
+    const points = all(".value", figure);
+    points.forEach((point, index) => {
+      point.querySelector("title").remove();
+      if (index) point.tabIndex = -1;
+      point.addEventListener("mouseenter", () => say(point));
+      point.addEventListener("mouseleave", hush);
+      point.addEventListener("focus", () => say(point));
+      point.addEventListener("blur", hush);
+      point.addEventListener("keydown", (event) => {
+        const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+        if (event.key === "Escape") hush();
+        if (!step) return;
+        event.preventDefault();
+        points[(index + step + points.length) % points.length].focus();
       });
     });
   }
