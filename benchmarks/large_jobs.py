@@ -62,7 +62,8 @@ def make_input(path: Path, count: int) -> Path:
 def job_of(options: argparse.Namespace, path: Path, folder: Path) -> Job:
     choices = choose([options.method], [options.explainer] if options.explainer else [])
     compute = ComputeOptions(options.device)
-    return Job(Input(path), folder, options.shard_texts, str(options.classifier), choices, {}, (), None, None, compute)
+    given = Input(path), folder, options.shard_texts, str(options.classifier), {}, choices
+    return Job(*given, {}, (), None, "word", None, compute)
 
 
 def classify(options: argparse.Namespace, path: Path) -> None:

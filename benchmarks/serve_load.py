@@ -62,11 +62,11 @@ def make_bundle(folder: Path) -> Path:
 class Service:
     """`explearn serve` in a process of its own."""
 
-    def __init__(self, bundle: Path, threads: int, methods: str | None) -> None:
-        more = [] if methods is None else ["--methods", methods]
+    def __init__(self, bundle: Path, threads: int, method: str | None) -> None:
+        more = [] if method is None else ["--method", method]
         command = [sys.executable, "-m", "explearn.cli.app", "serve", bundle, "--port", "0", *more]
         self._process = subprocess.Popen(
-            [*map(str, command), "--threads", str(threads)],
+            [*map(str, command)],
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "EXPLEARN_DEVICE": "cpu", "OMP_NUM_THREADS": str(threads)},

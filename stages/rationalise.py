@@ -3,7 +3,7 @@
 from explearn.core.storage import write_rationales
 from explearn.core.writing import write_json
 from explearn.text.agreement import agreement_metrics
-from explearn_study.annotate import options
+from explearn_study.annotate.options import Limits
 from explearn_study.params import Params
 from explearn_study.rationalise import read_task_marks
 from explearn_study.staging import TaskOption, stage
@@ -14,18 +14,7 @@ AGREEMENT = ("alpha", "alpha_texts", "pairwise_f1", "alpha_by_pair")
 
 
 @stage()
-def rationalise(
-    task: TaskOption,
-    params: Params,
-    seed: int,
-    concurrency: options.Concurrency = 8,
-    timeout: options.Timeout = 60.0,
-    attempts: options.Attempts = 6,
-    budget_requests: options.BudgetRequests = None,
-    budget_tokens: options.BudgetTokens = None,
-    budget_money: options.BudgetMoney = None,
-    price: options.Prices = None,
-) -> None:
+def rationalise(task: TaskOption, params: Params, seed: int, bounds: Limits) -> None:
     """Collect a task's rationales: by people, and with `llm` by a language model for the texts that nobody has marked.
 
     Those of people came with the texts, are in files named under `rationales`, or in data/annotations/TASK. Writes
@@ -40,10 +29,8 @@ def rationalise(
     figures: dict[str, object] = {}
     if settings.llm is not None:
         # The client of the language model takes a second to import.
-        from explearn_study.annotate.llm.asking import Bounds
         from explearn_study.annotate.llm.collecting import annotate, to_rationales
 
-        bounds = Bounds.of(concurrency, timeout, attempts, budget_requests, budget_tokens, budget_money, price)
         annotated, summary, model = annotate(marks, settings.llm, seed, bounds)
         rationales += to_rationales(annotated, model)
         figures["llm"] = summary

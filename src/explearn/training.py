@@ -74,7 +74,7 @@ def train(
     explainer = make_explainer(info, {**own, **options})
     assert isinstance(explainer, LearnedExplainer)
     seed_everything(seed)
-    model = as_classifier(classifier, compute)
+    model = (columns or TextColumns()).renamed(as_classifier(classifier, compute))
     check_labels(model.name, model.labels, given.labels, "map the texts' labels with --label-name VALUE=CLASS")
     explainer.check_problem(model)
     marks = {i: mask for i, mask in merge_annotators(given.rationales).items() if any(mask)}

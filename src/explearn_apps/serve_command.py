@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.running import Seed, command
-from explearn.core.compute import ComputeOptions
-from explearn.core.errors import ParamsError
+from explearn.cli.choosing import LabelNames, parse_label_names
+from explearn.cli.running import Compute, Seed, command
 from explearn.core.escape import printable
 from explearn.core.extras import check_installed
 
@@ -29,14 +28,15 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    label_name: LabelNames = None,
     explainer: Annotated[
         list[str] | None,
-        typer.Option(help="Folder of a trained explainer, a bundle, or a method's name; may be repeated."),
+        typer.Option(help="Folder of a trained explainer, or a bundle; may be repeated."),
     ] = None,
-    methods: Annotated[
-        str | None,
+    method: Annotated[
+        list[str] | None,
         typer.Option(
-            help="Names of methods that need no training, separated by commas.",
+            help="Name of a method that needs no training; may be repeated.",
             show_default="where nothing else is named, those of attn_lrp, attcat, gae and occlusion that can explain "
             "the classifier",
         ),
@@ -49,9 +49,6 @@ def serve(
         ),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0: any that is free.", min=0, max=65535)] = 8000,
-    threads: Annotated[
-        int | None, typer.Option(help="Threads of torch's operators.", min=1, max=1024, show_default="as torch chooses")
-    ] = None,
     max_texts: Annotated[int, typer.Option(help="Most texts of a request.", min=1, max=10_000)] = 32,
     max_chars: Annotated[int, typer.Option(help="Most characters of a text.", min=1, max=1_000_000)] = 10_000,
     timeout: Annotated[
@@ -59,13 +56,13 @@ def serve(
     ] = 30.0,
     seed: Seed = None,
     *,
-    compute: ComputeOptions,
+    compute: Compute,
 ) -> None:
-    """Serve explanations of a classifier: a page in a browser, and a JSON API (/openapi.json). Ctrl+C ends it."""
+    """Serve explanations of a classifier: a page in a browser, and a JSON API (/openapi.json). Ctrl+C ends it.
+
+    explearn serve --classifier my-model --method attn_lrp --method lime
+    """
     check_installed("fastapi", "uvicorn", "prometheus_client", extra="serve", what="explearn serve")
-    named = [name.strip() for name in methods.split(",")] if methods is not None else []
-    if not all(named):
-        raise ParamsError(f"--methods: got {methods!r}; expected names separated by commas")
     # The tokenizer's own threads would compete with torch's.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from explearn_apps.serve.limits import Limits
@@ -78,9 +75,10 @@ def serve(
         from explearn_apps.serve.app import make_app
         from explearn_apps.serve.loading import load
 
-        loaded, explainers, left_out = load([*(bundle or ()), *(explainer or ()), *named], classifier, compute, seed)
+        sources = [*(bundle or ()), *(explainer or ()), *(method or ())]
+        loaded, explainers, left_out = load(sources, classifier, compute, seed, parse_label_names(label_name))
         hosts = hosts_of(listening)
-        app = make_app(loaded, explainers, limits, hosts=hosts, threads=threads)
+        app = make_app(loaded, explainers, limits, hosts=hosts)
         app.state.engine.warm_up()
         for name, reason in left_out.items():
             print(f"left out: {name} ({reason})", file=sys.stderr)

@@ -7,27 +7,25 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.running import Seed, user_errors
+from explearn.cli.running import user_errors
 from explearn.core.escape import printable
 from explearn_study.staging import run_alone
 
 
-def report(
-    params: Annotated[
-        Path, typer.Option("--params", help="File of the run's parameters.", envvar="EXPLEARN_PARAMS")
-    ] = Path("params.yaml"),
-    seed: Seed = None,
-) -> None:
-    """Write the report of the project in this folder anew."""
+def report() -> None:
+    """Write the report of the project in this folder anew, by the parameters in params.yaml or EXPLEARN_PARAMS.
+
+    explearn report
+    """
     with user_errors():
         from explearn_study.params import load_params
         from explearn_study.report.project import report_project
         from explearn_study.workspace import Workspace
 
-        run = load_params(params)
+        run = load_params()
         workspace = Workspace()
         with run_alone("report"):
-            report_project(workspace, run, run.seed if seed is None else seed)
+            report_project(workspace, run, run.seed)
         for name in ("report.md", "report.html"):
             print(workspace.reports / name)
 
@@ -45,6 +43,8 @@ def gate(
 
     Exit code 0: nothing has. 1: something has. 2: the comparison could not be made (rules or metrics that cannot be
     used).
+
+    explearn gate --base origin/main
     """
     with user_errors():
         from explearn_study.report.gate import change_table, check, load_gate, read_metrics, summary
@@ -79,6 +79,8 @@ def verify(
     of a bundle against its own.
 
     Exit code 0: all is as it was. 1: something differs, and is named. 2: there is no manifest.
+
+    explearn verify report.html
     """
     with user_errors():
         from explearn.model.classifier import Classifier

@@ -304,12 +304,13 @@ class Params(Section):
         return encoder, revision.get(task) if isinstance(revision, dict) else revision
 
 
-def load_params(path: str | os.PathLike[str] = "params.yaml") -> Params:
-    """Read and check a params file.
+def load_params(path: str | os.PathLike[str] | None = None) -> Params:
+    """Read and check a params file (default: the one that EXPLEARN_PARAMS names, or params.yaml).
 
     Raises ParamsError naming the file, the parameter, what was got and what was expected.
     """
-    values = read_yaml(path, hint="; run from the project's root or give --params")
+    path = path or os.environ.get("EXPLEARN_PARAMS") or "params.yaml"
+    values = read_yaml(path, hint="; run from the project's root, or name it in EXPLEARN_PARAMS")
     if not isinstance(values, dict):
         raise ParamsError(f"{path}: got {kind_of(values)}; expected a mapping of parameters")
     try:

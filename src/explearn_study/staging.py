@@ -12,7 +12,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from explearn.cli.running import Seed, command
+from explearn.cli.running import Compute, Seed, command
 from explearn.core.compute import Precision
 from explearn.core.writing import locked
 
@@ -71,7 +71,7 @@ def stage(*, precision: Precision = "fp32") -> Callable[[Callable[..., None]], C
             [
                 *(argument.replace(kind=keyword) for argument in own),
                 inspect.Parameter("params_file", keyword, default=Path("params.yaml"), annotation=params_file),
-                inspect.Parameter("compute", keyword),
+                inspect.Parameter("compute", keyword, annotation=Compute),
                 inspect.Parameter("seed", keyword, default=None, annotation=Seed),
             ]
         )

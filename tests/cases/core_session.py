@@ -34,8 +34,8 @@ def explained(classifier: str) -> dict[str, Any]:
     return {
         "methods": run("methods"),
         "explain": run(*given, *methods, "--json", TEXT),
-        "page": run(*given, "--method", "gae", "--method", "lime", "--html", "page.html", TEXT),
-        "parquet": run(*given, "--output", "scores.parquet", TEXT),
+        "page": run(*given, "--method", "gae", "--method", "lime", "--out", "page.html", TEXT),
+        "parquet": run(*given, "--out", "scores.parquet", TEXT),
         "job": run("job", "--texts", "texts.txt", "--out", "parts", "--shard-texts", "2", *given[1:]),
         "export": run("export", "--method", "gae", "--classifier", classifier, "--with-classifier", "--out", "bundle"),
         "bundle": run("explain", "--explainer", "bundle", "--json", TEXT),

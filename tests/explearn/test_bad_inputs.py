@@ -256,9 +256,9 @@ COMMANDS: list[list[str]] = [
     ["explain", "a", "--seed", "4294967296", "--classifier", "C"],
     ["explain", "a", "--target", "\x1b[2J", "--classifier", "C"],
     ["explain", "a", "-o", "samples=" + "9" * 5000, "--method", "lime", "--classifier", "C"],
-    ["demo", "--html", "."],
-    ["report", "--params", "/none/at/all"],
-    ["annotate", "run", "--task", "films", "--params", "/none"],
+    ["demo", "--out", "."],
+    ["report"],
+    ["annotate", "run", "--task", "films"],
 ]
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import inspect
 import os
+import shlex
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,10 @@ import pytest
 import tiny
 import torch
 from cli_cases import complaint, explain, records, run
+from typer.main import get_command
 
 import explearn
+from explearn.cli.app import app
 from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
@@ -161,9 +165,7 @@ class TestExplain:
     ) -> None:
         table = tmp_path / "words.parquet"
         methods = ("--method", "attcat", "--method", "rollout")
-        explain(
-            tiny_folder, "--output", table, *methods, "--target", "good", "--target", "bad", "a fox", "a fox", "lazy"
-        )
+        explain(tiny_folder, "--out", table, *methods, "--target", "good", "--target", "bad", "a fox", "a fox", "lazy")
         rows = pq.read_table(table).to_pylist()
         texts = [(row["text"], row["method"], row["target"]) for row in rows if row["index"] == 0]
         assert texts == [
@@ -228,26 +230,24 @@ class TestBadInput:
         # Words of 69 letters: fewer than MAX_WORDS of them.
         text = (b"lazy" * 17 + b"! ") * 71_429
         page, table = tmp_path / "a.html", tmp_path / "a.parquet"
-        said = complaint(explain(tiny_folder, "--html", page, "--output", table, stdin=b"a dog\n" + text))
+        said = complaint(explain(tiny_folder, "--out", page, "--out", table, stdin=b"a dog\n" + text))
         assert "text 2: field 'text' has 5,000,029 characters; expected at most 1,000,000" in said
         assert not page.exists() and not table.exists()
 
 
 class TestFilesOfOthers:
     def test_an_output_takes_no_place_of_another_kind_of_file(self, tiny_folder: Path, tmp_path: Path) -> None:
-        notes = tmp_path / "notes.txt"
+        notes = tmp_path / "notes.html"
         notes.write_text("mine\n")
         table = tmp_path / "mine.csv"
         table.write_text("text,label\na fox,yes\n")
-        for option, file in (("--html", notes), ("--output", table)):
+        for file in (notes, table):
             before = file.read_text()
-            assert f"{file}: holds something else than a" in complaint(explain(tiny_folder, option, str(file), "fox"))
+            assert f"{file}: holds something else than a" in complaint(explain(tiny_folder, "--out", file, "fox"))
             assert file.read_text() == before
-            for _ in range(2):  # by force, and then as one of its own kind
-                forced = explain(
-                    tiny_folder, option, str(file), "fox", *(["--force"] if file.read_text() == before else [])
-                )
-                assert forced.exit_code == 0 and file.read_text() != before
+            file.unlink()
+            for text in ("fox", "dog"):  # then one of its own kind takes its place
+                assert explain(tiny_folder, "--out", file, text).exit_code == 0 and text in file.read_text()
 
     def test_compare_keeps_the_texts_that_it_reads(self, tiny_folder: Path, tmp_path: Path) -> None:
         texts = tmp_path / "t.txt"
@@ -261,3 +261,39 @@ class TestFilesOfOthers:
             os.mkfifo(tmp_path / f"t.{ending}")
             arguments = ("--classifier", str(tiny_folder), "--texts", str(tmp_path / f"t.{ending}"))
             assert "is a pipe or a device" in complaint(run("compare", *arguments, "--out", str(tmp_path / "o.html")))
+
+
+def commands(group: Any, path: str = "explearn") -> dict[str, Any]:
+    """All commands by what is typed."""
+    below = [commands(one, f"{path} {name}") for name, one in getattr(group, "commands", {}).items()]
+    return {name: one for all_of in below for name, one in all_of.items()} if below else {path: group}
+
+
+@pytest.mark.parametrize(("typed", "command"), commands(get_command(app)).items(), ids=str)
+def test_every_command_shows_an_example_that_can_be_typed(typed: str, command: Any) -> None:
+    *_, example = inspect.cleandoc(command.help).split("\n\n")
+    assert example.startswith(typed)
+    with command.make_context(typed, shlex.split(example.removeprefix(typed))):
+        pass  # it takes these arguments and options
+    assert run(*typed.split()[1:], "-h").exit_code == 0
+
+
+def test_an_option_has_one_spelling_everywhere() -> None:
+    spellings = {option for one in commands(get_command(app)).values() for p in one.params for option in p.opts}
+    assert not spellings & {"--methods", "--output", "--output-file", "--random-state", "--label-names"}
+
+
+class TestNamesOfClasses:
+    def test_label_0_gets_a_name(self, tiny_folder: Path) -> None:
+        names = ("--label-name", "good=praise", "--label-name", "bad=blame")
+        (record,) = records(explain(tiny_folder, *names, "--target", "blame", "--json", "lazy dog"))
+        assert record["target"] == "blame" and record["predicted"] in ("praise", "blame")
+        said = complaint(explain(tiny_folder, "--label-name", "LABEL_0=praise", "lazy dog"))
+        assert said == "unknown class 'LABEL_0'; known: bad, fair, good."
+
+    def test_the_fingerprint_stays_so_that_trained_explainers_fit(self, tiny_folder: Path) -> None:
+        classifier = Classifier.from_pretrained(tiny_folder, device="cpu")
+        renamed = classifier.renamed({"good": "praise"}).renamed({"praise": "applause"})
+        assert "applause" in renamed.labels and renamed.fingerprint == classifier.fingerprint
+        with pytest.raises(explearn.ExplearnError, match="got the label 'bad' twice"):
+            classifier.renamed({"good": "bad"})

@@ -65,7 +65,7 @@ def test_a_text_of_one_s_own_is_explained_by_all_methods(
 ) -> None:
     monkeypatch.setattr("explearn.cli.demo.classifier.demo_classifier", lambda *_: trained)
     page = tmp_path / "demo.html"
-    result = run("demo", OWN, "--html", page, "--save", tmp_path / "saved")
+    result = run("demo", OWN, "--out", page, "--save", tmp_path / "saved")
     assert result.exit_code == 0 and result.stdout.splitlines()[-1] == str(page)
     read = page.read_text(encoding="utf-8")
     assert "&lt;b&gt;goalkeeper&lt;/b&gt;" in read and "<b>goalkeeper" not in read
@@ -81,7 +81,7 @@ def test_a_folder_that_is_there_is_not_replaced(
     monkeypatch.setattr("explearn.cli.demo.classifier.demo_classifier", lambda *_: trained)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    said = complaint(run("demo", OWN, "--html", tmp_path / "demo.html", "--save", tmp_path / "mine"))
+    said = complaint(run("demo", OWN, "--out", tmp_path / "demo.html", "--save", tmp_path / "mine"))
     assert "mine is there already; expected the name of a new folder" in said
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
 
@@ -89,7 +89,7 @@ def test_a_folder_that_is_there_is_not_replaced(
 def test_mistakes_are_one_sentence(tmp_path: Path, trained: Classifier, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("explearn.cli.demo.classifier.demo_classifier", lambda *_: trained)
     assert "text 1: field 'text' is empty" in complaint(run("demo", " "))
-    assert "is a folder; expected a regular file" in complaint(run("demo", OWN, "--html", tmp_path))
+    assert "is a folder; expected a regular file" in complaint(run("demo", OWN, "--out", tmp_path))
 
 
 def test_the_same_seed_gives_the_same_classifier(trained: Classifier) -> None:

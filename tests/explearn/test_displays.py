@@ -226,7 +226,7 @@ class TestCommand:
     def test_several_methods_in_a_page_and_a_table(self, tiny_folder: Path, tmp_path: Path) -> None:
         page, table = tmp_path / "out.html", tmp_path / "out.parquet"
         result = explain(
-            tiny_folder, "--method", "rollout", "--method", "occlusion", "--html", page, "--output", table, *tiny.TEXTS
+            tiny_folder, "--method", "rollout", "--method", "occlusion", "--out", page, "--out", table, *tiny.TEXTS
         )
         assert result.exit_code == 0 and result.stdout.splitlines() == [str(page), str(table)]
         read = page.read_text(encoding="utf-8")
@@ -238,8 +238,8 @@ class TestCommand:
 
     def test_csv_and_json_lines_hold_what_standard_output_says(self, tiny_folder: Path, tmp_path: Path) -> None:
         hostile = 'lazy "dog", =1+1'
-        explain(tiny_folder, "--output", tmp_path / "a.csv", hostile)
-        (said,) = records(explain(tiny_folder, "--json", "--output", tmp_path / "a.jsonl", hostile))
+        explain(tiny_folder, "--out", tmp_path / "a.csv", hostile)
+        (said,) = records(explain(tiny_folder, "--json", "--out", tmp_path / "a.jsonl", hostile))
         table = pa_csv.read_csv(tmp_path / "a.csv")
         assert table["word"].to_pylist() == said["words"] == hostile.split()
         assert table["score"].to_pylist() == pytest.approx(said["scores"])
@@ -257,7 +257,8 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            (["--output", "out.xlsx", "a"], "--output: got 'out.xlsx'; expected a name that ends in .parquet, .csv"),
+            (["--out", "out.xlsx", "a"], "--out: got 'out.xlsx'; expected a name that ends in .html, .parquet, .csv"),
+            (["--out", "a.csv", "--out", "./a.csv", "a"], "a.csv; expected different files"),
             (["--method", "rollout", "--method", "rollout", "a"], "--method: 'rollout' comes twice"),
             (
                 ["--method", "rollout", "--method", "lime", "-o", "sample=1", "a"],
@@ -267,7 +268,7 @@ class TestCommand:
                 ["--method", "rollout", "--method", "lime", "-o", "line.samples=1", "a"],
                 "unknown method of --option 'line'; did you mean lime?",
             ),
-            (["--html", "/dev/null/page.html", "a"], "/dev/null/page.html: cannot be written"),
+            (["--out", "/dev/null/page.html", "a"], "/dev/null/page.html: cannot be written"),
         ],
         ids=str,
     )
@@ -276,7 +277,7 @@ class TestCommand:
 
     def test_a_text_that_fails_leaves_earlier_files_as_they_were(self, tiny_folder: Path, tmp_path: Path) -> None:
         page = tmp_path / "out.html"
-        assert explain(tiny_folder, "--html", page, "fine").exit_code == 0
+        assert explain(tiny_folder, "--out", page, "fine").exit_code == 0
         earlier = page.read_bytes()
-        assert "text 2" in complaint(explain(tiny_folder, "--html", page, "fine", ""))
+        assert "text 2" in complaint(explain(tiny_folder, "--out", page, "fine", ""))
         assert page.read_bytes() == earlier and [p.name for p in tmp_path.iterdir()] == ["out.html"]

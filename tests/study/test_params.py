@@ -254,5 +254,5 @@ def test_no_mapping(tmp_path: Path, content: str, words: str) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ParamsError, match="no such file; run from the project's root or give --params"):
+    with pytest.raises(ParamsError, match="no such file; run from the project's root, or name it in EXPLEARN_PARAMS"):
         load_params(tmp_path / "params.yaml")

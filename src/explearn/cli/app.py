@@ -60,7 +60,10 @@ def methods(
     ] = None,
 ) -> None:
     """List all methods, those that work at once first, with their cost for one text and what they need; or tell all
-    about one."""
+    about one.
+
+    explearn methods attn_lrp
+    """
     console = Console(highlight=False)
     if name is not None:
         _describe(console, name)

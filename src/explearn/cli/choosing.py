@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from explearn.bundle.manifest import is_bundle
+from explearn.cli.running import Group
 from explearn.core.documents import parse_yaml
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.methods.info import MethodInfo
@@ -29,6 +31,16 @@ ClassifierOption = Annotated[
     typer.Option(
         help="Folder of a saved sequence classifier, or its hub name; not needed by explainers with their own.",
         envvar="EXPLEARN_CLASSIFIER",
+        rich_help_panel="Classifier",
+    ),
+]
+LabelNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label-name",
+        help="A better name for a class of the classifier, CLASS=NAME, such as LABEL_0=negative; may be repeated.",
+        show_default=False,
+        rich_help_panel="Classifier",
     ),
 ]
 Methods = Annotated[
@@ -36,6 +48,7 @@ Methods = Annotated[
     typer.Option(
         help="Name of a method; `explearn methods` lists them. Repeat it to set several side by side.",
         show_default="that of the trained explainer or bundle; attn_lrp where there is none",
+        rich_help_panel="Methods",
     ),
 ]
 Explainers = Annotated[
@@ -44,6 +57,7 @@ Explainers = Annotated[
         help="Folder of a trained explainer, for a learned method (data/explainers/TASK/NAME), or a bundle of any "
         "method (`explearn export`); may be repeated.",
         show_default=False,
+        rich_help_panel="Methods",
     ),
 ]
 Options = Annotated[
@@ -53,6 +67,7 @@ Options = Annotated[
         "-o",
         help="An option of the method, NAME=VALUE; may be repeated. With several methods, it goes to all that have "
         "it, METHOD.NAME=VALUE to one.",
+        rich_help_panel="Methods",
     ),
 ]
 Targets = Annotated[
@@ -61,11 +76,14 @@ Targets = Annotated[
         help="Class to explain, may be repeated (default: the predicted class; each label that holds, of a "
         "multi-label classifier; each value, of a regression).",
         show_default=False,
+        rich_help_panel="What is explained",
     ),
 ]
 Units = Annotated[
     Literal["token", "word", "phrase", "sentence"],
-    typer.Option("--unit", help="What is scored. Methods that perturb texts leave out whole units."),
+    typer.Option(
+        help="What is scored. Methods that perturb texts leave out whole units.", rich_help_panel="What is explained"
+    ),
 ]
 Windows = Annotated[
     int | None,
@@ -73,6 +91,7 @@ Windows = Annotated[
         help="Read texts longer than the classifier takes through windows, this many sub-tokens apart "
         "(default: they are cut).",
         show_default=False,
+        rich_help_panel="What is explained",
     ),
 ]
 
@@ -103,6 +122,9 @@ def class_options(
 ) -> Prompt | None:
     """Return the prompt or the candidate labels. Raises ParamsError for both, and for labels that cannot be used."""
     return given_prompt(completion, candidate_label or None, hypothesis, multi_label)
+
+
+Classes = Annotated[Prompt | None, Group("Classes given here", class_options)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +240,14 @@ def make(methods: Sequence[ChosenMethod], options: Mapping[str, Any], seed: int 
         path = str(chosen.folder) if chosen.folder else None
         explainers.append(make_explainer(chosen.info, {**chosen.options, **own[name]}, path))
     return explainers
+
+
+def parse_label_names(pairs: Sequence[str] | None) -> dict[str, str]:
+    """Return OLD=NEW pairs as a dict. Raises ParamsError for another form, and one that comes twice."""
+    names = dict(pair.split("=", 1) for pair in pairs or () if re.fullmatch("[^=]+=.+", pair))
+    if len(names) < len(pairs or ()):
+        raise ParamsError(f"--label-name: got {', '.join(pairs or ())}; expected OLD=NEW, each OLD once")
+    return names
 
 
 def parse_options(pairs: Sequence[str]) -> dict[str, Any]:

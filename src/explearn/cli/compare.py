@@ -8,12 +8,9 @@ from typing import Annotated
 import typer
 
 from explearn.cli import choosing
-from explearn.cli.running import Seed, command
-from explearn.cli.tables import ClassifierToJudge, Table
-from explearn.comparison.texts import TextColumns
-from explearn.core.compute import ComputeOptions
+from explearn.cli.running import Compute, Seed, command
+from explearn.cli.tables import ClassifierToJudge, ColumnsOfTable, Table
 from explearn.core.escape import printable
-from explearn.model.params import Prompt
 
 
 @command
@@ -23,10 +20,7 @@ def compare(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            "--method",
-            "--methods",
-            help="quick, light or complete, or a method (`explearn methods`); may be repeated, or name several, "
-            "separated by commas.",
+            help="quick, light or complete, or a method (`explearn methods`); may be repeated.",
             show_default="light",
         ),
     ] = None,
@@ -48,19 +42,19 @@ def compare(
     ] = None,
     unit: choosing.Units = "word",
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
-    force: Annotated[
-        bool, typer.Option("--force", help="Write it in the place of a file of another kind, too.")
-    ] = False,
     work: Annotated[
         Path | None, typer.Option(help="Folder to work in and keep; run again, it goes on where it was stopped.")
     ] = None,
     seed: Seed = None,
     *,
-    columns: TextColumns,
-    classes: Prompt | None,
-    compute: ComputeOptions,
+    columns: ColumnsOfTable,
+    classes: choosing.Classes,
+    compute: Compute,
 ) -> None:
-    """Judge explanation methods on your own classifier and texts; writes one page that needs no other file."""
+    """Judge explanation methods on your own classifier and texts; writes one page that needs no other file.
+
+    explearn compare --classifier my-model --texts my-texts.csv --method quick --out report.html
+    """
     trained = choosing.make(choosing.choose(None, explainer), {}, seed) if explainer else []
     # What loads torch takes seconds, which --help need not wait for.
     from explearn.comparison.run import compare as run
@@ -68,11 +62,10 @@ def compare(
     comparison = run(
         classifier,
         texts,
-        methods=[*_names(method or ["light"]), *trained],
+        methods=[*(method or ["light"]), *trained],
         budget=budget,
         max_texts=max_texts,
         out=out,
-        force=force,
         work=work,
         scores=scores or (),
         columns=columns,
@@ -86,7 +79,3 @@ def compare(
         print(printable(f"left out: {name} ({reason})"))
     print("seconds: " + ", ".join(f"{part} {seconds:.1f}" for part, seconds in comparison.seconds.items()))
     print(comparison.report)
-
-
-def _names(given: list[str]) -> list[str]:
-    return [name for one in given for name in one.split(",")]

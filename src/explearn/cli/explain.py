@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,13 +14,11 @@ import typer
 from rich.console import Console
 
 from explearn.cli import choosing
-from explearn.cli.running import Seed, command, plain_console
-from explearn.core.compute import ComputeOptions
+from explearn.cli.running import Compute, Seed, command, plain_console
 from explearn.core.display import MOST_INTERACTING, PAGE_END, block, page_start, rows
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.escape import printable, printable_json
 from explearn.core.writing import atomic_path, check_own, is_page
-from explearn.model.params import Prompt
 
 if TYPE_CHECKING:
     from explearn.core.records import Attribution
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
 
 Write = Callable[[Sequence["Attribution"]], object]
 """Writes the attributions of one text, one a method."""
-
-FORMATS = (".parquet", ".csv", ".jsonl")
 
 ROWS_AT_ONCE = 20_000
 """Words held before they go to a Parquet file."""
@@ -42,6 +38,7 @@ def explain(
         typer.Argument(help="Texts to explain; none: one a line from standard input.", show_default=False),
     ] = None,
     classifier: choosing.ClassifierOption = "",
+    label_name: choosing.LabelNames = None,
     method: choosing.Methods = None,
     explainer: choosing.Explainers = None,
     option: choosing.Options = None,
@@ -51,6 +48,7 @@ def explain(
         typer.Option(
             help="Explain what speaks for the class rather than for this one: the difference of their logits.",
             show_default=False,
+            rich_help_panel="What is explained",
         ),
     ] = None,
     token: Annotated[
@@ -60,6 +58,7 @@ def explain(
             "itself where it stands once in the text.",
             metavar="N|WORD",
             show_default=False,
+            rich_help_panel="What is explained",
         ),
     ] = None,
     windows: choosing.Windows = None,
@@ -73,45 +72,48 @@ def explain(
             min=2,
             max=MOST_INTERACTING,
             show_default=False,
+            rich_help_panel="What is explained",
         ),
     ] = None,
     pair: Annotated[
         str | None,
         typer.Option(
-            help="Second segment, for classifiers of pairs, or the passage of questions; goes with every text."
+            help="Second segment, for classifiers of pairs, or the passage of questions; goes with every text.",
+            rich_help_panel="What is explained",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a text and method, a line each.")] = False,
-    html: Annotated[Path | None, typer.Option(help="Write a page with the words in colour to this file.")] = None,
-    output: Annotated[
-        Path | None,
+    out: Annotated[
+        list[Path] | None,
         typer.Option(
-            "--output",
-            "--out",
-            help="Write the scores to this file: .parquet or .csv (a row a word), .jsonl (a text a line).",
+            help="Write to this file: .html (a page with the words in colour), .parquet or .csv (a row a word), .jsonl "
+            "(a text a line); may be repeated.",
+            show_default=False,
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files of another kind, too.")] = False,
     seed: Seed = None,
     *,
-    classes: Prompt | None,
-    compute: ComputeOptions,
+    classes: choosing.Classes,
+    compute: Compute,
 ) -> None:
-    """Explain texts: a score for each word, larger meaning more evidence for the class."""
-    if output is not None and output.suffix not in FORMATS:
-        raise ParamsError(f"--output: got {str(output)!r}; expected a name that ends in {', '.join(FORMATS)}")
-    if html is not None and output is not None and os.path.realpath(html) == os.path.realpath(output):
-        raise ParamsError(f"--output: got {str(output)!r}, which is that of --html, too; expected two files")
-    if html is not None:
-        check_own(html, is_page, "a page", force)
-    if output is not None:
-        check_own(output, _holds_scores, "a table of scores", force)
+    """Explain texts: a score for each word, larger meaning more evidence for the class.
+
+    explearn explain --classifier my-model --method attn_lrp --method lime "A warm, funny sequel."
+    """
+    files = out or []
+    for path in files:
+        if path.suffix not in WRITERS:
+            raise ParamsError(f"--out: got {str(path)!r}; expected a name that ends in {', '.join(WRITERS)}")
+        check_own(path, *((is_page, "a page") if path.suffix == ".html" else (_holds_scores, "a table of scores")))
+    if len({os.path.realpath(path) for path in files}) < len(files):
+        raise ParamsError(f"--out: got {', '.join(map(str, files))}; expected different files")
     # Names and options are checked before torch is loaded for the classifier.
     methods = choosing.choose(method, explainer or [])
     classifier = classifier or next((str(m.own_classifier) for m in methods if m.own_classifier is not None), "")
     if not classifier:
         raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
     explainers = choosing.make(methods, choosing.parse_options(option or []), seed)
+    names = choosing.parse_label_names(label_name)
     lines = texts or _lines()
     from explearn.core.seeds import seed_everything
     from explearn.methods.explaining import best_at_once
@@ -120,7 +122,7 @@ def explain(
 
     if seed is not None:
         seed_everything(seed)
-    loaded = Classifier.from_pretrained(classifier, compute, completion=classes)
+    loaded = Classifier.from_pretrained(classifier, compute, completion=classes).renamed(names)
     for chosen in methods:
         chosen.check_classifier(loaded)
     if token is not None:
@@ -138,7 +140,9 @@ def explain(
         method.explain_each(loaded, inputs, targets, None if quiet else f"explain by {method.name}", windows, unit)
         for method in explainers
     ]
-    with _writers(html, output) as files:
+    with ExitStack() as stack:
+        # The files take their places when the block ends without an exception.
+        writers = [stack.enter_context(WRITERS[path.suffix](path)) for path in files]
         for text, of_text in zip(inputs, zip(*explained, strict=True), strict=True):
             # One row of methods for each class that is explained.
             for attributions in zip(*of_text, strict=True):
@@ -146,16 +150,15 @@ def explain(
                     attributions = tuple(
                         replace(one, interactions=tuple(pairs(loaded, text, one, interactions))) for one in attributions
                     )
-                for write in files:
+                for write in writers:
                     write(attributions)
-                if as_json or not files:
+                if as_json or not writers:
                     _show(loaded, text, attributions, as_json)
     if not as_json:
         if unnamed:
             print(f"{explainers[0].name}: the most faithful method that works at once here; --method takes another")
-        for path in (html, output):
-            if path is not None:
-                print(path)
+        for path in files:
+            print(path)
 
 
 def _lines() -> list[str]:
@@ -189,7 +192,7 @@ def _show(classifier: Classifier, text: Any, attributions: Sequence[Attribution]
 
 
 def _holds_scores(path: Path) -> bool:
-    """Return whether a file is one that --output wrote."""
+    """Return whether a file is one that --out wrote."""
     if path.suffix == ".parquet":
         from explearn.core.parquet import column_names
         from explearn.core.word_tables import WORD_SCHEMA
@@ -201,22 +204,6 @@ def _holds_scores(path: Path) -> bool:
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _writers(html: Path | None, output: Path | None) -> Iterator[list[Write]]:
-    """Open the files; they take their places when the block ends without an exception.
-
-    Raises DataError where one cannot be written.
-    """
-    tables = {".parquet": _parquet, ".csv": _csv, ".jsonl": _json_lines}
-    with ExitStack() as stack:
-        files = []
-        if html is not None:
-            files.append(stack.enter_context(_page(html)))
-        if output is not None:
-            files.append(stack.enter_context(tables[output.suffix](output)))
-        yield files
 
 
 @contextmanager
@@ -264,3 +251,11 @@ def _parquet(path: Path) -> Iterator[Write]:
 
         yield write
         write((), least=0)
+
+
+WRITERS: dict[str, Callable[[Path], AbstractContextManager[Write]]] = {
+    ".html": _page,
+    ".parquet": _parquet,
+    ".csv": _csv,
+    ".jsonl": _json_lines,
+}

@@ -47,6 +47,8 @@ def export(
     """Write a bundle: an explainer with its classifier's fingerprint, options, figures and a model card.
 
     `explearn.load` and `explearn explain --explainer` take it. It holds safetensors, JSON and a README.md.
+
+    explearn export --explainer my-l2e --classifier my-model --out my-bundle
     """
     options = parse_options(option or [])
     # Loads torch, which --help need not wait for.

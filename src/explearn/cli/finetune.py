@@ -8,10 +8,8 @@ from typing import Annotated
 import typer
 
 from explearn.cli.choosing import parse_options
-from explearn.cli.running import Seed, command
-from explearn.cli.tables import Table
-from explearn.comparison.texts import TextColumns
-from explearn.core.compute import ComputeOptions
+from explearn.cli.running import Compute, Seed, command
+from explearn.cli.tables import ColumnsOfTable, Table
 
 
 @command
@@ -29,8 +27,8 @@ def finetune(
     ] = None,
     seed: Seed = None,
     *,
-    columns: TextColumns,
-    compute: ComputeOptions,
+    columns: ColumnsOfTable,
+    compute: Compute,
 ) -> None:
     """Fine-tune a classifier on your labelled texts; a fifth of them chooses the best epoch.
 

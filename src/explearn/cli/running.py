@@ -10,6 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NoReturn
 
 import typer
@@ -105,47 +106,53 @@ def compute_options(
     return ComputeOptions(device, precision, tokens, compile, read_device_map(device_map), read_max_memory(max_memory))
 
 
-def _panel(name: str, function: Callable[..., Any]) -> tuple[Callable[..., Any], list[inspect.Parameter]]:
-    """Return a function and its parameters, which help shows under `name`."""
-    parameters = list(inspect.signature(function, eval_str=True).parameters.values())
-    for parameter in parameters:
-        parameter.annotation.__metadata__[0].rich_help_panel = name
-    return function, parameters
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Options that make one parameter of a command, shown in help under a heading.
+
+    Attributes:
+        make: returns the parameter's value; its own parameters are the options.
+    """
+
+    title: str
+    make: Callable[..., Any]
+
+    def options(self) -> list[inspect.Parameter]:
+        """Return the options, shown under the heading unless they name another."""
+        parameters = list(inspect.signature(self.make, eval_str=True).parameters.values())
+        for parameter in parameters:
+            option = parameter.annotation.__metadata__[0]
+            option.rich_help_panel = option.rich_help_panel or self.title
+        return parameters
 
 
-def _shared(parameter: str) -> tuple[Callable[..., Any], list[inspect.Parameter]] | None:
-    """Return the function that makes a parameter of a command of options, and these; None for an option itself."""
-    if parameter == "compute":
-        return _panel("Computing", compute_options)
-    if parameter == "classes":
-        from explearn.cli.choosing import class_options  # stages take what their parameters say
-
-        return _panel("Classes given here", class_options)
-    if parameter == "columns":
-        from explearn.cli.tables import text_columns  # stages read no tables
-
-        return _panel("Columns of the table", text_columns)
-    return None
+Compute = Annotated[ComputeOptions, Group("Computing", compute_options)]
 
 
 def command(function: Callable[..., None], precision: Precision = "fp32") -> Callable[..., None]:
-    """Turn a function into a command: it ends on errors as `user_errors` says, and takes the shared options.
+    """Turn a function into a command: it ends on errors as `user_errors` says, and its groups become options.
 
-    The parameters `compute`, `classes` and `columns` of the function become options; `precision` is the default of
-    --precision.
+    Args:
+        precision: default of --precision.
     """
     signature = inspect.signature(function, eval_str=True)
-    shared = {name: found for name in signature.parameters if (found := _shared(name)) is not None}
+    groups = {
+        name: group
+        for name, parameter in signature.parameters.items()
+        for group in getattr(parameter.annotation, "__metadata__", ())
+        if isinstance(group, Group)
+    }
+    shared = {name: group.options() for name, group in groups.items()}
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
         with user_errors():
-            for name, (make, options) in shared.items():
-                values[name] = make(**{option.name: values.pop(option.name) for option in options})
+            for name, options in shared.items():
+                values[name] = groups[name].make(**{option.name: values.pop(option.name) for option in options})
             function(**values)
 
     parameters = [one for one in signature.parameters.values() if one.name not in shared]
-    parameters += [one for _, options in shared.values() for one in options]
+    parameters += [one for options in shared.values() for one in options]
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     parameters = [one.replace(default=precision) if one.name == "precision" else one for one in parameters]
     del run.__wrapped__

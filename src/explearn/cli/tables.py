@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from explearn.cli.choosing import parse_label_names
+from explearn.cli.running import Group
 from explearn.comparison.texts import TextColumns
-from explearn.core.errors import ParamsError
 
 ClassifierToJudge = Annotated[
     str, typer.Option(help="Folder of a saved sequence classifier, or its hub name.", envvar="EXPLEARN_CLASSIFIER")
@@ -25,7 +24,10 @@ def text_columns(
     labels: Annotated[str | None, typer.Option(help="Column of the true label.")] = None,
     label_name: Annotated[
         list[str] | None,
-        typer.Option(help="A value in the labels' column and its class, VALUE=CLASS; may be repeated."),
+        typer.Option(
+            help="The class of a value in the labels' column, 1=good, or a better name for a class of the classifier, "
+            "LABEL_1=good; may be repeated."
+        ),
     ] = None,
     rationales: Annotated[
         str | None,
@@ -36,16 +38,9 @@ def text_columns(
         typer.Option(help="Column of the word that is classified, or its number, for models that classify tokens."),
     ] = None,
 ) -> TextColumns:
-    """Return the columns as the command line names them. Raises ParamsError for names of labels of another form."""
-    names = _label_names(label_name or (), labels)
+    """Return the columns as the command line names them. Raises ParamsError for names of another form."""
+    names = parse_label_names(label_name)
     return TextColumns(text_column, pair_column, labels, id_column, rationales, names, token_column)
 
 
-def _label_names(pairs: Sequence[str], labels: str | None) -> dict[str, str]:
-    """Return VALUE=CLASS as value -> class. Raises ParamsError for another form, and without a column `labels`."""
-    names = dict(pair.split("=", 1) for pair in pairs if re.fullmatch("[^=]+=.+", pair))
-    if len(names) < len(pairs):
-        raise ParamsError(f"--label-name: got {', '.join(pairs)}; expected VALUE=CLASS, one class for each value")
-    if names and labels is None:
-        raise ParamsError("--label-name: got names, but no --labels; expected the column that holds the labels")
-    return names
+ColumnsOfTable = Annotated[TextColumns, Group("Columns of the table", text_columns)]

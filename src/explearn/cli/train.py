@@ -9,10 +9,8 @@ from typing import Annotated
 import typer
 
 from explearn.cli.choosing import Options, parse_options
-from explearn.cli.running import Seed, command
-from explearn.cli.tables import ClassifierToJudge, Table
-from explearn.comparison.texts import TextColumns
-from explearn.core.compute import ComputeOptions
+from explearn.cli.running import Compute, Seed, command
+from explearn.cli.tables import ClassifierToJudge, ColumnsOfTable, Table
 from explearn.core.escape import printable
 
 
@@ -32,8 +30,8 @@ def train(
     option: Options = None,
     seed: Seed = None,
     *,
-    columns: TextColumns,
-    compute: ComputeOptions,
+    columns: ColumnsOfTable,
+    compute: Compute,
 ) -> None:
     """Train an explainer for your classifier on your texts.
 

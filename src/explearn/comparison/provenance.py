@@ -24,12 +24,12 @@ CHANGED_WEIGHTS = ("saved", "nf4", "int8")
 """Precisions in which a classifier's weights are not those that it has when `explearn verify` loads it."""
 
 
-def check_manifest_place(out: Path, force: bool) -> None:
+def check_manifest_place(out: Path) -> None:
     """Raise ParamsError where the manifest of a page would replace the page or a file that is no manifest."""
     place = out.with_suffix(".json")
     if place == out:
         raise ParamsError(f"out: got {out}; expected another name: it is that of the page's manifest")
-    check_own(place, is_manifest, "a manifest of a page", force)
+    check_own(place, is_manifest, "a manifest of a page")
 
 
 def facts_of(out: Path, model: Classifier, request: Mapping[str, Any]) -> dict[str, str]:

@@ -84,7 +84,6 @@ def compare(
     budget: str | float | None = None,
     max_texts: int | None = None,
     out: str | Path = "report.html",
-    force: bool = False,
     work: str | Path | None = None,
     scores: Iterable[str | Path] = (),
     columns: TextColumns | None = None,
@@ -108,7 +107,7 @@ def compare(
         budget: seconds, or a text such as 10m: as many texts, and if need be methods, as fit, by measured speed.
         max_texts: most texts; those with marked words come first, the others are drawn by `seed`.
         out: the page to write; beside it goes a manifest of the same name, ending in .json, which `explearn verify`
-            checks. force: also in the place of files that are none.
+            checks. Files that are none are not replaced.
         work: folder that keeps the plan and each finished method's scores: called again with the same arguments,
             finished methods are not computed again. Default: nothing is kept.
         scores: files of word scores that somebody else computed, to be judged beside the methods.
@@ -138,8 +137,8 @@ def compare(
     folder = None if work is None else Path(work)
     # Before the work, which takes minutes.
     out = Path(out)
-    check_own(out, is_page, "a page", force)
-    check_manifest_place(out, force)
+    check_own(out, is_page, "a page")
+    check_manifest_place(out)
     check_place(out)
     if folder is not None:
         if folder.exists() and not folder.is_dir():
@@ -152,7 +151,7 @@ def compare(
     compute = compute or ComputeOptions()
     seed_everything(seed)
     with clock.part("load"):
-        model = _load(classifier, compute, completion, user_texts)
+        model = _load(classifier, compute, completion, user_texts, columns or TextColumns())
     # Of two comparisons at once one would judge what the other wrote.
     lock = nullcontext() if folder is None else locked(folder / "compare", what=f"comparison {folder}")
     with lock, unread_words_known():
@@ -603,9 +602,11 @@ def time_left(left: Mapping[str, float | None], pace: float = 1.0) -> str:
     return f"{known}, then {', '.join(untimed)}" if untimed else known
 
 
-def _load(classifier: Any, compute: ComputeOptions, completion: Prompt | None, texts: UserTexts) -> Classifier:
+def _load(
+    classifier: Any, compute: ComputeOptions, completion: Prompt | None, texts: UserTexts, columns: TextColumns
+) -> Classifier:
     """The classifier, with labels that fit those of the texts, and a fingerprint of its own."""
-    model = as_classifier(classifier, compute, completion)
+    model = columns.renamed(as_classifier(classifier, compute, completion))
     if model.problem is Problem.REGRESSION:
         raise UnsupportedError(f"{model.why_not(CLASSES)}; `explearn explain` says which words speak for a value")
     check_labels(model.name, model.labels, texts.labels, "map the texts' labels with --label-name VALUE=CLASS")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
@@ -16,6 +16,9 @@ from explearn.text.custom import CustomAdapter
 from explearn.text.encoding import as_segments
 from explearn.text.params import Columns, SourceParams
 from explearn.text.rows import LINES, READERS, TEXT, RawRow, read_file, read_text_lines
+
+if TYPE_CHECKING:
+    from explearn.model.classifier import Classifier
 
 RATIONALES = ("mask", "marked", "spans")
 """How a column may hold marked words; see `explearn.text.params.Columns`."""
@@ -29,7 +32,7 @@ class TextColumns:
         text: column of the text; None: the column `text`.
         pair: of the second segment, for classifiers of pairs. label: of the true label. id: of a unique identifier.
         rationales: of the marked words, FORMAT:COLUMN, with a format of RATIONALES.
-        label_names: value of the label's column -> class of the classifier.
+        label_names: value of the label's column -> class of the classifier; or class -> a better name for it.
         token: of the word that is classified, for models that classify tokens: its number from 0, or itself.
     """
 
@@ -40,6 +43,20 @@ class TextColumns:
     rationales: str | None = None
     label_names: Mapping[str, str] = field(default_factory=dict)
     token: str | None = None
+
+    def renamed(self, classifier: Classifier) -> Classifier:
+        """Give the classes that `label_names` has new names for these names.
+
+        Raises ParamsError where it names anything else, and there is no label's column, of which it may be a value.
+        """
+        new = self.label_names.items()
+        names = {old: name for old, name in new if old in classifier.labels and name not in classifier.labels}
+        if self.label is None and (others := ", ".join(self.label_names.keys() - names)):
+            raise ParamsError(
+                f"label names: got {others}; expected classes, of {', '.join(classifier.labels)}, or a column of "
+                "labels that has such values (--labels)"
+            )
+        return classifier.renamed(names) if names else classifier
 
     def section(self, text: str) -> Columns:
         """The same as parameters of a source. Raises ParamsError for rationales of another form."""

@@ -47,10 +47,10 @@ def check_output(target: str | os.PathLike[str]) -> None:
     check_regular(target, ParamsError)
 
 
-def check_own(target: str | os.PathLike[str], is_such: Callable[[Path], bool], what: str, force: bool) -> None:
+def check_own(target: str | os.PathLike[str], is_such: Callable[[Path], bool], what: str) -> None:
     """Raise ParamsError where a file stands that is no `what` of ours: what is somebody else's would be lost.
 
-    An empty file may go, and with `force` any.
+    An empty file may go.
 
     Args:
         is_such: whether a file that is not empty is one.
@@ -58,8 +58,8 @@ def check_own(target: str | os.PathLike[str], is_such: Callable[[Path], bool], w
     check_output(target)
     target = Path(target)
     # Of a name that no file can have, Path.exists raises.
-    if not force and os.path.exists(target) and target.stat().st_size and not is_such(target):  # noqa: PTH110
-        raise ParamsError(f"{target}: holds something else than {what}; expected a new name, or --force to replace it")
+    if os.path.exists(target) and target.stat().st_size and not is_such(target):  # noqa: PTH110
+        raise ParamsError(f"{target}: holds something else than {what}; expected a new name")
 
 
 def is_page(path: Path) -> bool:

@@ -7,11 +7,12 @@ import copy
 import hashlib
 import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import count, islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -21,9 +22,9 @@ from torch.nn import functional
 from tqdm.auto import tqdm
 
 from explearn.core.compute import ComputeOptions, autocast
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, shown
+from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError, shown
 from explearn.core.finite import check_logits
-from explearn.core.records import Example
+from explearn.core.records import Example, label_problem
 from explearn.core.words import lay_out, word_number
 from explearn.core.writing import write_json
 from explearn.model.adapters import without_wrapper
@@ -84,6 +85,8 @@ class Classifier(Answers):
     nli: Classifier | None = None
     """Classifier of pairs that answers for each label, of a `ZeroShotClassifier`."""
     spread: Spread | None = None
+    file_labels: Mapping[str, str] = MappingProxyType({})
+    """Name of a class -> its name in the model's file, where `renamed` gave another."""
     word_layers: tuple[str, ...] = ()
     """Paths of the layers that make a text's words what gradients are taken at, once `lens.words` has measured them."""
 
@@ -211,6 +214,23 @@ class Classifier(Answers):
         if self.spread is None:
             changed = changed.to(self.device)
         other._forward = other.model = changed.eval().requires_grad_(False)
+        return other
+
+    def renamed(self, names: Mapping[str, str]) -> Classifier:
+        """Copy the classifier with other names for some classes (class -> name), such as LABEL_0 -> negative.
+
+        The fingerprint stays. Raises UnknownNameError for what is no class, ParamsError where two would have one name.
+        """
+        for label in names:
+            if label not in self.labels:
+                raise UnknownNameError("class", label, self.labels)
+        labels = [names.get(label, label) for label in self.labels]
+        if problem := label_problem(labels):
+            raise ParamsError(f"names of classes: {problem}")
+        other = copy.copy(self)
+        other.labels = labels
+        before = {new: self.file_labels.get(old, old) for old, new in zip(self.labels, labels, strict=True)}
+        other.file_labels = MappingProxyType(before)
         return other
 
     def inside(self, encodings: Sequence[Encoding]) -> tuple[Classifier, Sequence[Encoding]]:
@@ -357,7 +377,8 @@ class Classifier(Answers):
     def fingerprint(self) -> str:
         """SHA-256 over the names and values of all parameters and buffers, the labels, and the prompt if any."""
         prompt = "" if self.completion is None else self.completion.params.model_dump_json()
-        return fingerprint(self.model, repr(self.labels) + prompt)
+        labels = [self.file_labels.get(label, label) for label in self.labels]
+        return fingerprint(self.model, repr(labels) + prompt)
 
 
 def fingerprint(model: torch.nn.Module, start: str = "") -> str:

@@ -10,16 +10,17 @@ import typer
 from explearn.cli.choosing import (
     ClassifierOption,
     Explainers,
+    LabelNames,
     Methods,
     Options,
     Targets,
     Units,
     Windows,
     choose,
+    parse_label_names,
     parse_options,
 )
-from explearn.cli.running import Seed, command
-from explearn.core.compute import ComputeOptions
+from explearn.cli.running import Compute, Seed, command
 from explearn.core.errors import ParamsError
 from explearn.core.validation import MOST
 
@@ -31,6 +32,7 @@ def job(
     texts: Annotated[Path, typer.Option(help="A .parquet, .csv, .jsonl or .txt file of any length.")],
     out: Annotated[Path, typer.Option(help="Folder for the parts; a run that was killed goes on where it was.")],
     classifier: ClassifierOption = "",
+    label_name: LabelNames = None,
     method: Methods = None,
     explainer: Explainers = None,
     option: Options = None,
@@ -63,9 +65,12 @@ def job(
     ] = None,
     seed: Seed = None,
     *,
-    compute: ComputeOptions,
+    compute: Compute,
 ) -> None:
-    """Explain the texts of a file in parts, each a Parquet file with a row a word."""
+    """Explain the texts of a file in parts, each a Parquet file with a row a word.
+
+    explearn job --classifier my-model --texts my-texts.parquet --out my-scores
+    """
     # These load pyarrow, which --help need not wait for.
     from explearn_apps.jobs.explaining import Job
     from explearn_apps.jobs.reading import Input
@@ -86,7 +91,8 @@ def job(
     elif workers is not None:
         raise ParamsError(f"--workers: got {workers} without --engine ray; expected that as well")
     options, targets = parse_options(option or []), target or []
-    whole = Job(source, out, shard_texts, classifier, choices, options, targets, windows, unit, seed, compute)
+    names = parse_label_names(label_name)
+    whole = Job(source, out, shard_texts, classifier, names, choices, options, targets, windows, unit, seed, compute)
     done = run(whole, chosen)
     rows = sum(part.rows for part in done.parts.values())
     counts = ((done.texts, "text"), (rows, "row"), (len(done.parts), "part"))

@@ -9,7 +9,7 @@ it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat, tee
 from pathlib import Path
@@ -34,7 +34,8 @@ class Job:
 
     Attributes:
         input: the texts. folder: for the parts. part_texts: texts a part.
-        classifier: folder or hub name. choices: the methods. options: as `cli.choosing.make` takes them.
+        classifier: folder or hub name. label_names: class -> another name for it.
+        choices: the methods. options: as `cli.choosing.make` takes them.
         targets: classes to explain of every text; none: the predicted one.
         windows, unit: see `Explainer.explain`. seed: None: the methods' own. compute: where and in which precision.
     """
@@ -43,6 +44,7 @@ class Job:
     folder: Path
     part_texts: int
     classifier: str
+    label_names: Mapping[str, str]
     choices: Sequence[ChosenMethod]
     options: dict[str, Any]
     targets: Sequence[str]
@@ -76,7 +78,7 @@ class Worker:
         compute = job.compute
         if max_tokens is not None and compute.max_tokens == "auto":
             compute = replace(compute, max_tokens=max_tokens)
-        self._classifier = Classifier.from_pretrained(job.classifier, compute)
+        self._classifier = Classifier.from_pretrained(job.classifier, compute).renamed(job.label_names)
         # Before anything is written.
         if isinstance(self._classifier, TokenClassifier):
             raise UnsupportedError(
@@ -170,6 +172,7 @@ def model_settings(classifier: Classifier) -> dict[str, Any]:
         name = torch.cuda.get_device_name(device)
     return {
         "classifier": classifier.fingerprint,
+        "labels": classifier.labels,
         "tokenizer": hashlib.sha256(classifier.tokenizer.backend_tokenizer.to_str().encode()).hexdigest(),
         "max_length": classifier.max_length,
         "problem": str(classifier.problem),

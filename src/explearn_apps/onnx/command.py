@@ -21,12 +21,14 @@ def export_onnx(
             show_default=False,
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file of another kind.")] = False,
 ) -> None:
-    """Write a classifier and its trained explainer as one graph, which explearn_apps.onnx.OnnxExplainer reads."""
+    """Write a classifier and its trained explainer as one graph, which explearn_apps.onnx.OnnxExplainer reads.
+
+    explearn export-onnx --explainer my-l2e --classifier my-model --out my-l2e.onnx
+    """
     with user_errors():
         # Every ONNX file starts with the field of its version.
-        check_own(out, lambda path: path.read_bytes()[:1] == b"\x08", "an ONNX file", force)
+        check_own(out, lambda path: path.read_bytes()[:1] == b"\x08", "an ONNX file")
         from explearn_apps.onnx.writing import export_onnx as write
 
         print(write(out, explainer=explainer, classifier=classifier))

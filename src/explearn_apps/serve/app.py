@@ -41,7 +41,6 @@ def make_app(
     limits: Limits | None = None,
     *,
     hosts: Collection[str] | None = None,
-    threads: int | None = None,
 ) -> FastAPI:
     """Make the service of a classifier and some methods.
 
@@ -50,11 +49,10 @@ def make_app(
         explainers: the methods, each under its name.
         limits: what it takes.
         hosts: names by which requests may call it; None: any.
-        threads: of torch's operators.
 
     Raises as `Engine` does.
     """
-    engine = Engine(classifier, explainers, limits or Limits(), threads)
+    engine = Engine(classifier, explainers, limits or Limits())
 
     @asynccontextmanager
     async def running(_app: FastAPI) -> AsyncIterator[None]:

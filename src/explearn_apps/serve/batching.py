@@ -36,19 +36,13 @@ class Batcher(Generic[Key, Item, Result]):
     Args:
         run: (key, items) -> a result for each item; called in the thread.
         limits: `join_seconds`, `join_texts` and `waiting`.
-        begin: called once in the thread, before anything else.
     """
 
-    def __init__(
-        self,
-        run: Callable[[Key, Sequence[Item]], Sequence[Result]],
-        limits: Limits,
-        begin: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, run: Callable[[Key, Sequence[Item]], Sequence[Result]], limits: Limits) -> None:
         self._run, self._limits = run, limits
         self._queue: deque[_Work[Key, Item, Result]] = deque()
         self._arrived = asyncio.Event()
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="explearn-model", initializer=begin)
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="explearn-model")
         self._task: asyncio.Task[None] | None = None
 
     def run_alone(self, key: Key, items: Sequence[Item]) -> Sequence[Result]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
@@ -52,16 +51,11 @@ class Engine:
     Attributes:
         classifier: without the place of a local folder in its name. explainers: by name, in the order given.
 
-    Args:
-        threads: of torch's operators; None: as torch is set.
-
     Raises ParamsError for two methods of one name or none, UnsupportedError for a method that cannot explain this
     classifier, and for a model that answers questions.
     """
 
-    def __init__(
-        self, classifier: Classifier, explainers: Sequence[Explainer], limits: Limits, threads: int | None = None
-    ) -> None:
+    def __init__(self, classifier: Classifier, explainers: Sequence[Explainer], limits: Limits) -> None:
         if isinstance(classifier, QuestionAnswerer | TokenClassifier):
             raise UnsupportedError(f"{classifier.name}: {classifier.does}; expected a classifier of texts")
         if is_folder(classifier.name):
@@ -80,9 +74,7 @@ class Engine:
             self.explainers[explainer.name] = explainer
         if not self.explainers:
             raise ParamsError("methods: got none; expected at least one")
-        self.batcher: Batcher[tuple[str, bool, str], Item, Any] = Batcher(
-            self._run, limits, lambda: None if threads is None else torch.set_num_threads(threads)
-        )
+        self.batcher: Batcher[tuple[str, bool, str], Item, Any] = Batcher(self._run, limits)
         self.metrics.waiting.set_function(lambda: self.batcher.waiting)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from explearn.bundle.loading import find_explainer, is_method
@@ -22,6 +22,7 @@ def load(
     classifier: str | None,
     compute: ComputeOptions,
     seed: int | None = None,
+    label_names: Mapping[str, str] | None = None,
 ) -> tuple[Classifier, list[Explainer], dict[str, str]]:
     """Load a classifier and the methods to explain it by.
 
@@ -29,6 +30,7 @@ def load(
         sources: bundles (folders or hub names), folders of trained explainers, or names of methods.
         classifier: folder or hub name; None: the one in the first bundle that has one.
         seed: of methods that draw at random.
+        label_names: class -> another name for it.
 
     Returns also, by name, the methods of QUICK that cannot explain the classifier, and why.
 
@@ -56,6 +58,7 @@ def load(
         loaded = Classifier.from_pretrained(folder, compute)
         # Every bundle's folder of it is called `classifier`.
         loaded.name = facts.name or loaded.name
+    loaded = loaded.renamed(label_names or {})
     for bundle in bundles:
         bundle.check_classifier(loaded)
     if chosen:

@@ -17,12 +17,11 @@ from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.core.escape import printable
 from explearn.core.records import Attribution, Example, Rationale, Split
 from explearn.core.seeds import hash_order
-from explearn.core.validation import check_section
 from explearn.core.writing import check_output, locked, write_json
 from explearn.judge.runs import read_run
 from explearn.text.agreement import agreement_metrics
 from explearn.text.rationales import merge_annotators
-from explearn_study.annotate import options
+from explearn_study.annotate.options import Limits
 from explearn_study.annotate.people.label_studio import read_label_studio
 from explearn_study.annotate.people.sheets import SheetKind, SheetRow, read_sheet, write_new_sheet
 from explearn_study.annotate.people.simulation import draw_texts, read_guesses, sheet_of, simulation_figures
@@ -30,7 +29,6 @@ from explearn_study.annotate.store import rationale_rows, write_rows
 from explearn_study.annotate.task import TaskMarks, spread_over_labels
 from explearn_study.params import Params, load_params
 from explearn_study.rationalise import read_task_marks
-from explearn_study.sections import LLMParams
 from explearn_study.sources.splits import subsample
 from explearn_study.workspace import Workspace
 
@@ -40,35 +38,15 @@ app = typer.Typer(
 )
 
 Task = Annotated[str, typer.Option(help="Task of the profile.", envvar="EXPLEARN_TASK")]
-ParamsFile = Annotated[Path, typer.Option("--params", help="File of parameters.", envvar="EXPLEARN_PARAMS")]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        help="Name of the model on the server (default: llm.model of the parameters).", envvar="EXPLEARN_LLM_MODEL"
-    ),
-]
-Prompt = Annotated[
-    str | None, typer.Option(help="A shipped prompt or a YAML file (default: llm.prompt of the parameters).")
-]
-Splits = Annotated[
-    list[str] | None, typer.Option("--split", help="Splits to annotate (default: llm.splits); may be repeated.")
-]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")]
 SheetFile = Annotated[
     Path, typer.Option("--out", help="The sheet: .html for a browser, .csv for a spreadsheet.", show_default=False)
 ]
-PARAMS = Path("params.yaml")
 
 
-def _open(task: str, params_file: Path) -> tuple[Params, TaskMarks]:
-    params = load_params(params_file)
+def _open(task: str) -> tuple[Params, TaskMarks]:
+    params = load_params()
     return params, read_task_marks(params.check_task(task), params, Workspace())
-
-
-def _changed(settings: LLMParams, **values: Any) -> LLMParams:
-    """Return the settings with the options that are not None."""
-    chosen = {name: value for name, value in values.items() if value is not None}
-    return check_section(LLMParams, {**settings.model_dump(), **chosen})
 
 
 @app.command()
@@ -76,9 +54,11 @@ def _changed(settings: LLMParams, **values: Any) -> LLMParams:
 def prompts(
     name: Annotated[str | None, typer.Argument(help="A prompt to show in full, as sent for --task.")] = None,
     task: Annotated[str | None, typer.Option(help="Task whose texts and labels fill the prompt.")] = None,
-    params: ParamsFile = PARAMS,
 ) -> None:
-    """List the shipped prompts, or show one as a task's texts are asked with it."""
+    """List the shipped prompts, or show one as a task's texts are asked with it.
+
+    explearn annotate prompts evidence --task films
+    """
     from explearn_study.annotate.llm.collecting import task_prompt
     from explearn_study.annotate.llm.prompts import list_prompts
 
@@ -88,7 +68,7 @@ def prompts(
         return
     if task is None:
         raise ParamsError("--task: got none; expected the task whose texts and labels fill the prompt")
-    _, marks = _open(task, params)
+    _, marks = _open(task)
     prompt = task_prompt(marks, marks.llm, name)
     print(f"{prompt.name}, version {prompt.version}, {len(prompt.shots)} examples")
     for message in prompt.messages(marks.examples[0]):
@@ -109,28 +89,21 @@ def calibrate(
     split: Annotated[Split, typer.Option(help="Split whose marked texts are asked.")] = "validation",
     texts: Annotated[int, typer.Option(help="Most texts, drawn by seed.", min=1)] = 100,
     dry_run: DryRun = False,
-    out: Annotated[
-        Path | None, typer.Option(help="JSON of all figures (default: reports/annotation/TASK.json).")
-    ] = None,
-    params: ParamsFile = PARAMS,
-    concurrency: options.Concurrency = 8,
-    timeout: options.Timeout = 60.0,
-    attempts: options.Attempts = 6,
-    budget_requests: options.BudgetRequests = None,
-    budget_tokens: options.BudgetTokens = None,
-    budget_money: options.BudgetMoney = None,
-    price: options.Prices = None,
+    *,
+    bounds: Limits,
 ) -> None:
-    """Compare models and prompts on texts that people have marked, and pick the best."""
-    from explearn_study.annotate.llm.asking import Bounds, Question, ask
+    """Compare models and prompts on texts that people have marked, and pick the best.
+
+    explearn annotate calibrate --task films --model small --model large --dry-run
+    """
+    from explearn_study.annotate.llm.asking import Question, ask
     from explearn_study.annotate.llm.calibrate import judge, pick
     from explearn_study.annotate.llm.collecting import collect, read_shots, require_model
     from explearn_study.annotate.llm.printing import print_candidates, print_estimate
     from explearn_study.annotate.llm.prompts import bind_prompt, list_prompts
 
-    bounds = Bounds.of(concurrency, timeout, attempts, budget_requests, budget_tokens, budget_money, price)
-    run_params, marks = _open(task, params)
-    target = out or Workspace().reports / "annotation" / f"{task}.json"
+    run_params, marks = _open(task)
+    target = Workspace().reports / "annotation" / f"{task}.json"
     # Before the first question: answers cost.
     check_output(target)
     models = list(dict.fromkeys(model or ())) or [require_model(marks.llm)]
@@ -170,39 +143,27 @@ def calibrate(
 @command
 def run(
     task: Task,
-    model: Model = None,
-    prompt: Prompt = None,
-    split: Splits = None,
-    texts: Annotated[
-        int | None, typer.Option(help="Most texts a split, drawn by seed (default: llm.max_texts).", min=1)
-    ] = None,
     dry_run: DryRun = False,
     out: Annotated[
         Path | None, typer.Option(help="Also write the kept rationales to this JSON Lines file (format mask).")
     ] = None,
-    params: ParamsFile = PARAMS,
-    concurrency: options.Concurrency = 8,
-    timeout: options.Timeout = 60.0,
-    attempts: options.Attempts = 6,
-    budget_requests: options.BudgetRequests = None,
-    budget_tokens: options.BudgetTokens = None,
-    budget_money: options.BudgetMoney = None,
-    price: options.Prices = None,
+    *,
+    bounds: Limits,
 ) -> None:
-    """Have a model mark a task's texts; a run that was ended goes on where it stopped."""
-    from explearn_study.annotate.llm.asking import Bounds
+    """Have a model mark a task's texts; a run that was ended goes on where it stopped.
+
+    explearn annotate run --task films --budget-money 5 --price 3,12
+    """
     from explearn_study.annotate.llm.collecting import annotate, questions_for, to_rationales
     from explearn_study.annotate.llm.printing import print_estimate, print_summary
 
-    bounds = Bounds.of(concurrency, timeout, attempts, budget_requests, budget_tokens, budget_money, price)
-    run_params, marks = _open(task, params)
-    settings = _changed(marks.llm, model=model, prompt=prompt, splits=split or None, max_texts=texts)
+    run_params, marks = _open(task)
     if out is not None:
         check_output(out)
     if dry_run:
-        print_estimate(questions_for(marks, settings, run_params.seed), marks, bounds.meter)
+        print_estimate(questions_for(marks, marks.llm, run_params.seed), marks, bounds.meter)
         return
-    annotated, summary, name = annotate(marks, settings, run_params.seed, bounds)
+    annotated, summary, name = annotate(marks, marks.llm, run_params.seed, bounds)
     if summary is None:
         print("no text to ask about: people have marked all of them, or there are none of these labels")
         return
@@ -222,21 +183,19 @@ def sheet(
         Literal["check", "mark"], typer.Option(help="check: judge a model's marks. mark: mark unmarked texts.")
     ] = "check",
     texts: Annotated[int, typer.Option(help="Most texts, drawn by seed, as many of each label.", min=1)] = 50,
-    model: Model = None,
-    prompt: Prompt = None,
-    split: Splits = None,
-    params: ParamsFile = PARAMS,
 ) -> None:
-    """Write a sheet for people: a random sample of a model's marks to check, or texts to mark."""
-    run_params, marks = _open(task, params)
-    settings = _changed(marks.llm, model=model, prompt=prompt, splits=split or None)
+    """Write a sheet for people: a random sample of a model's marks to check, or texts to mark.
+
+    explearn annotate sheet --task films --out check.html
+    """
+    run_params, marks = _open(task)
     if kind == "check":
         from explearn_study.annotate.llm.collecting import collect, questions_for
 
         judged = {(v.example_id, v.mask) for v in marks.store.read_verdicts(marks.examples, marks.unused)}
         rows = {
             item.example.id: SheetRow(item.example, item.mask, item.answer.reason if item.answer else "")
-            for item in collect(questions_for(marks, settings, run_params.seed), marks, settings)
+            for item in collect(questions_for(marks, marks.llm, run_params.seed), marks, marks.llm)
             if item.fate == "kept" and (item.example.id, item.mask) not in judged
         }
         if not rows:
@@ -247,10 +206,10 @@ def sheet(
         rows = {
             example.id: SheetRow(example, (False,) * len(example.all_words))
             for example in marks.examples
-            if example.split in settings.splits and example.id not in marks.marked
+            if example.split in marks.llm.splits and example.id not in marks.marked
         }
         if not rows:
-            raise DataError(f"task {task!r}: people have marked every text of {', '.join(settings.splits)}")
+            raise DataError(f"task {task!r}: people have marked every text of {', '.join(marks.llm.splits)}")
     drawn = [rows[item] for item in hash_order(rows, run_params.seed)]
     _write_sheet(kind, f"{kind.title()} {task}", spread_over_labels(drawn, marks.labels, texts), out)
 
@@ -274,12 +233,14 @@ def import_(
     seeds: Annotated[
         bool, typer.Option("--seeds", help="The marks become the seed set, the examples in prompts.")
     ] = False,
-    params: ParamsFile = PARAMS,
 ) -> None:
-    """Bring in what people did: verdicts, marks, decisions."""
+    """Bring in what people did: verdicts, marks, decisions.
+
+    explearn annotate import Check-films-ana.csv --task films
+    """
     # One import at a time: what it checks and what it adds go together.
-    with locked(Workspace().annotations(load_params(params).check_task(task)) / "import", what=f"marks of {task}"):
-        _, marks = _open(task, params)
+    with locked(Workspace().annotations(load_params().check_task(task)) / "import", what=f"marks of {task}"):
+        _, marks = _open(task)
         store, examples = marks.store, marks.examples
         target = store.seeds if seeds else store.human
         decisions, untouched, verdicts = [], 0, []
@@ -329,10 +290,12 @@ def agreement(
     task: Annotated[
         list[str] | None, typer.Option(help="Tasks of the profile (default: all that are prepared); may be repeated.")
     ] = None,
-    params: ParamsFile = PARAMS,
 ) -> None:
-    """Say how far annotators agree: Krippendorff's alpha for each task and each pair of them."""
-    run_params, workspace = load_params(params), Workspace()
+    """Say how far annotators agree: Krippendorff's alpha for each task and each pair of them.
+
+    explearn annotate agreement --task films
+    """
+    run_params, workspace = load_params(), Workspace()
     tasks = [run_params.check_task(name) for name in task or ()]
     tasks = tasks or [name for name in run_params.tasks if workspace.examples(name).is_dir()]
     if not tasks:
@@ -353,9 +316,12 @@ def agreement(
 
 @app.command()
 @command
-def adjudicate(task: Task, out: SheetFile, params: ParamsFile = PARAMS) -> None:
-    """Write a sheet of the texts on which annotators differ; `import` brings the decisions back."""
-    run_params, marks = _open(task, params)
+def adjudicate(task: Task, out: SheetFile) -> None:
+    """Write a sheet of the texts on which annotators differ; `import` brings the decisions back.
+
+    explearn annotate adjudicate --task films --out differences.html
+    """
+    run_params, marks = _open(task)
     opinions: dict[str, dict[str, tuple[bool, ...]]] = {}
     for rationale in marks.rationales:
         opinions.setdefault(rationale.example_id, {})[rationale.annotator] = rationale.mask
@@ -374,8 +340,8 @@ def adjudicate(task: Task, out: SheetFile, params: ParamsFile = PARAMS) -> None:
 Method = Annotated[str, typer.Option(help="Method of the run whose explanations people see.", show_default=False)]
 
 
-def _explained(task: str, method: str, params_file: Path) -> tuple[Params, TaskMarks, dict[str, Attribution]]:
-    params, marks = _open(task, params_file)
+def _explained(task: str, method: str) -> tuple[Params, TaskMarks, dict[str, Attribution]]:
+    params, marks = _open(task)
     if method not in params.methods:
         raise UnknownNameError("method", method, params.methods)
     run = read_run(Workspace().attributions(task) / f"{method}.parquet")
@@ -390,10 +356,12 @@ def simulate(
     out: SheetFile,
     people: Annotated[int, typer.Option(help="Sheets to write, one a person; best an even number.", min=1)] = 2,
     texts: Annotated[int, typer.Option(help="Most texts a sheet, drawn by seed.", min=2)] = 40,
-    params: ParamsFile = PARAMS,
 ) -> None:
-    """Write sheets that ask people to predict the model, with a method's explanations and without."""
-    run_params, marks, explained = _explained(task, method, params)
+    """Write sheets that ask people to predict the model, with a method's explanations and without.
+
+    explearn annotate simulate --task films --method attn_lrp --out predict.html
+    """
+    run_params, marks, explained = _explained(task, method)
     drawn = draw_texts(marks.examples, explained, texts, run_params.seed)
     for person in range(people):
         rows = sheet_of(person, drawn, explained, run_params.evaluate.headline_percent, run_params.seed)
@@ -410,10 +378,12 @@ def simulated(
     out: Annotated[
         Path | None, typer.Option(help="JSON of all figures (default: reports/annotation/TASK-METHOD.json).")
     ] = None,
-    params: ParamsFile = PARAMS,
 ) -> None:
-    """Say how well people predicted the model with a method's explanations and without, and test the difference."""
-    run_params, marks, explained = _explained(task, method, params)
+    """Say how well people predicted the model with a method's explanations and without, and test the difference.
+
+    explearn annotate simulated Predict-films-1-ana.csv --task films --method attn_lrp
+    """
+    run_params, marks, explained = _explained(task, method)
     guesses = read_guesses(sheets, marks.examples, explained, marks.labels)
     figures = simulation_figures(guesses, run_params.seed)
     target = out or Workspace().reports / "annotation" / f"{task}-{method}.json"

@@ -48,10 +48,10 @@ def post(address: str, text: str, found: list[httpx.Response]) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
 def test_from_a_bundle_to_an_orderly_end(bundle: Path) -> None:
-    command = [sys.executable, "-m", "explearn.cli.app", "serve", bundle, "--methods", "occlusion", "--port", "0"]
+    command = [sys.executable, "-m", "explearn.cli.app", "serve", bundle, "--method", "occlusion", "--port", "0"]
     environment = {**os.environ, "EXPLEARN_DEVICE": "cpu"}
     with subprocess.Popen(
-        [*map(str, command), "--threads", "2", "--timeout", "120"],
+        [*map(str, command), "--timeout", "120"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
     ) as process:  # fmt: skip
         assert process.stdout is not None and process.stderr is not None
@@ -144,10 +144,9 @@ class TestMistakes:
         ("arguments", "words"),
         [
             (("nowhere",), ("nowhere",)),
-            (("--methods", "occlusion"), ("--classifier: got none",)),
-            (("--methods", "occlusion,,lime"), ("--methods: got 'occlusion,,lime'",)),
-            (("BUNDLE", "--methods", "oclusion"), ("did you mean occlusion?",)),
-            (("BUNDLE", "--methods", "lime,lime"), ("'lime' comes twice",)),
+            (("--method", "occlusion"), ("--classifier: got none",)),
+            (("BUNDLE", "--method", "oclusion"), ("did you mean occlusion?",)),
+            (("BUNDLE", "--method", "lime", "--method", "lime"), ("'lime' comes twice",)),
             (("BUNDLE", "--classifier", "OTHER"), ("made for the classifier with fingerprint",)),
             (("nowhere", "--timeout", "inf"), ("'--timeout'",)),
             (("nowhere", "--timeout", "nan"), ("'--timeout'",)),
@@ -186,7 +185,7 @@ class TestWhoCanReachIt:
         assert result.exit_code == 0, result.stderr
         assert "no authentication" in result.stderr and len(served) == 1
         assert "attn_lrp, attcat, gae, occlusion: http://0.0.0.0:" in result.stdout
-        result = run("serve", "--classifier", tiny_folder, "--port", "0", "--methods", "gae", "--device", "cpu")
+        result = run("serve", "--classifier", tiny_folder, "--port", "0", "--method", "gae", "--device", "cpu")
         assert "warning" not in result.stderr and len(served) == 2
 
     def test_methods_that_do_not_fit_are_left_out_and_said(

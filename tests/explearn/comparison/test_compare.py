@@ -120,7 +120,7 @@ class TestForAnAuditor:
         mine.write_text('{"mine": 1}', encoding="utf-8")
         for out in (tmp_path / "report.html", mine):
             with pytest.raises(ParamsError, match=r"report\.json"):
-                explearn.compare(model, list(TEXTS), methods="random", out=out, force=out == mine)
+                explearn.compare(model, list(TEXTS), methods="random", out=out)
         assert mine.read_text(encoding="utf-8") == '{"mine": 1}'
 
 
@@ -166,7 +166,8 @@ class TestGoingOn:
 class TestTheCommand:
     def test_a_line_a_method_and_the_page(self, model: Path, table: Callable[..., Path], tmp_path: Path) -> None:
         out = tmp_path / "page.html"
-        code, said = run("--classifier", model, "--texts", table(), "--methods", METHODS, "--out", out)
+        named = [word for name in METHODS.split(",") for word in ("--method", name)]
+        code, said = run("--classifier", model, "--texts", table(), *named, "--out", out)
         assert code == 0, said
         for name in METHODS.split(","):
             assert sum(line.startswith(f"{name} ") and "comprehensiveness" in line for line in said.splitlines()) == 1
@@ -177,10 +178,13 @@ class TestTheCommand:
     def test_values_of_labels_stand_for_classes(self, model: Path, table: Callable[..., Path], tmp_path: Path) -> None:
         path = table(stars=[5 if label == "yes" else 1 for label in LABELS])
         names = ("--labels", "stars", "--label-name", "5=yes", "--label-name", "1=no")
-        code, said = run(
-            "--classifier", model, "--texts", path, *names, "--methods", "rollout", "--out", tmp_path / "r"
-        )
+        code, said = run("--classifier", model, "--texts", path, *names, "--method", "rollout", "--out", tmp_path / "r")
         assert code == 0, said
+
+    def test_a_name_of_a_class_is_no_value_of_a_label(self, model: Path) -> None:
+        classifier = explearn.Classifier.from_pretrained(model, device="cpu")
+        columns = explearn.TextColumns(label="stars", label_names={"no": "bad", "5": "yes"})
+        assert columns.renamed(classifier).labels == ["bad", "yes"]
 
     @pytest.mark.parametrize(
         ("columns", "arguments", "sentence"),
@@ -188,12 +192,12 @@ class TestTheCommand:
             ({}, ["--text-column", "review"], "field 'review': missing; expected a column 'review', got text"),
             ({"text": "body"}, [], "got the columns body; expected a column 'text'"),
             ({"label": [f"{'long ' * 9}{n}" for n in range(6)]}, ["--labels", "label"], "long ...; expected every"),
-            ({}, ["--methods", "ivra"], "'ivra' has to be trained"),
-            ({}, ["--methods", "rollot"], "unknown method 'rollot'; did you mean rollout?"),
+            ({}, ["--method", "ivra"], "'ivra' has to be trained"),
+            ({}, ["--method", "rollot"], "unknown method 'rollot'; did you mean rollout?"),
             ({}, ["--budget", "soon"], "expected a time such as 90s"),
             ({}, ["--rationales", "gold"], "expected FORMAT:COLUMN"),
-            ({}, ["--label-name", "5=yes"], "no --labels"),
-            ({}, ["--labels", "label", "--label-name", "5=yes", "--label-name", "5=no"], "expected VALUE=CLASS"),
+            ({}, ["--label-name", "5=yes"], "label names: got 5; expected classes, of no, yes, or"),
+            ({}, ["--labels", "label", "--label-name", "5=yes", "--label-name", "5=no"], "expected OLD=NEW"),
         ],
     )
     def test_bad_input_is_one_sentence_and_exit_code_2(

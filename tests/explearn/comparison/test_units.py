@@ -87,7 +87,7 @@ def test_the_page_speaks_of_sentences(tmp_path: Path) -> None:
     texts = tmp_path / "t.jsonl"
     texts.write_text("".join(json.dumps({"text": f"{text} {n}"}) + "\n" for n, text in enumerate(REVIEWS)))
     places = f"--texts {texts} --classifier {saved(tmp_path)} --out {tmp_path / 'page.html'}"
-    command = f"compare {places} --unit sentence --methods random,gradient --device cpu"
+    command = f"compare {places} --unit sentence --method random --method gradient --device cpu"
     done = CliRunner().invoke(app, command.split())
     assert done.exit_code == 0, done.output
     page = (tmp_path / "page.html").read_text(encoding="utf-8")

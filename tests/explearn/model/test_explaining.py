@@ -80,7 +80,7 @@ def test_a_function_of_texts_has_it_too() -> None:
 def test_the_command_and_its_page_say_what_was_explained(tmp_path: Path) -> None:
     tiny.classifier("bert", 3).save_pretrained(tmp_path / "c")
     page = tmp_path / "page.html"
-    arguments = ["--classifier", str(tmp_path / "c"), "--versus", "fair", "--target", "good", "--html", str(page)]
+    arguments = ["--classifier", str(tmp_path / "c"), "--versus", "fair", "--target", "good", "--out", str(page)]
     assert CliRunner().invoke(app, ["explain", *arguments, "the quick fox"]).exit_code == 0
     assert "good versus fair (value = " in page.read_text(encoding="utf-8")
 

@@ -14,7 +14,7 @@ import openai._base_client
 import pytest
 from chat_server import ChatServer, Reply, Request, answer_json
 
-from explearn_study.annotate.llm.budget import Budget, BudgetError, Meter, Price, Spent
+from explearn_study.annotate.budget import Budget, BudgetError, Meter, Price, Spent
 from explearn_study.annotate.llm.client import ChatClient, Completion, Form, NoAnswerError, RefusedError
 from explearn_study.annotate.llm.endpoint import Endpoint, EndpointError
 

@@ -112,7 +112,8 @@ class TestSpotCheck:
         assert "f-1" not in kept(annotated)
         other = answer_json("negative", "dull")
         with ChatServer(lambda _: Reply(other)) as server:
-            annotated.succeed("run", "--model", "n", "--out", annotated.root / "n.jsonl", server=server)
+            annotated.params(model="n")
+            annotated.succeed("run", "--out", annotated.root / "n.jsonl", server=server)
         assert "f-1" in {row["id"] for row in annotated.rows(str(annotated.root / "n.jsonl"))}
 
 

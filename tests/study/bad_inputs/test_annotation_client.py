@@ -12,8 +12,8 @@ import pytest
 from chat_server import ChatServer, Reply
 from saying import check_sentence, complaint
 
+from explearn_study.annotate.budget import Meter, parse_prices
 from explearn_study.annotate.llm.answers import InvalidAnswerError, parse_answer
-from explearn_study.annotate.llm.budget import Meter, parse_prices
 from explearn_study.annotate.llm.client import ChatClient, Completion
 from explearn_study.annotate.llm.endpoint import Endpoint
 from explearn_study.annotate.llm.transport import MAX_REPLY_BYTES

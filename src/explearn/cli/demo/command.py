@@ -30,7 +30,7 @@ def demo(
         list[str] | None,
         typer.Argument(help="Texts of your own; none: two headlines that it has not learned from.", show_default=False),
     ] = None,
-    html: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("explearn-demo.html"),
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("explearn-demo.html"),
     save: Annotated[
         Path | None,
         typer.Option(help="Save the classifier to this folder, to go on with `explearn explain --classifier FOLDER`."),
@@ -40,9 +40,11 @@ def demo(
 
     The classifier is the encoder that comes with the package, its upper layers fine-tuned; that takes half a minute. It
     knows four topics: business, science, sports, world. Nothing is downloaded.
+
+    explearn demo "A trial drug keeps its promise."
     """
     # Before the training.
-    check_place(html)
+    check_place(out)
     # The classifier would take the place of all that is in it.
     if save is not None and os.path.lexists(save):
         raise ParamsError(f"--save: {save} is there already; expected the name of a new folder")
@@ -72,4 +74,4 @@ def demo(
             classifier.tokenizer.save_pretrained(partial)
     together = side_by_side(a for method in methods for a in method.explain(classifier, chosen))
     console.print(together)
-    print(together.to_html(html))
+    print(together.to_html(out))

@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tqdm import tqdm
 
 from explearn.core.errors import ExplearnError
 from explearn.core.records import Example
+from explearn_study.annotate.budget import Bounds, Spent
 from explearn_study.annotate.llm.answers import InvalidAnswerError, parse_answer
-from explearn_study.annotate.llm.budget import Budget, Meter, Spent, parse_prices
 from explearn_study.annotate.llm.cache import AnswerCache, CachedAnswer, read_answers
 from explearn_study.annotate.llm.client import ChatClient, NoAnswerError, RefusedError
 from explearn_study.annotate.llm.endpoint import Endpoint
@@ -41,41 +41,6 @@ class Question:
     @property
     def key(self) -> str:
         return self.prompt.key(self.model, self.example)
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The pace of a run and its budget; nothing here changes an answer.
-
-    Attributes:
-        concurrency: requests under way at once.
-        timeout: seconds for one request.
-        attempts: most requests for one answer, where the server fails for the moment.
-        meter: counts and bounds what is spent.
-    """
-
-    concurrency: int = 8
-    timeout: float = 60.0
-    attempts: int = 6
-    meter: Meter = field(default_factory=Meter)
-
-    @classmethod
-    def of(
-        cls,
-        concurrency: int,
-        timeout: float,
-        attempts: int,
-        budget_requests: int | None,
-        budget_tokens: int | None,
-        budget_money: float | None,
-        price: Sequence[str] | None,
-    ) -> Bounds:
-        """Return the bounds that the options of `explearn_study.annotate.options` set.
-
-        Raises ParamsError for a price that cannot be read.
-        """
-        budget = Budget(budget_requests, budget_tokens, budget_money)
-        return cls(concurrency, timeout, attempts, Meter(budget, parse_prices(price or ())))
 
 
 def ask(questions: Sequence[Question], marks: TaskMarks, bounds: Bounds) -> None:

@@ -9,7 +9,7 @@ from explearn.core.errors import DataError
 from explearn.judge.context import mean_where_defined
 from explearn.judge.plausibility import f1_of_texts, pooled_agreement, rationale_counts
 from explearn.text.agreement import krippendorff_alpha
-from explearn_study.annotate.llm.budget import Price
+from explearn_study.annotate.budget import Price
 from explearn_study.annotate.llm.collecting import Annotated
 from explearn_study.annotate.llm.prompts import BoundPrompt
 

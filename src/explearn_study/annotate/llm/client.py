@@ -21,7 +21,7 @@ import httpx2
 import openai
 
 from explearn.core.errors import ExplearnError
-from explearn_study.annotate.llm.budget import Meter, Spent
+from explearn_study.annotate.budget import Meter, Spent
 from explearn_study.annotate.llm.endpoint import API_KEY, BASE_URL, Endpoint, EndpointError
 from explearn_study.annotate.llm.transport import REPLY, SPENT, MeteredTransport
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.records import Example, Rationale
+from explearn_study.annotate.budget import Bounds
 from explearn_study.annotate.llm.answers import InvalidAnswerError, ParsedAnswer, parse_answer
-from explearn_study.annotate.llm.asking import Bounds, Question, ask
+from explearn_study.annotate.llm.asking import Question, ask
 from explearn_study.annotate.llm.cache import CachedAnswer, read_answers
 from explearn_study.annotate.llm.endpoint import MODEL
 from explearn_study.annotate.llm.prompts import BoundPrompt, Shot, bind_prompt
@@ -189,5 +190,5 @@ def require_model(settings: LLMParams) -> str:
     """Return the model's name, from the parameters or else the environment. Raises ParamsError without one."""
     model = settings.model or os.environ.get(MODEL, "").strip()
     if not model:
-        raise ParamsError("no model named; expected llm.model in the parameters, --model, or EXPLEARN_LLM_MODEL")
+        raise ParamsError("no model named; expected llm.model in the parameters, or EXPLEARN_LLM_MODEL")
     return model

@@ -9,8 +9,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from explearn.cli.running import plain_console, printed
+from explearn_study.annotate.budget import Meter
 from explearn_study.annotate.llm.asking import Question
-from explearn_study.annotate.llm.budget import Meter
 from explearn_study.annotate.llm.cache import read_answers
 from explearn_study.annotate.llm.calibrate import Candidate
 from explearn_study.annotate.llm.collecting import FATES

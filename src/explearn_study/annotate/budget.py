@@ -148,3 +148,20 @@ class Meter:
         if budget.money is not None and sum(part.money for part in parts) > budget.money:
             return f"{budget.money:g} in money"
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The pace of a run and its budget; nothing here changes an answer.
+
+    Attributes:
+        concurrency: requests under way at once.
+        timeout: seconds for one request.
+        attempts: most requests for one answer, where the server fails for the moment.
+        meter: counts and bounds what is spent.
+    """
+
+    concurrency: int = 8
+    timeout: float = 60.0
+    attempts: int = 6
+    meter: Meter = field(default_factory=Meter)
