@@ -32,7 +32,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 COMPILE := pip-compile --extra=dev --allow-unsafe --strip-extras --no-emit-options
 
-.PHONY: help install repro params index check test wheel faults fuzz lint format docs lock bench hooks clean
+.PHONY: help install repro params index check test wheel tutorials faults fuzz lint format docs lock bench hooks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -79,6 +79,9 @@ test: install ## run all tests, a file on each core (ARGS="-k rollout" for some)
 
 wheel: ## build the wheel, install it into an empty environment, explain with it (ARGS="--newest --folder DIR")
 	$(PYTHON) scripts/try_wheel.py $(ARGS)
+
+tutorials: ## run each tutorial in an empty environment (ARGS="auditor --newest --folder DIR" for one)
+	$(PYTHON) scripts/try_tutorials.py $(ARGS)
 
 faults: install ## kill, starve and double the stages, 90 times: nothing may be lost (ARGS="--few --kills 5" for less)
 	python scripts/faults $(ARGS)

@@ -16,9 +16,12 @@ import subprocess
 import sys
 import tempfile
 import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+LOCK = ROOT / "requirements.lock"
 MOST_PACKAGES = 75
 MOST_DEMO_SECONDS = 60
 METHODS = ("attcat", "gae", "lime", "kernel_shap", "integrated_gradients", "consensus")
@@ -30,12 +33,15 @@ made.model.save_pretrained("classifier"), made.tokenizer.save_pretrained("classi
 """
 
 
+def reader_environment() -> dict[str, str]:
+    """The caller's environment without what points to the checkout; pip's own settings stay."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "EXPLEARN"))}
+
+
 def run(folder: Path, *command: str | Path) -> str:
     """Run a command in `folder` and return what it prints; its failure ends the script."""
     print("+", *command, flush=True)
-    # Nothing of the checkout, and of the caller's environment only pip's own settings.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "EXPLEARN"))}
-    done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, env=reader_environment(), stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(f"{done.stdout}\n{Path(command[0]).name}: exit code {done.returncode}")
     return done.stdout
@@ -55,6 +61,23 @@ def new_environment(folder: Path) -> Path:
     return folder / ("Scripts" if os.name == "nt" else "bin")
 
 
+def install_torch(folder: Path, python: Path) -> None:
+    """Install torch as locked, before all else: where an index without CUDA is known to pip, its build is taken."""
+    (torch,) = (line for line in LOCK.read_text(encoding="utf-8").splitlines() if line.startswith("torch=="))
+    run(folder, python, "-m", "pip", "install", "--quiet", torch)
+
+
+@contextmanager
+def working_folder(folder: Path | None) -> Iterator[Path]:
+    """The folder named, made where it is missing, else a temporary one."""
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="explearn-", ignore_cleanup_errors=True) as temporary:
+            yield Path(temporary)
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder.resolve()
+
+
 def build(folder: Path) -> Path:
     tools = new_environment(folder / "tools")
     run(folder, tools / "python", "-m", "pip", "install", "--quiet", "build")
@@ -68,12 +91,8 @@ def main() -> None:
     arguments.add_argument("--folder", type=Path, help="Folder to work in, which is kept (default: a temporary one).")
     arguments.add_argument("--newest", action="store_true", help="Newest versions, not those of requirements.lock.")
     options = arguments.parse_args()
-    if options.folder is None:
-        with tempfile.TemporaryDirectory(prefix="explearn-wheel-") as folder:
-            check(Path(folder), options.newest)
-    else:
-        options.folder.mkdir(parents=True, exist_ok=True)
-        check(options.folder.resolve(), options.newest)
+    with working_folder(options.folder) as folder:
+        check(folder, options.newest)
 
 
 def check(folder: Path, newest: bool) -> None:
@@ -82,11 +101,8 @@ def check(folder: Path, newest: bool) -> None:
     python, explearn = programs / "python", programs / "explearn"
     pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet"]
     if not newest:
-        lock = ROOT / "requirements.lock"
-        (torch,) = (line for line in lock.read_text(encoding="utf-8").splitlines() if line.startswith("torch=="))
-        # By itself first: where an index without CUDA is known to pip, its build is taken.
-        run(folder, *pip, torch)
-        pip += ["-c", lock]
+        install_torch(folder, python)
+        pip += ["-c", LOCK]
     run(folder, *pip, wheel)
     run(folder, python, "-m", "pip", "check")
     packages = json.loads(run(folder, python, "-m", "pip", "list", "--format", "json"))

@@ -1,7 +1,7 @@
 """Every command in README, CONTRIBUTING and docs is one that its program takes; every Python example compiles.
 
 Here the programs' own parsers read them. What takes seconds is run by the test of its page (bundles, compare, data,
-onnx, tutorial, ...).
+onnx, tutorials, ...).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from explearn.cli.app import app
 
 COMMANDS, MENTIONS = commands(ROOT), mentions(ROOT)
 EXPLEARN: Any = typer.main.get_command(app)
-ANY = {"git", "source", "export", "curl"}
+ANY = {"git", "source", "export", "curl", "grep"}
 """Programs of everybody's shell, whose arguments are not looked at."""
 
 

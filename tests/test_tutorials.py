@@ -1,0 +1,73 @@
+"""The tutorials work, with a tiny encoder and few texts; `make tutorials` runs them as they are.
+
+Left out here: installing, the demo's training, serving, and the pipeline.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+import transformers
+from places import ROOT
+from typer.testing import CliRunner
+
+from explearn.cli.app import app
+from explearn.model import finetune
+
+MOST_WORDS = 500
+PAGES = sorted((ROOT / "docs/tutorials").glob("*.md"))
+WRITTEN = {
+    "auditor": ["their-l2e", "report.json"],
+    "engineer": ["explained.html", "report.html", "my-bundle/manifest.json"],
+    "researcher": ["report.html"],
+}
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("encoder")
+    made: Any = tiny.model("bert")
+    transformers.BertModel(made.config).save_pretrained(folder)
+    tiny.tokenizer("bert").save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_tutorial(page: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finetune, "resolve_encoder", lambda name: str(encoder) if name == "embedded" else name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EXPLEARN_DEVICE", "cpu")
+    corpus = tmp_path / "data/corpus"
+    corpus.mkdir(parents=True)
+    for path in (ROOT / "data/corpus").glob("*.jsonl"):
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        (corpus / path.name).write_text("".join(lines[:: len(lines) // 120]), encoding="utf-8")
+    for language, text in re.findall(r"^```(sh|python)\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M):
+        if language == "python":
+            exec(text, {"__name__": "tutorial"})
+            continue
+        for line in text.splitlines():
+            program, *words = shlex.split(line)
+            if program != "explearn" or words[0] == "serve" or words[-1] == "reports/evidence":
+                continue
+            if words[0] == "demo":
+                table = "data/corpus/topics.csv"
+                rows = re.findall(r'"label": "(\w+)"', (corpus / "topics.jsonl").read_text(encoding="utf-8"))
+                (tmp_path / table).write_text("text,label\n" + "".join(f"a {row} text,{row}\n" for row in rows))
+                words = ["finetune", "--texts", table, "--labels", "label", "--encoder", "embedded", "--out", words[2]]
+            done = CliRunner().invoke(app, words)
+            assert done.exit_code == 0, (line, done.output)
+    for name in WRITTEN[page.stem]:
+        assert (tmp_path / name).exists(), name
+
+
+def test_tutorials_are_short() -> None:
+    assert [page.stem for page in PAGES] == sorted(WRITTEN)
+    for page in PAGES:
+        assert len(page.read_text(encoding="utf-8").split()) <= MOST_WORDS, page.name
