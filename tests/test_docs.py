@@ -93,3 +93,11 @@ def test_the_commands_of_the_documentation_are_of_parameters_that_there_are(repo
             Params.model_validate(yaml.safe_load(compose(shlex.split(overrides))))
         except (Exception, SystemExit) as error:
             raise AssertionError(f"dvc exp run with {overrides}") from error
+
+
+def test_the_page_of_environment_variables_has_all_that_there_are(repository: Path) -> None:
+    variable = re.compile(r"\bEXPLEARN_[A-Z_]*[A-Z]\b")
+    code = [path for folder in ("src", "stages") for path in (repository / folder).rglob("*.py")]
+    read = {name for path in code for name in variable.findall(path.read_text(encoding="utf-8"))}
+    page = (repository / "docs/environment.md").read_text(encoding="utf-8")
+    assert set(variable.findall(page)) == read

@@ -17,6 +17,7 @@ from places import ROOT
 from typer.testing import CliRunner
 
 from explearn.cli.app import app
+from explearn.methods import registry
 from explearn.model import finetune
 
 MOST_WORDS = 500
@@ -41,6 +42,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_tutorial(page: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finetune, "resolve_encoder", lambda name: str(encoder) if name == "embedded" else name)
+    monkeypatch.setattr(registry, "_registered", {})
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EXPLEARN_DEVICE", "cpu")
     corpus = tmp_path / "data/corpus"
