@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from explearn.core.errors import ParamsError
 from explearn.core.writing import atomic_folder, write_text
 from explearn.methods.registry import ENTRY_POINTS, INDEX, get_info
 from explearn_study.workspace import Workspace
@@ -47,7 +48,14 @@ def write_fingerprints(workspace: Workspace, stages: Path, methods: Mapping[str,
 
     Args:
         methods: name in the run -> the method that it is.
+
+    Raises ParamsError where the code that runs is not that beside the stages.
     """
+    if not stages.resolve().is_relative_to(SOURCE.parent):
+        raise ParamsError(
+            f"explearn is installed in {SOURCE}; expected the checkout's own src, so that edits count: "
+            f"pip install -e {stages.parent}"
+        )
     with atomic_folder(workspace.code("").parent) as folder:
         for path in sorted(stages.glob("*.py")):
             write_text(folder / f"{path.stem}.txt", fingerprint([path], path.stem in SHOWING_STAGES))
