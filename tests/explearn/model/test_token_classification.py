@@ -178,7 +178,6 @@ def test_a_table_names_the_word_of_each_text(tmp_path: Path) -> None:
     for method in ("lime", "attn_lrp"):
         judged = explearn.compare(
             tagger, rows, columns=TextColumns(token="word"), methods=["random", method], out=tmp_path / "page.html",
-            force=True,
         )  # fmt: skip
         assert set(judged.methods) == {"random", method}
     with pytest.raises(DataError, match="row 1, field 'word': the text: token: got 'cat', which is none"):

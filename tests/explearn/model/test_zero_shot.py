@@ -193,5 +193,5 @@ def test_the_command_line_takes_candidate_labels(nli: str, tmp_path: Path) -> No
     texts, page = tmp_path / "texts.csv", tmp_path / "page.html"
     texts.write_text("text,label\n" + "".join(f'"{text}",dog\n' for text in SHORT), encoding="utf-8")
     files = ["--texts", str(texts), "--labels", "label", "--out", str(page)]
-    done = CliRunner().invoke(app, ["compare", *common, *files, "--method", "gradient,occlusion"])
+    done = CliRunner().invoke(app, ["compare", *common, *files, "--method", "gradient", "--method", "occlusion"])
     assert done.exit_code == 0 and page.exists(), done.output
