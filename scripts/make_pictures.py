@@ -1,0 +1,49 @@
+"""Photograph the pages that docs/img shows, with Chromium by playwright.
+
+python scripts/make_pictures.py --compare report.html --report reports/report.html --serve http://127.0.0.1:8000
+"""
+
+from __future__ import annotations
+
+import argparse
+from io import BytesIO
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs/img"
+TEXT = "The plot is thin, but the acting is superb."
+COLOURS = 64
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--compare", type=Path, help="page of explearn compare")
+    parser.add_argument("--report", type=Path, help="page of a run")
+    parser.add_argument("--serve", help="address of explearn serve")
+    parser.add_argument("--chromium", help="Chromium to start (default: playwright's own)")
+    args = parser.parse_args()
+    places = {
+        "compare": args.compare and args.compare.resolve().as_uri(),
+        "report": args.report and args.report.resolve().as_uri(),
+        "serve": args.serve,
+    }
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=args.chromium)
+        for name, address in places.items():
+            if not address:
+                continue
+            page = browser.new_page(viewport={"width": 1000, "height": 640})
+            page.goto(address)
+            if name == "serve":
+                page.fill("textarea", TEXT)
+                page.click("form button[type=submit], form button:not([type])")
+                page.wait_for_load_state("networkidle")
+            picture = Image.open(BytesIO(page.screenshot())).convert("RGB").quantize(COLOURS)
+            picture.save(FOLDER / f"{name}.png", optimize=True)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
