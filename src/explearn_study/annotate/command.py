@@ -350,6 +350,44 @@ def _explained(task: str, method: str) -> tuple[Params, TaskMarks, dict[str, Att
 
 @app.command()
 @command
+def rank(
+    task: Task,
+    out: Annotated[
+        Path, typer.Option(help="JSON Lines of texts and scores, for `explearn compare --scores`.", show_default=False)
+    ],
+    method: Annotated[
+        str, typer.Option(help="Method of the run whose texts and predicted classes are taken.")
+    ] = "random",
+    dry_run: DryRun = False,
+    *,
+    bounds: Limits,
+) -> None:
+    """Have a model rank the words of the explained texts for their predicted classes: the method llm_ranking.
+
+    explearn annotate rank --task films --out llm_ranking.jsonl --budget-money 5 --price 3,12
+    """
+    from explearn_study.annotate.llm.printing import print_estimate, print_spent
+    from explearn_study.annotate.llm.ranking import rank, ranking_questions
+
+    _, marks, explained = _explained(task, method)
+    check_output(out)
+    questions = ranking_questions(marks, explained)
+    if dry_run:
+        print_estimate(questions, marks, bounds.meter)
+        return
+    rankings = rank(questions, marks, bounds)
+    write_rows(out, rankings.rows)
+    plain_console().print(
+        f"{printed(str(out))}: {len(rankings.rows):,} texts; {rankings.invented:,} of {rankings.named:,} words "
+        "named are not in the text"
+    )
+    if rankings.unread:
+        print(f"{rankings.unread:,} answers cannot be read, and the scores of their texts are 0; see llm.max_tokens")
+    print_spent(bounds.meter)
+
+
+@app.command()
+@command
 def simulate(
     task: Task,
     method: Method,

@@ -12,7 +12,7 @@ import json_repair
 
 from explearn_study.annotate.llm.quotes import Quote
 
-EVIDENCE_NAMES = ("evidence", "evidence_words", "words", "rationale", "quotes")
+EVIDENCE_NAMES = ("evidence", "evidence_words", "words", "rationale", "quotes", "ranking")
 """Names under which models put the evidence, the one asked for first."""
 
 QUOTE_NAMES = ("quote", "words", "word", "text")

@@ -133,7 +133,8 @@ def collect(questions: Sequence[Question], marks: TaskMarks, settings: LLMParams
         except InvalidAnswerError:
             annotated.append(Annotated(example, "invalid", cached))
             continue
-        alignment = align_quotes(answer.quotes, example.all_words, settings.fuzzy_threshold)
+        in_order = "ranking" not in question.prompt.order
+        alignment = align_quotes(answer.quotes, example.all_words, settings.fuzzy_threshold, in_order)
         fate = _fate(example, answer, alignment, settings)
         if fate == "kept" and (example.id, alignment.mask) in rejected:
             fate = "rejected"

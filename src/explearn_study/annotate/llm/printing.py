@@ -94,6 +94,11 @@ def print_summary(summary: Mapping[str, Any], meter: Meter) -> None:
     )
     mean = "-" if length is None else f"{length:.2f}"
     print(f"answers mended: {summary['repaired']:,}; words marked a text, mean: {mean}")
+    print_spent(meter)
+
+
+def print_spent(meter: Meter) -> None:
+    """Print what this run has sent."""
     spent = meter.spent
     cost = f", cost {spent.money:,.4f}" if meter.prices else ""
     print(

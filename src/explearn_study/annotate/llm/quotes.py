@@ -45,6 +45,7 @@ class Alignment:
 
     Attributes:
         mask: the text's words that they mean.
+        places: those of each quote that has a place, in the quotes' order.
         exact, insensitive, fuzzy: quotes that took a place in each round.
         repeated: quotes whose words are in the text, but as often taken already as they come there.
         hallucinated: quotes that are not in the text.
@@ -52,6 +53,7 @@ class Alignment:
     """
 
     mask: tuple[bool, ...]
+    places: tuple[Span, ...]
     exact: int
     insensitive: int
     fuzzy: int
@@ -82,13 +84,16 @@ def quote_evidence(words: Sequence[str], mask: Sequence[bool], joined: Collectio
     return quotes
 
 
-def align_quotes(quotes: Sequence[Quote], words: Sequence[str], threshold: float = FUZZY_THRESHOLD) -> Alignment:
+def align_quotes(
+    quotes: Sequence[Quote], words: Sequence[str], threshold: float = FUZZY_THRESHOLD, in_order: bool = True
+) -> Alignment:
     """Find the words that quotes mean; see the module for the rules.
 
     Args:
         quotes: in the model's order.
         words: of the text (for a pair: of both segments).
         threshold: least likeness in the third round, 0 to 100; 100 leaves the round out.
+        in_order: the quotes follow the text; else each takes its first free place.
     """
     plain_words = [plain(word) for word in words]
     quotes = [part for quote in quotes for part in _without_skips(quote, plain_words)]
@@ -113,6 +118,8 @@ def align_quotes(quotes: Sequence[Quote], words: Sequence[str], threshold: float
                 # An exact quote of what stands there in another spelling is a matter of the next round.
                 return place if name == "insensitive" or place in places else None
         free = [place for place in places if not any(taken[slice(*place)])]
+        if not in_order:
+            return next(iter(free), None)
         low = max((end for n, (_, end) in spans.items() if n < number), default=0)
         high = min((start for n, (start, _) in spans.items() if n > number), default=len(words))
         return next((place for place in free if place[0] >= low and place[1] <= high), next(iter(free), None))
@@ -131,6 +138,7 @@ def align_quotes(quotes: Sequence[Quote], words: Sequence[str], threshold: float
     invented = [(text, part) for text, part in missing if not _plain_places(plain_words, part)]
     return Alignment(
         mask=tuple(taken),
+        places=tuple(spans[number] for number in sorted(spans)),
         **counts,
         repeated=len(missing) - len(invented),
         hallucinated=tuple(text for text, _ in invented),
