@@ -17,6 +17,7 @@ from rich.console import Console
 
 import explearn
 from explearn.core import display
+from explearn.core.certificate import Certificate
 from explearn.core.records import Attribution
 from explearn.core.word_tables import WORD_SCHEMA
 
@@ -220,6 +221,14 @@ class TestWhereWordsStand:
         assert found.pair_start == 5
         for index, (word, (start, end)) in enumerate(zip(found.words, found.spans, strict=True)):
             assert (text if index < 5 else pair)[start:end] == word
+
+
+def test_tables_hold_the_certificate_of_methods_that_give_one() -> None:
+    certificate = Certificate(agreement=0.7, bound=0.2, familiar=True)
+    frame = explearn.to_frame([attribution(certificate=certificate), attribution(words=("bad", "film"))])
+    assert frame["verdict"].dropna().tolist() == ["check", "check"]
+    assert frame["agreement"].dropna().tolist() == [0.7, 0.7]
+    assert frame["bound"].isna().tolist() == [False, False, True, True]
 
 
 class TestCommand:

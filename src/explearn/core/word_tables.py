@@ -30,14 +30,18 @@ WORD_SCHEMA = make_schema(
     end=pa.int32(),
     word=pa.string(),
     score=pa.float32(),
-    nullable=("start", "end", "score"),
+    verdict=pa.string(),
+    agreement=pa.float64(),
+    bound=pa.float64(),
+    nullable=("start", "end", "score", "verdict", "agreement", "bound"),
 )
 """A row a word.
 
 text: number of the text among those of its method, from 0, the same for all its classes. id: of the example, empty for
 free text. segment: 0, or 1 in the second segment of a pair. index: place among the words of both segments, from 0.
 start, end: [start, end) of the word in the characters of its segment, null where unknown. score: null where the
-classifier did not read the word.
+classifier did not read the word. verdict, agreement, bound: of the text's certificate (`Certificate`), null where the
+method gives none.
 """
 
 
@@ -68,11 +72,13 @@ class WordRows:
             "predicted": attribution.predicted,
             "probability": attribution.probability,
         }
+        certificate: dict[str, object] = attribution.certificate.to_record() if attribution.certificate else {}
+        certified = {name: certificate.get(name) for name in ("verdict", "agreement", "bound")}
         for index, (word, score) in enumerate(zip(attribution.words, attribution.scores.tolist(), strict=True)):
             start, end = attribution.spans[index] if attribution.spans else (None, None)
             second = attribution.pair_start is not None and index >= attribution.pair_start
             place = {"segment": int(second), "index": index, "start": start, "end": end}
-            yield {**shared, **place, "word": word, "score": None if np.isnan(score) else score}
+            yield {**shared, **place, "word": word, "score": None if np.isnan(score) else score, **certified}
 
 
 def to_arrow(attributions: Iterable[Attribution]) -> pa.Table:
