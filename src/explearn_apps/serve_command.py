@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import sys
 from typing import Annotated
 
@@ -10,6 +12,7 @@ import typer
 
 from explearn.cli.choosing import LabelNames, parse_label_names
 from explearn.cli.running import Compute, Seed, command
+from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 from explearn.core.extras import check_installed
 
@@ -54,6 +57,13 @@ def serve(
     timeout: Annotated[
         float, typer.Option(help="Seconds that a request may wait for its answer.", min=0.1, max=86_400)
     ] = 30.0,
+    embed: Annotated[
+        list[str] | None,
+        typer.Option(help="Origin (https://example.org) whose pages may show this one in a frame; may be repeated."),
+    ] = None,
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="Write a line for each request to stderr, without its texts.")
+    ] = False,
     seed: Seed = None,
     *,
     compute: Compute,
@@ -69,6 +79,9 @@ def serve(
     from explearn_apps.serve.server import address_of, bind, hosts_of
     from explearn_apps.serve.server import serve as run
 
+    for origin in embed or ():
+        if not re.fullmatch(r"https?://[\w.-]+(:\d+)?", origin, re.ASCII):
+            raise ParamsError(f"--embed: got {origin!r}; expected an origin such as https://example.org")
     limits = Limits(texts=max_texts, text_chars=max_chars, seconds=timeout)
     # A port in use is said before torch and transformers are loaded.
     with bind(host, port) as listening:
@@ -78,7 +91,7 @@ def serve(
         sources = [*(bundle or ()), *(explainer or ()), *(method or ())]
         loaded, explainers, left_out = load(sources, classifier, compute, seed, parse_label_names(label_name))
         hosts = hosts_of(listening)
-        app = make_app(loaded, explainers, limits, hosts=hosts)
+        app = make_app(loaded, explainers, limits, hosts=hosts, embedders=embed or ())
         app.state.engine.warm_up()
         for name, reason in left_out.items():
             print(f"left out: {name} ({reason})", file=sys.stderr)
@@ -91,4 +104,9 @@ def serve(
         # A bundle says for itself what its classifier is called.
         name = printable(loaded.name, one_line=True)
         print(f"{name} with {names}: {address_of(listening)} (Ctrl+C ends it)", flush=True)
+        if access_log:
+            access = logging.getLogger("explearn_apps.serve.guard")
+            access.addHandler(logging.StreamHandler())
+            access.setLevel(logging.INFO)
+            access.propagate = False
         run(app, listening, limits)

@@ -229,8 +229,9 @@ def _incomplete(tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
         yield Caveat(
             CaveatKind.INCOMPLETE,
             f"{', '.join(f'{method} ({error:.0%})' for method, error in missed.items())}. In brackets: by how much the "
-            "sum misses the change of the output that it should be, as a share of the absolute scores, on the worst "
-            "task. Read the ranking, not the numbers; more steps or another baseline may help.",
+            "sum misses the change of the output that it should be, as a share of the absolute scores"
+            f"{', on the worst task' if len(tasks) > 1 else ''}. Read the ranking, not the numbers; more steps or "
+            "another baseline may help.",
             list(missed),
         )
 

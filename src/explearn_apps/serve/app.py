@@ -41,6 +41,7 @@ def make_app(
     limits: Limits | None = None,
     *,
     hosts: Collection[str] | None = None,
+    embedders: Collection[str] = (),
 ) -> FastAPI:
     """Make the service of a classifier and some methods.
 
@@ -49,6 +50,7 @@ def make_app(
         explainers: the methods, each under its name.
         limits: what it takes.
         hosts: names by which requests may call it; None: any.
+        embedders: origins whose pages may show the service in a frame.
 
     Raises as `Engine` does.
     """
@@ -91,7 +93,9 @@ def make_app(
     app.add_exception_handler(ExplearnError, bad_input)
     app.add_exception_handler(ClientDisconnect, gone)
     app.add_exception_handler(Exception, fault)
-    app.add_middleware(Guard, limits=engine.limits, metrics=engine.metrics, hosts=hosts, paths=paths)
+    app.add_middleware(
+        Guard, limits=engine.limits, metrics=engine.metrics, hosts=hosts, paths=paths, embedders=embedders
+    )
     return app
 
 

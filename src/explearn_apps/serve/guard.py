@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Collection
@@ -14,6 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from explearn_apps.serve.limits import Limits
 from explearn_apps.serve.metrics import Metrics
 from explearn_apps.serve.responses import JSON, error_response
+
+logger = logging.getLogger(__name__)
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -36,12 +39,24 @@ class Guard:
         hosts: names that requests may give as their Host; None: any. On a loopback address it keeps out pages of other
             sites whose name was made to lead here.
         paths: of the application, for the metrics.
+        embedders: origins whose pages may show the service in a frame.
     """
 
     def __init__(
-        self, app: ASGIApp, limits: Limits, metrics: Metrics, hosts: Collection[str] | None, paths: Collection[str]
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        metrics: Metrics,
+        hosts: Collection[str] | None,
+        paths: Collection[str],
+        embedders: Collection[str] = (),
     ) -> None:
         self._app, self._limits, self._metrics, self._hosts, self._paths = app, limits, metrics, hosts, paths
+        ancestors = " ".join(embedders) or "'none'"
+        policy = SECURITY_HEADERS["content-security-policy"].replace(
+            "frame-ancestors 'none'", f"frame-ancestors {ancestors}"
+        )
+        self._headers = SECURITY_HEADERS | {"content-security-policy": policy}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -64,7 +79,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
-                for name, value in SECURITY_HEADERS.items():
+                for name, value in self._headers.items():
                     headers.setdefault(name, value)
             await send(message)
 
@@ -74,7 +89,10 @@ class Guard:
             finally:
                 path = scope["path"] if scope["path"] in self._paths else "other"
                 self._metrics.requests.labels(path, str(status)).inc()
-                self._metrics.seconds.labels(path).observe(time.perf_counter() - start)
+                seconds = time.perf_counter() - start
+                self._metrics.seconds.labels(path).observe(seconds)
+                # Without the query, which may hold a text.
+                logger.info("%s %s %d %.3f s", scope["method"], path, status, seconds)
 
     def _refusal(self, scope: Scope) -> Response | None:
         """Return the answer to a request that the application is not to see."""

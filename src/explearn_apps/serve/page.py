@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote, urlencode
 
 from fastapi import FastAPI, Request
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -21,10 +22,16 @@ from explearn.core.validation import check, whole_number
 from explearn.methods.info import first_sentence
 from explearn.text.units import UNITS
 from explearn_apps.serve.engine import Engine, TextAnswer
-from explearn_apps.serve.schemas import ExplainRequest
+from explearn_apps.serve.schemas import ExplainRequest, result
 
 SHOWN_LABELS = 8
 """Most probable labels that are listed."""
+
+EXAMPLE = "The plot is thin, but the actors are warm and funny."
+"""Text that the page offers to somebody who has none."""
+
+LINK_CHARS = 6000
+"""Longest address of a result. Proxies, nginx for one, refuse request lines of more than 8,000 characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +94,20 @@ def add_page(app: FastAPI, engine: Engine) -> None:
     """Add the page and its files."""
 
     @app.get("/", include_in_schema=False)
-    async def page() -> Response:
+    async def page(request: Request) -> Response:
+        # The address of a result holds the form that gave it.
+        if query := request.scope["query_string"]:
+            return await answered(request, query)
         return _page(engine, Form(method=(next(iter(engine.explainers)),)))
 
     @app.post("/", include_in_schema=False)
     async def explained(request: Request) -> Response:
+        return await answered(request, await request.body())
+
+    async def answered(request: Request, body: bytes) -> Response:
         form = Form()
         try:
-            form = read_form(await request.body())
+            form = read_form(body)
             return _page(engine, form, await _explain(engine, request, form))
         except HTTPException as error:
             return _page(engine, form, None, error.detail, error.status_code, error.headers)
@@ -130,7 +143,11 @@ def _page(
         labels=engine.classifier.labels,
         regression=not engine.has_probabilities,
         units=UNITS,
-        methods=[(name, e.about.cost, first_sentence(type(e).__doc__ or "")) for name, e in engine.explainers.items()],
+        methods=[
+            (name, e.about.cost, engine.seconds.get(name), first_sentence(type(e).__doc__ or ""))
+            for name, e in engine.explainers.items()
+        ],
+        example="?" + urlencode({"text": EXAMPLE, "method": next(iter(engine.explainers))}),
         most=engine.limits.text_chars,
     )
     return HTMLResponse(html, status, headers)
@@ -140,14 +157,15 @@ async def _explain(engine: Engine, request: Request, form: Form) -> dict[str, An
     """Return what the page says of a text.
 
     Keys: heading; rows, what the classifier gives each label, now and before a change, with its share of the bar;
-    left_out, number of labels that are not listed; heatmaps; words that can be changed, each with its part of the form.
+    left_out, number of labels that are not listed; link, the result's address, empty where it is too long; json,
+    the answer as a data URL; heatmaps; words that can be changed, each with its part of the form.
     """
     labels = engine.classifier.labels
     label = whole_number(form.label, len(labels) - 1) if form.label else None
     if form.label and label is None:
         raise HTTPException(422, f"label: expected a number from 0 to {len(labels) - 1}")
     if not form.method:
-        raise HTTPException(422, "methods: got none; expected at least one")
+        raise HTTPException(422, "Choose at least one method.")
 
     async def ask(text: str, pair: str, **wanted: Any) -> TextAnswer:
         segments = {"texts": [text], "pairs": [pair] if pair.strip() else None}
@@ -169,7 +187,12 @@ async def _explain(engine: Engine, request: Request, form: Form) -> dict[str, An
     if not engine.has_probabilities:
         heading, largest = [f"{name}: {value:.4g}" for name, value in now.items()], max(map(abs, now.values())) or 1.0
     listed = sorted(now, key=lambda name: -now[name])[:SHOWN_LABELS]
+    sent = {"text": form.text, "pair": form.pair, "method": form.method, "label": form.label, "unit": form.unit}
+    link = "?" + urlencode(sent, doseq=True)
+    record = result(answer.probabilities, [a for of_method in answer.by_method for a in of_method])
     return {
+        "link": link if len(link) <= LINK_CHARS else "",
+        "json": "data:application/json," + quote(json.dumps({"text": form.text, "pair": form.pair, **record})),
         "heading": ", ".join(heading),
         "rows": [
             {"label": name, "now": now[name], "before": before.get(name), "share": abs(now[name]) / largest}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from typing import cast
+from urllib.parse import unquote
 
 import pytest
 import tiny
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from serving_cases import METHODS
 
@@ -97,6 +101,37 @@ def test_a_changed_text_is_set_against_the_one_before(client: TestClient) -> Non
     assert cells == [(f"{b:.3f}", f"{a:.3f}", f"{b - a:+.3f}".replace("-", "−")) for b, a in expected]
 
 
+def test_the_link_of_a_result_gives_it_again_and_the_download_holds_it(client: TestClient) -> None:
+    sent = {"text": "the fox", "pair": "a dog", "method": "occlusion", "label": "0", "unit": "word"}
+    first = client.post("/", data=sent)
+    link, download = (a["href"] for a in Read(first.text).all("a")[:2])
+    again = client.get("/" + str(link))
+    assert again.status_code == 200 and again.text == first.text
+    document = json.loads(unquote(str(download).removeprefix("data:application/json,")))
+    label = document["explanations"][0]["label"]
+    asked = {"texts": ["the fox"], "pairs": ["a dog"], "methods": ["occlusion"], "label": label}
+    (answer,) = client.post("/explain", json=asked | {"probabilities": True}).json()["results"]
+    assert document == {"text": "the fox", "pair": "a dog"} | answer
+
+
+def test_the_example_explains_a_text_of_the_page(client: TestClient) -> None:
+    (example, *_) = (str(a["href"]) for a in Read(client.get("/").text).all("a"))
+    assert "<h2>Words</h2>" in client.get("/" + example).text
+
+
+def test_only_named_origins_frame_the_page_and_the_log_holds_no_text(
+    client: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = cast("FastAPI", client.app)
+    engine = app.state.engine
+    explainers = list(engine.explainers.values())
+    framed = TestClient(make_app(engine.classifier, explainers, embedders=["https://example.org"]))
+    with caplog.at_level("INFO", "explearn_apps.serve.guard"), framed:
+        answer = framed.get("/", params={"text": "the fox", "method": "occlusion"})
+    assert "frame-ancestors https://example.org" in answer.headers["content-security-policy"]
+    assert "GET / 200" in caplog.text and "fox" not in caplog.text
+
+
 def test_a_pair(client: TestClient) -> None:
     page = client.post("/", data={"text": "the fox", "pair": "a dog", "method": "occlusion", "label": "0"}).text
     buttons = [b for b in Read(page).all("button") if "data-part" in b]
@@ -131,7 +166,7 @@ class TestWhatATextHolds:
         answer = hostile.post("/", data=given)
         page = Read(answer.text)
         assert answer.status_code == (422 if field == "label" else 200)
-        assert page.all("script") == [{"src": "/page.js", "defer": None}]
+        assert page.all("script") == [{"src": "page.js", "defer": None}]
         assert not page.all("img") and "name" not in page.texts.get("b", [])
         assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
         shown = re.sub(r'<textarea.*?</textarea>|<input type="hidden".*?>|data-word=".*?"', "", answer.text, flags=re.S)
@@ -161,7 +196,7 @@ def test_nothing_comes_from_elsewhere(client: TestClient) -> None:
 
 def test_mistakes_are_one_sentence_beside_the_form(client: TestClient) -> None:
     for given, said in (
-        ({"text": "fox"}, "methods: got none"),
+        ({"text": "fox"}, "Choose at least one method"),
         ({"text": " ", "method": "occlusion"}, "text 1: field &#39;text&#39; is empty"),
         ({"text": "fox", "method": "lime"}, "unknown method &#39;lime&#39;"),
         ({"text": "fox " * 200, "method": "occlusion"}, "expected at most 500"),

@@ -28,7 +28,7 @@ async function ask() {
   const mine = (running = new AbortController());
   form.classList.add("busy");
   try {
-    const answer = await fetch("/", {
+    const answer = await fetch("./", {
       method: "POST", body: new URLSearchParams(new FormData(form)), signal: mine.signal,
     });
     const text = await answer.text();
@@ -100,6 +100,9 @@ form.addEventListener("submit", (event) => {
   ask().then(() => {
     if (result.getBoundingClientRect().top > window.innerHeight / 2) result.scrollIntoView();
   });
+});
+form.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
 });
 result.addEventListener("click", (event) => {
   const button = event.target.closest(".edit button");
