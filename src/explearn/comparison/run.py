@@ -512,7 +512,7 @@ class MethodsRun:
         left_out = {**plan.left_out, **self.refused}
         if untried := [name for name in LEADING if name not in {*self.runs, *left_out}]:
             untrained = [name for name in untried if get_info(name).learned and not get_info(name).ready]
-            train = f" ({' and '.join(untrained)}: `explearn train`)" if untrained else ""
+            train = f" (train {' and '.join(untrained)} with explearn train)" if untrained else ""
             remarks.append(f"Not tried here, and among the best elsewhere: {', '.join(untried)}{train}.")
         remarks += [f"Left out: {name} ({reason})." for name, reason in left_out.items()]
         remarks += [

@@ -44,7 +44,7 @@ EXAMPLES_IN_MARKDOWN = 1
 
 def task_section(run: RunFacts, task: TaskReport, opened: Collection[Group] = OPEN_BOARDS) -> list[Block]:
     """Return what the report says of one task. opened: of BOARDS, those that are not folded."""
-    blocks: list[Block] = [Heading(f"Task: {task.task}", task=task.task)]
+    blocks: list[Block] = [Heading(f"Texts: {task.task}", task=task.task)]
     if (rates := near_chance(run, task)) is not None:
         blocks.append(
             Paragraph(

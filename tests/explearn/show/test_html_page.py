@@ -92,7 +92,7 @@ def test_headings_labels_and_tables_are_whole(page):
     levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
     assert levels[0] == 1 and levels.count(1) == 1 and all(b <= a + 1 for a, b in pairwise(levels))
     ids = [a["id"] for _, a in page.elements if "id" in a]
-    assert len(ids) == len(set(ids)) and {"who-wins-on-what", "task-films"} <= set(ids)
+    assert len(ids) == len(set(ids)) and {"who-wins-on-what", "texts-films"} <= set(ids)
     for _, attributes in page.elements:
         assert attributes.get("aria-labelledby", ids[0]) in ids
         if (address := attributes.get("href") or "").startswith("#"):

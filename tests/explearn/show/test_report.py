@@ -65,7 +65,7 @@ def test_the_pages_hold_what_they_are_for(files):
     titles = re.findall(r"^## (.*)$", report, re.MULTILINE)
     assert titles[:3] == ["Who wins on what", "What not to trust", "All tasks at a glance"]
     assert titles[3:] == [
-        "Task: films", "Task: a&#36;b&#36;&lt;c&gt;", "What the figures mean", "Parameters and versions of this run",
+        "Texts: films", "Texts: a&#36;b&#36;&lt;c&gt;", "What the figures mean", "Parameters and versions of this run",
     ]  # fmt: skip
     rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(report)
     assert "<p>|" not in rendered and "<script" not in rendered and rendered.count("<img") == 3
@@ -169,7 +169,7 @@ def test_what_methods_say_of_themselves_is_between_the_overview_and_the_tasks():
     titles = [b.text for b in walk(report_blocks(run("faml", "random"), [of], own)) if isinstance(b, Heading)]
     start = titles.index("All methods at a glance")
     assert titles[start + 1].startswith("How AML's methods") and titles[start + 2 : start + 4] == [
-        "Of the caller", "Task: films",
+        "Of the caller", "Texts: films",
     ]  # fmt: skip
 
 

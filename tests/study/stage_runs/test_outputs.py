@@ -321,7 +321,7 @@ class TestReport:
             assert set(of_task) == set(METHODS)
         text = report(finished)
         for task in ("films", "meals"):
-            section = text.partition(f"\n## Task: {task}\n")[2].partition("\n## ")[0]
+            section = text.partition(f"\n## Texts: {task}\n")[2].partition("\n## ")[0]
             for name in METHODS:
                 # Agreement with the words, agreement with the model, behaviour, cost.
                 assert len(re.findall(rf"\n\| {name}( [†‡])? \| ", section)) >= 4
