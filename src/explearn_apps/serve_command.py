@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -42,6 +43,13 @@ def serve(
             help="Name of a method that needs no training; may be repeated.",
             show_default="where nothing else is named, those of attn_lrp, attcat, gae and occlusion that can explain "
             "the classifier",
+        ),
+    ] = None,
+    comparison: Annotated[
+        Path | None,
+        typer.Option(
+            help="Manifest (.json) beside the page of a comparison on this classifier; its verdict is shown.",
+            show_default=False,
         ),
     ] = None,
     host: Annotated[
@@ -86,12 +94,13 @@ def serve(
     # A port in use is said before torch and transformers are loaded.
     with bind(host, port) as listening:
         from explearn_apps.serve.app import make_app
-        from explearn_apps.serve.loading import load
+        from explearn_apps.serve.loading import load, read_verdict
 
         sources = [*(bundle or ()), *(explainer or ()), *(method or ())]
         loaded, explainers, left_out = load(sources, classifier, compute, seed, parse_label_names(label_name))
         hosts = hosts_of(listening)
-        app = make_app(loaded, explainers, limits, hosts=hosts, embedders=embed or ())
+        verdict = None if comparison is None else read_verdict(comparison, loaded)
+        app = make_app(loaded, explainers, limits, hosts=hosts, embedders=embed or (), verdict=verdict)
         app.state.engine.warm_up()
         for name, reason in left_out.items():
             print(f"left out: {name} ({reason})", file=sys.stderr)

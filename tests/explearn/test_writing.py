@@ -216,6 +216,11 @@ class TestWhatIsNoRegularFile:
 
 
 class TestOtherFolders:
+    @pytest.mark.skipif(not Path("/proc").is_dir(), reason="a folder in which nobody can make a file")
+    def test_a_folder_that_takes_no_file(self) -> None:
+        with pytest.raises(DataError, match="cannot be written"), locked("/proc/result"):
+            pass
+
     def test_an_unfinished_one_is_gone_on_with(self, tmp_path: Path) -> None:
         with pytest.raises(KeyboardInterrupt), resumable_folder(tmp_path / "d") as partial:
             (partial / "a").write_text("first")

@@ -8,13 +8,16 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explearn.core.blocks import Cell, Table, columns
+from explearn.core.blocks import BOLD_END, BOLD_START, Cell, Table, columns
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.extras import need
 from explearn.judge.catalogue import CATALOGUE, Metric
 from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.show.columns import leaderboard
+from explearn.show.figures.critical_difference import critical_difference_picture
+from explearn.show.figures.style import svg
 from explearn.show.tables import latex_of
+from explearn.show.verdict import MODEL, find_verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +55,12 @@ class Comparison:
     def __repr__(self) -> str:
         return f"Comparison({self})"
 
-    def best(self, metric: str = "aopc_comprehensiveness") -> str:
+    @property
+    def verdict(self) -> str:
+        """Which method to use for what, as the page begins."""
+        return find_verdict(self.run, [self.task]).sentence.replace(BOLD_START, "").replace(BOLD_END, "")
+
+    def best(self, metric: str = MODEL) -> str:
         """Return the method with the best figure of a metric.
 
         Others may not be significantly worse: `task.comparisons[metric].tied`. Raises UnknownNameError for no metric,
@@ -78,6 +86,16 @@ class Comparison:
         have an asterisk. Raises UnknownNameError for what is no metric.
         """
         return latex_of(self._table(metrics))
+
+    def critical_difference(self, metric: str = MODEL) -> str:
+        """Draw a critical-difference diagram as SVG: methods by mean rank, bars over those that cannot be told apart.
+
+        Raises UnknownNameError for what is no metric, ParamsError for one without paired tests.
+        """
+        of, tests = _metric(metric), self.task.comparisons.get(metric)
+        if tests is None or len(tests.methods) < 2:
+            raise ParamsError(f"metric: got {metric!r}, in which no two methods were tested")
+        return svg(critical_difference_picture(tests, self.task.by_text[of.by_text]))
 
     def _repr_html_(self) -> str:
         table = self._table(MAIN)

@@ -192,9 +192,11 @@ def compare(
             made = facts_of(out, model, request)
             manifest = manifest_of(out, classifier, model, compute, [texts, *scores], user_texts.name, request, made)
             facts = replace(facts, made=made, versions=list(manifest["versions"].items()))
-            write_with_manifest(out, page(facts, [task]), manifest)
+            left_out = {**plan.left_out, **run.refused}
+            result = Comparison(out, plan.texts, task.methods, left_out, clock.parts, task, facts)
+            write_with_manifest(out, page(facts, [task]), {**manifest, "verdict": result.verdict})
     clock.add("total", time.perf_counter() - start)
-    return Comparison(out, plan.texts, task.methods, {**plan.left_out, **run.refused}, dict(clock.parts), task, facts)
+    return result
 
 
 @dataclass(slots=True)

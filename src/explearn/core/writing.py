@@ -88,6 +88,8 @@ def locked(target: str | os.PathLike[str], what: str | None = None) -> Iterator[
         place = Path(os.path.realpath(target.parent)) / target.name
         lock = filelock.FileLock(_partial(place, "lock"), is_singleton=True)
         first = not lock.is_locked
+        # filelock tries for ever where no file can be made.
+        os.close(os.open(lock.lock_file, os.O_RDWR | os.O_CREAT, _READ_AND_WRITE))
         _acquire(lock, what)
         if first:
             _sweep(target)

@@ -42,6 +42,7 @@ def make_app(
     *,
     hosts: Collection[str] | None = None,
     embedders: Collection[str] = (),
+    verdict: str | None = None,
 ) -> FastAPI:
     """Make the service of a classifier and some methods.
 
@@ -51,10 +52,11 @@ def make_app(
         limits: what it takes.
         hosts: names by which requests may call it; None: any.
         embedders: origins whose pages may show the service in a frame.
+        verdict: what a comparison found of the methods (`Comparison.verdict`).
 
     Raises as `Engine` does.
     """
-    engine = Engine(classifier, explainers, limits or Limits())
+    engine = Engine(classifier, explainers, limits or Limits(), verdict)
 
     @asynccontextmanager
     async def running(_app: FastAPI) -> AsyncIterator[None]:
@@ -127,6 +129,7 @@ def add_api(app: FastAPI, engine: Engine) -> None:
                 )
                 for name, e in engine.explainers.items()
             ],
+            verdict=engine.verdict,
             limits=engine.limits,
         )
         return json_response(served.model_dump())

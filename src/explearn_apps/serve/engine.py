@@ -51,12 +51,15 @@ class Engine:
     Attributes:
         classifier: without the place of a local folder in its name. explainers: by name, in the order given.
         seconds: by method, what a short text takes; empty before `warm_up`.
+        verdict: what a comparison found of the methods, None without one.
 
     Raises ParamsError for two methods of one name or none, UnsupportedError for a method that cannot explain this
     classifier, and for a model that answers questions.
     """
 
-    def __init__(self, classifier: Classifier, explainers: Sequence[Explainer], limits: Limits) -> None:
+    def __init__(
+        self, classifier: Classifier, explainers: Sequence[Explainer], limits: Limits, verdict: str | None = None
+    ) -> None:
         if isinstance(classifier, QuestionAnswerer | TokenClassifier):
             raise UnsupportedError(f"{classifier.name}: {classifier.does}; expected a classifier of texts")
         if is_folder(classifier.name):
@@ -66,7 +69,7 @@ class Engine:
             if classifier.nli is not None:
                 classifier.nli = copy.copy(classifier.nli)
                 classifier.nli.name = classifier.name
-        self.classifier, self.limits, self.metrics = classifier, limits, Metrics()
+        self.classifier, self.limits, self.metrics, self.verdict = classifier, limits, Metrics(), verdict
         self.explainers: dict[str, Explainer] = {}
         self.seconds: dict[str, float] = {}
         for explainer in explainers:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from explearn.bundle.loading import find_explainer, is_method
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.core.documents import read_json
+from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.registry import accepted_options
 from explearn.model.classifier import Classifier
@@ -73,3 +75,18 @@ def load(
         else:
             explainers.append(explainer)
     return loaded, explainers, left_out
+
+
+def read_verdict(path: Path, classifier: Classifier) -> str:
+    """Return what a comparison of the classifier's methods found, from the manifest beside the comparison's page.
+
+    Raises DataError for a file that is no such manifest, ModelError for a comparison on another classifier.
+    """
+    manifest = read_json(path)
+    verdict = manifest.get("verdict") if isinstance(manifest, dict) else None
+    if not isinstance(verdict, str):
+        raise DataError(f"{path}: holds no verdict; expected what `explearn compare` writes beside its page")
+    parameters = manifest.get("parameters")
+    if not isinstance(parameters, dict) or parameters.get("classifier") != classifier.fingerprint:
+        raise ModelError(f"{path}: the comparison is of another classifier than {classifier.name}")
+    return verdict

@@ -143,6 +143,7 @@ def _page(
         labels=engine.classifier.labels,
         regression=not engine.has_probabilities,
         units=UNITS,
+        verdict=engine.verdict,
         methods=[
             (name, e.about.cost, engine.seconds.get(name), first_sentence(type(e).__doc__ or ""))
             for name, e in engine.explainers.items()

@@ -119,6 +119,8 @@ class Served(Answer):
     problem: str
     labels: list[str]
     methods: list[MethodSummary]
+    verdict: str | None
+    """What a comparison of methods on this classifier found, where the service was given one."""
     limits: Limits
 
 

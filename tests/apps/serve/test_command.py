@@ -198,3 +198,12 @@ class TestWhoCanReachIt:
         result = run("serve", "--classifier", folder, "--port", "0", "--device", "cpu")
         assert result.exit_code == 0, result.stderr
         assert "left out: gae (" in result.stderr and "occlusion: http" in result.stdout
+
+    def test_a_comparison_of_another_classifier_or_none(self, bundle: Path, tmp_path: Path) -> None:
+        manifest = tmp_path / "compare.json"
+        manifest.write_text(json.dumps({"verdict": "Use lime.", "parameters": {"classifier": "0"}}), encoding="utf-8")
+        said = command_complaint("serve", str(bundle), "--port", "0", "--comparison", str(manifest))
+        assert said.startswith(f"error: {manifest}: the comparison is of another classifier than ")
+        manifest.write_text("[]", encoding="utf-8")
+        said = command_complaint("serve", str(bundle), "--port", "0", "--comparison", str(manifest))
+        assert said.startswith(f"error: {manifest}: holds no verdict; expected what")

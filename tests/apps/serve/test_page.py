@@ -205,3 +205,10 @@ def test_mistakes_are_one_sentence_beside_the_form(client: TestClient) -> None:
         assert answer.status_code in (413, 422)
         assert re.search(rf'<p class="error" role="alert">[^<]*{said}', answer.text), answer.text
         assert Read(answer.text).texts["textarea"][0].strip() == given["text"].strip()
+
+
+def test_what_a_comparison_found_is_said_and_escaped() -> None:
+    app = make_app(tiny.classifier("bert", 3), [explearn.get_explainer("attcat")], verdict="Use <b>attcat</b>.")
+    with TestClient(app) as client:
+        assert "What to trust.</b> Use &lt;b&gt;attcat&lt;/b&gt;." in client.get("/").text
+        assert client.get("/methods").json()["verdict"] == "Use <b>attcat</b>."

@@ -10,6 +10,9 @@ from task_reports import comparison, metrics, run, task
 
 from explearn.comparison.result import Comparison
 from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.judge.catalogue import CATALOGUE
+from explearn.judge.significance import paired_tests
+from explearn.show.figures.critical_difference import groups, mean_ranks
 
 AOPC = "aopc_comprehensiveness"
 
@@ -50,6 +53,29 @@ def test_latex_has_intervals_and_marks(result: Comparison) -> None:
     assert r"attn\_lrp & 0.300$^*$ {\scriptsize (0.28 to 0.32)} \\" in lines
     assert r"lime & \textbf{0.310} {\scriptsize (0.29 to 0.33)} \\" in lines
     assert r"random & 0.050 {\scriptsize (0.03 to 0.07)} \\" in lines
+
+
+def test_the_verdict_has_no_marks_of_bold(result: Comparison) -> None:
+    assert "no method is shown to be better than random scores" in result.verdict or "use lime" in result.verdict
+    assert result.verdict.isprintable()
+
+
+def test_a_diagram_of_ranks_says_what_cannot_be_told_apart() -> None:
+    noise = np.random.default_rng(0).normal(scale=0.1, size=40)
+    values = {"attn_lrp": noise + 0.3, "lime": noise + 0.3 + np.tile([-0.01, 0.01], 20), "random": noise}
+    tests = paired_tests(AOPC, {name: float(of.mean()) for name, of in values.items()}, values)
+    ranked = mean_ranks(tests, values)
+    assert ranked.sum() == pytest.approx(6) and ranked[2] > 2.5
+    assert groups(tests, np.argsort(ranked)) == [(0, 1)]
+    figures = {name: metrics(None) for name in values}
+    of = task("texts", figures, comparisons={AOPC: tests}, by_text={CATALOGUE[AOPC].by_text: values})
+    drawn = Comparison(Path("report.html"), 40, {}, {}, {}, of, run(*values)).critical_difference()
+    assert drawn.count("<svg") == 1 and all(name in drawn for name in values)
+
+
+def test_no_diagram_of_what_was_not_tested(result: Comparison) -> None:
+    with pytest.raises(ParamsError, match="no two methods"):
+        result.critical_difference("auroc")
 
 
 def test_a_frame_has_a_row_a_method(result: Comparison) -> None:
