@@ -1,6 +1,7 @@
 # Needs git, make and Python 3.11 or later. Everything goes into .venv; nothing outside the checkout is touched.
 # pyproject.toml has ranges, for users of the wheel; requirements.lock has one version of everything, torch's among them,
-# and is what `make install` follows.
+# and requirements.hashed the SHA-256 of all these packages' files but torch's, which differ between indexes. `make install`
+# installs nothing else.
 #
 #   PYTHON=python3.12     the interpreter .venv is made with
 #   ARGS="..."            more arguments for dvc repro, pytest or the parameters' Hydra overrides
@@ -18,6 +19,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LOCK := requirements.lock
+HASHED := requirements.hashed
 # pip's progress is for a terminal; elsewhere only its warnings and errors show.
 QUIET := $(shell test -t 2 || echo --quiet)
 TORCH := $(shell sed -n 's/^torch==.*/&/p' $(LOCK))
@@ -30,7 +32,7 @@ endif
 # The stages in dvc.yaml call plain `python`.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-COMPILE := pip-compile --extra=dev --allow-unsafe --strip-extras --no-emit-options
+COMPILE := pip-compile --extra=dev --allow-unsafe --strip-extras --no-emit-options --generate-hashes
 
 .PHONY: help install repro params index check test wheel tutorials faults fuzz lint format docs lock bench hooks clean
 
@@ -39,19 +41,19 @@ help: ## list the targets
 
 install: $(STAMP) ## make .venv with the locked versions (again only when pyproject.toml or the lock change)
 
-$(STAMP): pyproject.toml $(LOCK)
+$(STAMP): pyproject.toml $(LOCK) $(HASHED)
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { \
 	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	    found="$$($(PYTHON) --version 2>/dev/null || echo 'not to be found')"; \
 	    echo "make install: $(PYTHON) is $$found; expected Python 3.11 or later (make install PYTHON=/path/to/python3.11)" >&2; \
 	    exit 2; }; \
 	  echo "==> $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV); }
-	@echo "==> pip, as locked"
-	@$(BIN)/python -m pip install $(QUIET) -c $(LOCK) pip
+	@echo "==> $(HASHED)"
+	@$(BIN)/python -m pip install $(QUIET) --no-deps --require-hashes -r $(HASHED)
 	@echo "==> $(TORCH)"
 	@$(BIN)/python -m pip install $(QUIET) -c $(LOCK) $(TORCH)
-	@echo "==> Explearn and the rest of $(LOCK)"
-	@$(BIN)/python -m pip install $(QUIET) -c $(LOCK) -e '.[dev]'
+	@echo "==> Explearn"
+	@$(BIN)/python -m pip install $(QUIET) --no-deps -e .
 	@$(BIN)/python -m pip check
 	@touch $(STAMP)
 
@@ -108,7 +110,7 @@ format: install ## mend what ruff can mend
 
 # torch's local version (+cpu, +cu130) is cut off: any build of that release serves. Explearn itself, which its extras
 # name, is left out.
-lock: install ## rewrite requirements.lock after a change of dependencies (UPGRADE=1 for newest)
+lock: install ## rewrite requirements.lock and .hashed after a change of dependencies (UPGRADE=1 for newest)
 	@cp $(LOCK) $(LOCK).new
 	CUSTOM_COMPILE_COMMAND='make lock  # $(COMPILE)' \
 	  $(COMPILE) --quiet $(if $(UPGRADE),--upgrade) --output-file=$(LOCK).new pyproject.toml
@@ -118,7 +120,8 @@ lock: install ## rewrite requirements.lock after a change of dependencies (UPGRA
 	  echo "make lock: the lines above serve one machine only; $(LOCK) is unchanged. Expected PyTorch without CUDA (set PIP_EXTRA_INDEX_URL as the Makefile's head says)" >&2; \
 	  exit 2; \
 	fi
-	@mv $(LOCK).new $(LOCK)
+	@sed -e '/^torch==/,/^[^ ]/{/^torch==/d;/^ /d;}' $(LOCK).new > $(HASHED)
+	@sed -e '/^ *--hash=/d' -e 's/ *\\$$//' $(LOCK).new > $(LOCK) && rm $(LOCK).new
 
 bench: install ## run the scripts of benchmarks/, one after the other
 	@ls benchmarks/[!_]*.py >/dev/null 2>&1 || { echo "make bench: benchmarks/ holds no script" >&2; exit 2; }

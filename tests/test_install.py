@@ -94,6 +94,14 @@ def test_torch_is_a_range_for_users_and_one_version_in_the_lock() -> None:
     assert len(re.findall(r"^torch==[\d.]+$", LOCK, re.M)) == 1
 
 
+def test_every_locked_package_but_torch_has_its_hashes() -> None:
+    hashed = (ROOT / "requirements.hashed").read_text(encoding="utf-8")
+    found = dict(re.findall(r"^(\S+==\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", hashed, re.M))
+    locked = set(re.findall(r"^\S+==\S+$", LOCK, re.M))
+    assert {line for line in locked if not line.startswith("torch==")} == found.keys()
+    assert len(re.findall(r"^\S+==", hashed, re.M)) == len(found)
+
+
 def test_the_citation_is_of_this_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     # The keys that the format 1.2.0 asks for, and those that must agree with the package.
