@@ -114,7 +114,8 @@ lock: install ## rewrite requirements.lock and .hashed after a change of depende
 	@cp $(LOCK) $(LOCK).new
 	CUSTOM_COMPILE_COMMAND='make lock  # $(COMPILE)' \
 	  $(COMPILE) --quiet $(if $(UPGRADE),--upgrade) --output-file=$(LOCK).new pyproject.toml
-	@sed -i.bak -e 's/^\(torch==[^+ ]*\)+[^ ]*/\1/' -e '/^explearn @/,/^[^ ]/{/^explearn @/d;/^ /d;}' $(LOCK).new && rm $(LOCK).new.bak
+	@sed -i.bak -e 's/^\(torch==[^+ ]*\)+[^ ]*/\1/' -e '/^explearn @/,/^[^ ]/{/^explearn @/d;/^ /d;}' \
+	  -e '/^# WARNING: pip install/,/^# Consider/d' $(LOCK).new && rm $(LOCK).new.bak
 	@if grep -nE '^(nvidia-|cuda-|triton|-)|^[^#]*(file:|://)' $(LOCK).new; then \
 	  rm $(LOCK).new; \
 	  echo "make lock: the lines above serve one machine only; $(LOCK) is unchanged. Expected PyTorch without CUDA (set PIP_EXTRA_INDEX_URL as the Makefile's head says)" >&2; \
