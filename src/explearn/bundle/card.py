@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import jinja2
-from huggingface_hub import ModelCardData
+from huggingface_hub import EvalResult, ModelCardData
 
 from explearn.bundle.manifest import ClassifierFacts
 from explearn.core.version import explearn_version
-from explearn.judge.catalogue import CATALOGUE
+from explearn.judge.catalogue import CATALOGUE, Metric
 from explearn.methods.info import MethodInfo
 from explearn.show.markdown import Markdown, escape_markdown, table
 
@@ -42,6 +42,19 @@ def card(
         classifier: that the bundle was made for, None for any. figures: as in the bundle's metrics.json, None for none.
     """
     data = ModelCardData(library_name="explearn", tags=["explearn", "explanation", "attribution"])
+    if figures is not None:
+        data.model_name = info.name
+        data.eval_results = [
+            EvalResult(
+                task_type="text-classification",
+                dataset_type=figures["task"],
+                dataset_name=figures["task"],
+                metric_type=metric.name,
+                metric_name=metric.heading,
+                metric_value=value,
+            )
+            for metric, value in _shown(figures["figures"])
+        ]
     facts: list[tuple[str, str]] = []
     if classifier is not None:
         if "/" in classifier.name:
@@ -68,10 +81,15 @@ def card(
 
 def _figure_rows(values: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     rows: list[tuple[str, str, str, str]] = []
-    for name, metric in CATALOGUE.items():
-        value, low, high = (values.get(key) for key in (name, f"{name}_low", f"{name}_high"))
-        if metric.group in GROUPS and isinstance(value, int | float):
-            digits = f".{metric.decimals}f"
-            interval = f"{low:{digits}} to {high:{digits}}" if low is not None and high is not None else ""
-            rows.append((metric.heading, f"{value:{digits}}", interval, metric.direction or ""))
+    for metric, value in _shown(values):
+        low, high = values.get(f"{metric.name}_low"), values.get(f"{metric.name}_high")
+        digits = f".{metric.decimals}f"
+        interval = f"{low:{digits}} to {high:{digits}}" if low is not None and high is not None else ""
+        rows.append((metric.heading, f"{value:{digits}}", interval, metric.direction or ""))
     return rows
+
+
+def _shown(values: Mapping[str, Any]) -> list[tuple[Metric, float]]:
+    """Return the figures of GROUPS."""
+    shown = [(metric, values.get(name)) for name, metric in CATALOGUE.items() if metric.group in GROUPS]
+    return [(metric, value) for metric, value in shown if isinstance(value, int | float)]

@@ -10,6 +10,7 @@ import pytest
 import tiny
 import yaml
 from bundle_cases import FIGURES, LEARNED, TEXTS, same
+from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
@@ -100,6 +101,8 @@ def test_the_card_tells_what_it_is_and_renders(
     text = (tmp_path / "b/README.md").read_text()
     _, head, body = text.split("---\n", 2)
     assert yaml.safe_load(head)["library_name"] == "explearn"
+    results = ModelCard(text).data.eval_results
+    assert {(of.dataset_name, of.metric_type): of.metric_value for of in results}["reviews", "f1"] == 0.25
     for part in (
         explearn.get_info("l2e").summary,
         "taught by the classifier's own answers",
