@@ -2,8 +2,8 @@
 
     CLASSIFIER=my-classifier METHODS=attn_lrp,lime python app.py
 
-CLASSIFIER is a folder or hub name of a text classifier. METHODS (default: attn_lrp,attcat,lime) are names of methods, the
-first of which is chosen.
+CLASSIFIER is a folder or hub name of a text classifier. METHODS (default: attn_lrp,attcat,lime) are names of methods,
+the first of which is chosen.
 """
 
 from __future__ import annotations
