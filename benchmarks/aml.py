@@ -3,9 +3,11 @@
     python benchmarks/aml.py speed     --task sst2 [--root .] [--texts 32] [--runs 5] [--device cpu]
     python benchmarks/aml.py methods   --task sst2 [--texts 200] [--methods paml,faml,lime,...]
     python benchmarks/aml.py ablations --task sst2 [--texts 200]
+    python benchmarks/aml.py people    --task movies --trained-on sst2 [--texts 200] [--top 25]
 
 `--root` holds data/examples/TASK, data/classifiers/TASK and, but for `ablations`, a trained data/explainers/TASK/paml,
-as the pipeline leaves them; params.yaml there gives the options.
+as the pipeline leaves them; params.yaml there gives the options. With `--trained-on` classifier and pAML are those of
+another task. Among `--methods`, `faml:METRIC` is fAML for another metric, and `solvex:50` Solvex with a beam of 50.
 
 speed: pAML against one pass of the classifier and one of G (limit 1.3 x), and batched fAML against the loop over whole
 copies of G (limit 2 x faster), no metric worse than the loop's by more than 0.02. Runs alternate; ratios are taken pair
@@ -14,6 +16,8 @@ in the row `faml, each by its own`, each column is that of the best map by this 
 paper goes further: it searches for the weights and trains anew for each metric.)
 ablations: AML's Table 4, without L_p (Xpred) and without L_inv (Xinv). Where the parameters have `trials`, the weights
 of the terms that stay are searched for anew in each, as in the paper; data/studies/TASK keeps the searches.
+people: AML's Table 3, F1 of the words with the top scores, of each text (macro) and pooled (micro), on texts with marks
+(data/rationales/TASK).
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from _timing import paired
 from explearn.core.records import Attribution, Example
 from explearn.judge.catalogue import CATALOGUE
 from explearn.judge.faithfulness import faithfulness
+from explearn.judge.plausibility import f1_of_texts, rationale_counts, select_top_k
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.base.explainer import Explainer
@@ -106,27 +111,48 @@ def speed(options: argparse.Namespace, classifier: Classifier, params: Params, t
     return whole.median <= PAML_LIMIT and ratio.median >= BATCHED_LIMIT and worse <= DIFFERENCE_LIMIT
 
 
-def methods(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> bool:
-    folder = str(Workspace(options.root).explainer(options.task, "paml"))
+def chosen(options: argparse.Namespace, params: Params) -> dict[str, Explainer]:
+    """The methods of `--methods`."""
+    folder = str(Workspace(options.root).explainer(options.trained_on or options.task, "paml"))
     explainers: dict[str, Explainer] = {}
-    for name in options.methods.split(","):
+    for given in options.methods.split(","):
+        name, _, value = given.partition(":")
+        changed: dict[str, object] = {}
+        if value:
+            changed = {"metric": value} if name == "faml" else {"beam": int(value)}
         if name == "paml":
-            explainers[name] = get_explainer(name, path=folder)
-        elif name.startswith("faml"):
-            # faml:METRIC is fAML for another metric of interest.
-            _, _, metric = name.partition(":")
-            changed = {"metric": metric} if metric else {}
-            explainers[name] = get_explainer("faml", path=folder, **{**params.method("faml").all_options, **changed})
+            explainers[given] = get_explainer(name, path=folder)
+        elif name == "faml":
+            explainers[given] = get_explainer(name, path=folder, **{**params.method(name).all_options, **changed})
         else:
             seeded = {"seed": params.seed} if "seed" in accepted_options(name) else {}
-            found = params.method(name).options
-            explainers[name] = get_explainer(name, **{**seeded, **found})
+            explainers[given] = get_explainer(name, **{**seeded, **params.method(name).options, **changed})
+    return explainers
+
+
+def methods(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> bool:
+    explainers = chosen(options, params)
     rows = five(classifier, params, texts, explainers)
     for name, explainer in explainers.items():
         if isinstance(explainer, FAML):
             judged = explainer.notes()["judged"]
             rows[f"{name}, each by its own"] = [judged[metric][metric] for metric in FIVE]
     show(rows)
+    return True
+
+
+def people(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> bool:
+    gold = Workspace(options.root).read_gold(options.task, params)
+    marked = [text for text in texts if any(gold.get(text.id, ()))]
+    if not marked:
+        sys.exit(f"--task {options.task}: none of {len(texts)} test texts has marked words")
+    print(f"{len(marked)} texts with marks, top {options.top} words")
+    for name, explainer in chosen(options, params).items():
+        scores = [attribution.scores for attribution in explainer.explain(classifier, marked, description=name)]
+        counts = rationale_counts([select_top_k(row, options.top) for row in scores], [gold[t.id] for t in marked])
+        hit, false, missed = counts.sum(0)
+        macro, micro = float(np.nanmean(f1_of_texts(counts))), 2 * hit / (2 * hit + false + missed)
+        print(f"{name:<24} macro F1 {macro:.3f}  micro F1 {micro:.3f}", flush=True)
     return True
 
 
@@ -157,8 +183,10 @@ def ablations(options: argparse.Namespace, classifier: Classifier, params: Param
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["speed", "methods", "ablations"])
+    parser.add_argument("what", choices=["speed", "methods", "ablations", "people"])
     parser.add_argument("--task", required=True)
+    parser.add_argument("--trained-on", help="task of classifier and pAML (default: --task)")
+    parser.add_argument("--top", type=int, default=25, help="words that people are asked about")
     parser.add_argument("--root", type=Path, default=Path())
     parser.add_argument("--params", type=Path, help="default: params.yaml under the root")
     parser.add_argument("--device", default="cpu")
@@ -169,14 +197,16 @@ def main() -> None:
     options = parser.parse_args()
     params = load_params(options.params or options.root / "params.yaml")
     workspace = Workspace(options.root)
-    classifier = Classifier.from_pretrained(workspace.classifier(options.task), device=options.device)
+    classifier = Classifier.from_pretrained(
+        workspace.classifier(options.trained_on or options.task), device=options.device
+    )
     rows = workspace.read_examples(options.task, "test")
-    texts = texts_to_explain(rows, (), options.texts, params.seed)
+    texts = texts_to_explain(rows, workspace.read_gold(options.task, params), options.texts, params.seed)
     print(
         f"torch {torch.__version__}, {classifier.device}, {torch.get_num_threads()} threads, {options.task}, "
         f"{len(texts)} test texts"
     )
-    run = {"speed": speed, "methods": methods, "ablations": ablations}[options.what]
+    run = {"speed": speed, "methods": methods, "ablations": ablations, "people": people}[options.what]
     sys.exit(not run(options, classifier, params, texts))
 
 

@@ -3,7 +3,7 @@
     python benchmarks/quick_advice.py FOLDER [FOLDER ...] [--texts 100] [--train 1500] [--seeds 13] [--most 5]
         [--kept build/quick_advice]
 
-Each FOLDER holds train.jsonl and test.jsonl (text, label). On each, the embedded encoder is fine-tuned for two epochs,
+Each FOLDER holds train.jsonl and test.jsonl (text, label). On each, the embedded encoder is fine-tuned for five epochs,
 and all methods of a few passes are compared on test texts. Prints, for each classifier: the method of `quick` with the
 best AOPC comprehensiveness; the best of all methods whose measured time is at most `--most` times classifying's; and by
 how much it is better. `--kept` keeps classifiers and scores, so that a second run computes neither.
@@ -47,7 +47,7 @@ def main() -> None:
             kept.mkdir(parents=True, exist_ok=True)
             if not (kept / "classifier").exists():
                 train = drawn(folder / "train.jsonl", given.train)
-                explearn.finetune("embedded", train, kept / "classifier", columns=columns, seed=seed, epochs=2)
+                explearn.finetune("embedded", train, kept / "classifier", columns=columns, seed=seed, epochs=5)
             result = explearn.compare(
                 kept / "classifier",
                 drawn(folder / "test.jsonl", given.texts),
