@@ -66,7 +66,6 @@ def make_app(
         finally:
             await engine.batcher.close()
 
-    # The interactive pages of FastAPI load scripts from elsewhere.
     app = FastAPI(title="Explearn", lifespan=running, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.engine = engine
     add_api(app, engine)

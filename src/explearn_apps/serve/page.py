@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -68,10 +69,24 @@ def _environment() -> Environment:
     )
     # Of what is read, not of what is sent back: fields hold their text as it was.
     environment.filters["plain"] = lambda text: printable(text, one_line=True)
+    environment.filters["type_of"] = type_of
     environment.filters["breakable"] = lambda name: Markup("_<wbr>").join(
         Markup.escape(printable(name, one_line=True)).split("_")
     )
     return environment
+
+
+def type_of(schema: Mapping[str, Any]) -> str:
+    """Return what a JSON schema admits, in words."""
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if "anyOf" in schema:
+        return " or ".join(map(type_of, schema["anyOf"]))
+    if "enum" in schema:
+        return " or ".join(schema["enum"])
+    if schema.get("type") == "array":
+        return f"list of {type_of(schema.get('items', {}))}"
+    return str(schema.get("type", "anything"))
 
 
 def read_form(body: bytes) -> Form:
@@ -113,6 +128,13 @@ def add_page(app: FastAPI, engine: Engine) -> None:
             return _page(engine, form, None, error.detail, error.status_code, error.headers)
         except ExplearnError as error:
             return _page(engine, form, None, str(error), 422)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        # FastAPI's own page loads scripts from elsewhere.
+        api = app.openapi()
+        schemas = {"ExplainRequest": ExplainRequest.model_json_schema(), **api["components"]["schemas"]}
+        return HTMLResponse(_environment().get_template("docs.html.j2").render(api=api, schemas=schemas))
 
     def asset(name: str) -> str:
         return resources.files("explearn_apps.serve").joinpath("templates", name).read_text(encoding="utf-8")

@@ -212,3 +212,14 @@ def test_what_a_comparison_found_is_said_and_escaped() -> None:
     with TestClient(app) as client:
         assert "What to trust.</b> Use &lt;b&gt;attcat&lt;/b&gt;." in client.get("/").text
         assert client.get("/methods").json()["verdict"] == "Use <b>attcat</b>."
+
+
+def test_the_page_of_the_api_has_every_path_and_field_and_loads_nothing_from_elsewhere(client: TestClient) -> None:
+    api = client.get("/openapi.json").json()
+    answer = client.get("/docs")
+    page = Read(answer.text)
+    shown = {text for texts in page.texts.values() for text in texts}
+    assert {f"{verb.upper()} {path}" for path, verbs in api["paths"].items() for verb in verbs} <= shown
+    fields = {field for schema in api["components"]["schemas"].values() for field in schema["properties"]}
+    assert all(f"<code>{field.replace('_', '_<wbr>')}</code>" in answer.text for field in {"texts", *fields})
+    assert not page.all("script") and "http" not in "".join(str(link["href"]) for link in page.all("a"))
