@@ -14,8 +14,6 @@ from explearn.core.extras import need
 from explearn.judge.catalogue import CATALOGUE, Metric
 from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.show.columns import leaderboard
-from explearn.show.figures.critical_difference import critical_difference_picture
-from explearn.show.figures.style import svg
 from explearn.show.tables import latex_of
 from explearn.show.verdict import MODEL, find_verdict
 
@@ -90,8 +88,12 @@ class Comparison:
     def critical_difference(self, metric: str = MODEL) -> str:
         """Draw a critical-difference diagram as SVG: methods by mean rank, bars over those that cannot be told apart.
 
-        Raises UnknownNameError for what is no metric, ParamsError for one without paired tests.
+        Raises UnknownNameError for what is no metric, ParamsError for one without paired tests, MissingExtraError
+        without `explearn[report]`.
         """
+        from explearn.show.figures.critical_difference import critical_difference_picture
+        from explearn.show.figures.style import svg
+
         of, tests = _metric(metric), self.task.comparisons.get(metric)
         if tests is None or len(tests.methods) < 2:
             raise ParamsError(f"metric: got {metric!r}, in which no two methods were tested")
