@@ -200,7 +200,8 @@ def main() -> None:
         losses = []
         for kind, seed in product((IvRA,) if options.no_smat else (IvRA, SMaT), map(int, options.seeds.split(","))):
             name = kind.__name__.lower()
-            trained = merged({"criteria": [criterion], "norm": options.norm}, options.options)
+            norm = {"norm": options.norm} if options.norm else {}
+            trained = merged({"criteria": [criterion], **norm}, options.options)
             start = time.perf_counter()
             explainer = kind(**trained, seed=seed).fit(ListedTask(original, train, validation))
             spent = time.perf_counter() - start
