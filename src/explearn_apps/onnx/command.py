@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from explearn.cli.choosing import LabelNames, parse_label_names
 from explearn.cli.running import user_errors
 from explearn.core.writing import check_own
 
@@ -21,14 +22,16 @@ def export_onnx(
             show_default=False,
         ),
     ] = None,
+    label_name: LabelNames = None,
 ) -> None:
     """Write a classifier and its trained explainer as one graph, which explearn_apps.onnx.OnnxExplainer reads.
 
     explearn export-onnx --explainer my-l2e --classifier my-model --out my-l2e.onnx
     """
     with user_errors():
+        names = parse_label_names(label_name)
         # Every ONNX file starts with the field of its version.
         check_own(out, lambda path: path.read_bytes()[:1] == b"\x08", "an ONNX file")
         from explearn_apps.onnx.writing import export_onnx as write
 
-        print(write(out, explainer=explainer, classifier=classifier))
+        print(write(out, explainer=explainer, classifier=classifier, label_names=names))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ def export_onnx(
     *,
     explainer: str | os.PathLike[str] | Explainer,
     classifier: str | os.PathLike[str] | Classifier | None = None,
+    label_names: Mapping[str, str] | None = None,
 ) -> Path:
     """Write one graph of a classifier and its explainer, whole or not at all, after a comparison with PyTorch.
 
@@ -59,6 +60,7 @@ def export_onnx(
         path: of the file; one that is there is replaced.
         explainer: a trained ExpNet or L2E: its folder, a bundle (folder or hub name), or an `Explainer`.
         classifier: folder or hub name, or the classifier, on the CPU in float32 (default: the bundle's).
+        label_names: class -> another name for it.
 
     Raises:
         UnsupportedError: a method or classifier that is not exported, or whose graph gives other scores.
@@ -67,6 +69,7 @@ def export_onnx(
     """
     check_installed("onnx", "onnxscript", "onnxruntime", extra="onnx", what="an export to ONNX")
     source, model = _pair(explainer, classifier)
+    model = model.renamed(label_names or {})
     graph = graph_of(model, source)
     size = sum(tensor.numel() * tensor.element_size() for tensor in graph.state_dict().values())
     if size > LARGEST:
