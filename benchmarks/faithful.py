@@ -1,13 +1,14 @@
 """L2E against the methods that ask the classifier itself: faithfulness, certificate and repair.
 
     python benchmarks/faithful.py --task reviews [--root .] [--texts 100] [--exact 100] [--seeds 5]
-        [--curve]
+        [--complete] [--curve]
 
 After `make repro`. Trains L2E on the task's training texts, once a seed, and explains test texts. Prints, means over
 the seeds where there are several:
 
 * AOPC comprehensiveness and sufficiency (shares 1 to 50 %) of one pass, of budgets 16, 32 and 64, and of baselines,
-  with the p-value of the texts' difference from AttnLRP (Wilcoxon).
+  with the p-values of the texts' differences in both from one pass (Wilcoxon, corrected by Holm over all rows). With
+  --complete the baselines are all methods that need no training but solvex.
 * The mean absolute error of predicted against true answers on 40 unseen sets of words; every method scaled at best.
 * Spearman's rho with Kernel SHAP of 5,000 samples, of one pass and of Kernel SHAP of 200 samples, and the share of the
   top three words in common.
@@ -34,11 +35,12 @@ from explearn.core.storage import read_examples
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams, SanityParams
 from explearn.judge.sanity import check_methods
+from explearn.judge.significance import holm
 from explearn.methods.l2e.answers import Answered, ask
 from explearn.methods.l2e.certificate import top_words
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
-from explearn.methods.registry import get_explainer
+from explearn.methods.registry import get_explainer, known_infos
 from explearn.model.classifier import Classifier
 
 BUDGETS = (16, 32, 64)
@@ -60,6 +62,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=100, help="test texts")
     parser.add_argument("--exact", type=int, default=100, help="test texts with Shapley values")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--complete", action="store_true")
     parser.add_argument("--curve", action="store_true")
     options = parser.parse_args()
     data = options.root / "data"
@@ -85,8 +88,9 @@ def main() -> None:
             one.options = one.options.model_copy(update={"budget": budget})
             results[f"l2e, budget {budget}"] = list(one.explain(classifier, test))
         one.options = one.options.model_copy(update={"budget": 0})
+    asked_for = BASELINES | (others() if options.complete else {})
     baselines = {
-        label: list(get_explainer(name, **more).explain(classifier, test)) for label, (name, more) in BASELINES.items()
+        label: list(get_explainer(name, **more).explain(classifier, test)) for label, (name, more) in asked_for.items()
     }
     figures = judged(baselines)
     of_seeds = [judged(results) for results in seeds]
@@ -94,12 +98,12 @@ def main() -> None:
         means = [np.mean([found[name][part] for found in of_seeds], axis=0) for part in (0, 1)]
         figures[name] = (means[0], means[1])
     asked = ask(classifier, list(encodings.values()), [40] * len(test), "delete", 999)
-    print(f"\n{options.task}, {len(test)} texts: compr., suff., p against AttnLRP, error of predicted answers")
-    for name, (compr, suff) in figures.items():
+    print(f"\n{options.task}, {len(test)} texts: compr. and p, suff. and p, error of predicted answers")
+    tests = [holm([p_value(of[part], figures["l2e"][part]) for of in figures.values()]) for part in (0, 1)]
+    for (name, (compr, suff)), p_compr, p_suff in zip(figures.items(), *tests, strict=True):
         versions = [results[name] for results in seeds] if name in seeds[0] else [baselines[name]]
         error = np.mean([answer_error(classifier, rows, asked) for rows in versions])
-        p = wilcoxon(compr, figures["attn_lrp"][0]).pvalue if name != "attn_lrp" else 1.0
-        print(f"  {name:16} {compr.mean():.3f} {suff.mean():+.3f}  p {p:.3f}  {error:.4f}", flush=True)
+        print(f"  {name:23} {compr.mean():.3f} {p_compr:.3f}  {suff.mean():+.3f} {p_suff:.3f}  {error:.4f}", flush=True)
 
     few = test[: options.exact]
     exact = list(get_explainer("kernel_shap", samples=5000, removal="delete").explain(classifier, few))
@@ -122,6 +126,17 @@ def main() -> None:
 
 def read(data: Path, task: str, split: str) -> list[Example]:
     return read_examples(data / "examples" / task / f"{split}.parquet")
+
+
+def others() -> dict[str, tuple[str, dict[str, Any]]]:
+    """Return the methods that need no training, but for solvex and those of BASELINES."""
+    done = {"solvex", *(name for name, _ in BASELINES.values())}
+    infos = (info for info in known_infos() if info.family not in ("learned", "given") and info.name not in done)
+    return {info.name: (info.name, {}) for info in infos if not info.needs & {"training_rationales", "other_tasks"}}
+
+
+def p_value(values: NDArray[np.float64], reference: NDArray[np.float64]) -> float:
+    return float(wilcoxon(values, reference).pvalue) if (values != reference).any() else 1.0
 
 
 def top3(attribution: Attribution) -> list[int]:
