@@ -34,8 +34,8 @@ class Parsed(Exception):
     """The arguments were read; nothing more is to happen."""
 
 
-def of(program: str, found: list[Command] = COMMANDS) -> list[Command]:
-    return list({command.words: command for command in found if command.words[0] == program}.values())
+def of(program: str, actual: list[Command] = COMMANDS) -> list[Command]:
+    return list({command.words: command for command in actual if command.words[0] == program}.values())
 
 
 def test_programs_are_those_that_are_checked_here() -> None:

@@ -50,31 +50,31 @@ def test_links_between_pages_lead_somewhere(repository: Path) -> None:
             if re.match(r"[a-z]+:", target):
                 continue
             name, _, anchor = target.partition("#")
-            found = (page.parent / name).resolve() if name else page
-            assert found.exists(), f"{page.name}: {target}"
-            assert not anchor or anchor in anchors(found), f"{page.name}: {target}"
+            actual = (page.parent / name).resolve() if name else page
+            assert actual.exists(), f"{page.name}: {target}"
+            assert not anchor or anchor in anchors(actual), f"{page.name}: {target}"
 
 
 def test_the_options_of_explain_in_the_documentation_are_options_that_there_are(repository: Path) -> None:
     known = {option for p in typer.main.get_command(app).commands["explain"].params for option in p.opts}
-    found = []
+    actual = []
     for page in pages(repository):
         text = page.read_text(encoding="utf-8").replace("\\\n", " ")
-        found += re.findall(r"^explearn explain .*$", text, re.M)
-    used = {word for command in found for word in shlex.split(command.partition("<")[0]) if word.startswith("-")}
+        actual += re.findall(r"^explearn explain .*$", text, re.M)
+    used = {word for command in actual for word in shlex.split(command.partition("<")[0]) if word.startswith("-")}
     assert used and used <= known
 
 
 def commands(repository: Path) -> list[str]:
     """The overrides of every `dvc exp run` that the documentation and the profiles name."""
-    found = []
+    actual = []
     for path in (repository / "README.md", *sorted((repository / "docs").rglob("*.md"))):
         text = path.read_text(encoding="utf-8")
-        found += re.findall(r"^ *(dvc exp run(?:\\\n|[^#\n])*)", text, re.M)
-        found += re.findall(r"`(dvc exp run[^`]*)`", text)
+        actual += re.findall(r"^ *(dvc exp run(?:\\\n|[^#\n])*)", text, re.M)
+        actual += re.findall(r"`(dvc exp run[^`]*)`", text)
     for path in sorted((repository / "conf" / "profile").glob("*.yaml")):
-        found += re.findall(r"^# +(dvc exp run.*)$", path.read_text(encoding="utf-8"), re.M)
-    words = [shlex.split(command.replace("\\\n", " ")) for command in found]
+        actual += re.findall(r"^# +(dvc exp run.*)$", path.read_text(encoding="utf-8"), re.M)
+    words = [shlex.split(command.replace("\\\n", " ")) for command in actual]
     overrides = [[after for word, after in pairwise(command) if word == "-S"] for command in words]
     # A variable of the shell, or a profile of one's own.
     open_ended = re.compile(r"\$|profile=mine")
@@ -87,9 +87,9 @@ def test_the_commands_of_the_documentation_are_of_parameters_that_there_are(repo
         from compose_params import compose
     finally:
         sys.path.pop(0)
-    found = commands(repository)
-    assert len(found) > 10 and any("+methods.solvex={}" in overrides for overrides in found)
-    for overrides in found:
+    actual = commands(repository)
+    assert len(actual) > 10 and any("+methods.solvex={}" in overrides for overrides in actual)
+    for overrides in actual:
         try:
             # Of `seed=13,14` DVC makes two runs.
             for run in get_hydra_sweeps({"": shlex.split(overrides)}):

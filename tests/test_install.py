@@ -57,10 +57,10 @@ def session(wheel: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFac
     command = [python, "-I", ROOT / "tests/cases/core_session.py", tiny_folder, ROOT]
     done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    document = json.loads(done.stdout.splitlines()[-1])
     # Else the session was not about the wheel.
-    assert found["prefix"] == str(folder / "venv") and found["where"].startswith(found["prefix"])
-    return found
+    assert document["prefix"] == str(folder / "venv") and document["where"].startswith(document["prefix"])
+    return document
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
@@ -96,10 +96,10 @@ def test_torch_is_a_range_for_users_and_one_version_in_the_lock() -> None:
 
 def test_every_locked_package_but_torch_has_its_hashes() -> None:
     hashed = (ROOT / "requirements.hashed").read_text(encoding="utf-8")
-    found = dict(re.findall(r"^(\S+==\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", hashed, re.M))
+    actual = dict(re.findall(r"^(\S+==\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", hashed, re.M))
     locked = set(re.findall(r"^\S+==\S+$", LOCK, re.M))
-    assert {line for line in locked if not line.startswith("torch==")} == found.keys()
-    assert len(re.findall(r"^\S+==", hashed, re.M)) == len(found)
+    assert {line for line in locked if not line.startswith("torch==")} == actual.keys()
+    assert len(re.findall(r"^\S+==", hashed, re.M)) == len(actual)
 
 
 def test_the_citation_is_of_this_version() -> None:
@@ -113,8 +113,8 @@ def test_the_citation_is_of_this_version() -> None:
 @pytest.mark.timeout(900)
 def test_the_core_explains_a_local_classifier_by_methods_of_every_kind(session: Any) -> None:
     explained = session["explained"]
-    for name, found in explained.items():
-        assert found["code"] == (2 if name == "verify" else 0), (name, found)
+    for name, actual in explained.items():
+        assert actual["code"] == (2 if name == "verify" else 0), (name, actual)
     records = [json.loads(line) for line in explained["explain"]["out"].splitlines()]
     assert [record["method"] for record in records] == list(METHODS)
     assert all(record["words"] == TEXT.split() for record in records)
@@ -126,19 +126,19 @@ def test_the_core_explains_a_local_classifier_by_methods_of_every_kind(session: 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_core_does_from_python_what_the_docs_promise(session: Any) -> None:
-    found = session["python"]
-    assert found["words"] == TEXT.split() and found["rows"] == len(found["words"])
-    assert found["rationale"] and found["names"] == []
+    actual = session["python"]
+    assert actual["words"] == TEXT.split() and actual["rows"] == len(actual["words"])
+    assert actual["rationale"] and actual["names"] == []
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_each_extra_that_is_missing_is_one_sentence_that_names_it(session: Any) -> None:
-    for case, found in session["missing"].items():
+    for case, actual in session["missing"].items():
         extra, package, _ = case.split()
         sentence = f"needs the package {package}, which is not installed; pip install 'explearn[{extra}]'\n"
-        assert found["code"] == 2 and found["err"].startswith("error: ") and found["err"].endswith(sentence), case
-        assert found["err"].count("\n") == 1 and found.get("import", True), case
+        assert actual["code"] == 2 and actual["err"].startswith("error: ") and actual["err"].endswith(sentence), case
+        assert actual["err"].count("\n") == 1 and actual.get("import", True), case
 
 
 def test_an_import_error_by_itself_says_which_extra() -> None:
@@ -165,9 +165,9 @@ def test_every_package_that_is_imported_is_named_by_the_core_or_an_extra() -> No
 
 def test_what_is_asked_for_is_what_the_extra_brings() -> None:
     asked = re.compile(r"""(?:need|check_installed)\(((?:"[\w.]+", )+)extra="(\w+)\"""")
-    found = [match.groups() for source in SOURCES for match in asked.finditer(source.read_text(encoding="utf-8"))]
-    assert len(found) > 10
-    for packages, extra in found:
+    actual = [match.groups() for source in SOURCES for match in asked.finditer(source.read_text(encoding="utf-8"))]
+    assert len(actual) > 10
+    for packages, extra in actual:
         for package in re.findall(r'"(\w+)', packages):
             brought = {canonicalize_name(name) for name in packages_distributions().get(package, [package])}
             assert brought & names(EXTRAS[extra]), f"the extra {extra} does not name {package}"

@@ -53,10 +53,10 @@ class TestResults:
     def test_are_what_the_library_gives(self, tiny_folder: Path, whole: Path) -> None:
         classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu", max_tokens=150)
         expected = to_arrow(explearn.get_explainer("attn_lrp").explain(classifier, random_texts()))
-        found = pq.read_table(whole / "part-00000.parquet")
-        assert found.schema.equals(WORD_SCHEMA)
-        assert found.drop(["id"]).equals(expected.drop(["id"]))
-        assert found["id"].to_pylist() == [f"k{number}" for number in found["text"].to_pylist()]
+        table = pq.read_table(whole / "part-00000.parquet")
+        assert table.schema.equals(WORD_SCHEMA)
+        assert table.drop(["id"]).equals(expected.drop(["id"]))
+        assert table["id"].to_pylist() == [f"k{number}" for number in table["text"].to_pylist()]
 
     @pytest.mark.parametrize("size", [37, 700])
     def test_the_size_of_the_parts_changes_no_bit(
@@ -121,16 +121,16 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def part(folder, file, first, found):
+def part(folder, file, first, lines):
     calls[0] += 1
     if kind == "writing" and calls[0] == count:
         def cut():
-            for number, explained in enumerate(found):
+            for number, explained in enumerate(lines):
                 if number == 50:
                     die()
                 yield explained
         return real(folder, file, first, cut())
-    written = real(folder, file, first, found)
+    written = real(folder, file, first, lines)
     if kind == "written" and calls[0] == count:
         die()
     return written

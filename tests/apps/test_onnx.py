@@ -68,9 +68,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Made]:
     return find
 
 
-def same(found: list[Attribution], expected: list[Attribution]) -> None:
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
+def same(actual: list[Attribution], expected: list[Attribution]) -> None:
+    assert len(actual) == len(expected)
+    for one, other in zip(actual, expected, strict=True):
         for name in ("words", "tokens", "target", "predicted", "method", "aggregation", "signed", "unaligned"):
             assert getattr(one, name) == getattr(other, name), name
         assert one.spans == other.spans and one.pair_start == other.pair_start

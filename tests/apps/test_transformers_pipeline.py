@@ -32,8 +32,8 @@ def expected(model: Path, name: str, texts: Any, targets: Any = None, **options:
     return list(explearn.get_explainer(name, **options).explain(of, texts, targets))
 
 
-def same(found: list[dict[str, Any]], wanted: list[explearn.Attribution]) -> None:
-    for row, attribution in zip(found, wanted, strict=True):
+def same(actual: list[dict[str, Any]], wanted: list[explearn.Attribution]) -> None:
+    for row, attribution in zip(actual, wanted, strict=True):
         assert (row["label"], row["predicted"]) == (attribution.target, attribution.predicted)
         assert row["words"] == list(attribution.words) and row["method"] == attribution.method
         got = np.array([math.nan if score is None else score for score in row["scores"]])
@@ -43,8 +43,8 @@ def same(found: list[dict[str, Any]], wanted: list[explearn.Attribution]) -> Non
 @pytest.mark.parametrize("method", ["attcat", "integrated_gradients", "rollout", "lime", "consensus"])
 @pytest.mark.parametrize("batch_size", [1, 2, 4])
 def test_many_texts_in_batches(model: Path, method: str, batch_size: int) -> None:
-    found = pipe(model, explainer=method, batch_size=batch_size)(TEXTS)
-    same(found, expected(model, method, TEXTS))
+    actual = pipe(model, explainer=method, batch_size=batch_size)(TEXTS)
+    same(actual, expected(model, method, TEXTS))
 
 
 def test_label_and_score_are_those_of_the_pipeline_of_transformers(model: Path) -> None:
@@ -100,7 +100,7 @@ def test_several_labels_and_values(tmp_path: Path) -> None:
     rows = pipe(many, batch_size=2)(list(tiny.TEXTS))
     of = explearn.Classifier.from_pretrained(many, device="cpu")
     wanted = explearn.get_explainer("attn_lrp").explain_each(of, tiny.TEXTS)
-    assert [[row["label"] for row in found] for found in rows] == [[a.target for a in of_text] for of_text in wanted]
+    assert [[row["label"] for row in actual] for actual in rows] == [[a.target for a in of_text] for of_text in wanted]
     value = tiny.save(tmp_path / "value", classes=1, problem_type="regression")
     row = pipe(value)(TEXTS[0])
     (attribution,) = expected(value, "attn_lrp", TEXTS[:1])

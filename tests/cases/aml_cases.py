@@ -49,27 +49,27 @@ def one_word_classifier(kind: str = "bert") -> Classifier:
 
     Tests leave it as it is.
     """
-    found = tiny.make_classifier(kind, seed=1)
+    classifier = tiny.make_classifier(kind, seed=1)
     rows = examples(192, seed=0)
     rng = np.random.default_rng(0)
     encodings, targets = [], []
-    for row, encoding in zip(rows, found.encode(rows), strict=True):
+    for row, encoding in zip(rows, classifier.encode(rows), strict=True):
         gone = [i for i in range(len(row.words)) if rng.random() < 0.4]
         gone = [i for i in gone if row.words[i] not in DECISIVE or rng.random() < 0.8]
         whole = not any(row.words[i] in DECISIVE for i in gone)
-        targets.append([float(row.label == name) if whole else 0.5 for name in found.labels])
-        encodings.append(encoding.delete(gone) if rng.random() < 0.5 else encoding.mask(gone, found.mask_token_id))
-    batch, labels = found.batch(encodings), torch.tensor(targets)
-    found.model.requires_grad_(True)
-    optimizer = torch.optim.Adam(found.model.parameters(), lr=2e-3)
+        targets.append([float(row.label == name) if whole else 0.5 for name in classifier.labels])
+        encodings.append(encoding.delete(gone) if rng.random() < 0.5 else encoding.mask(gone, classifier.mask_token_id))
+    batch, labels = classifier.batch(encodings), torch.tensor(targets)
+    classifier.model.requires_grad_(True)
+    optimizer = torch.optim.Adam(classifier.model.parameters(), lr=2e-3)
     with torch.random.fork_rng():
         for _ in range(80):
-            loss = torch.nn.functional.cross_entropy(found.model(**batch.model_inputs()).logits, labels)
+            loss = torch.nn.functional.cross_entropy(classifier.model(**batch.model_inputs()).logits, labels)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-    found.model.requires_grad_(False)
-    return found
+    classifier.model.requires_grad_(False)
+    return classifier
 
 
 @functools.cache

@@ -28,13 +28,13 @@ LEARNED: dict[str, LearnedExplainer] = {
 FIGURES = {"f1": 0.25, "f1_low": 0.2, "f1_high": 0.3, "auroc": None, "sufficiency": 0.5, "texts": 60, "odd": [1]}
 
 
-def scores(found: Any) -> list[list[float]]:
-    return [attribution.scores.tolist() for attribution in found]
+def scores(actual: Any) -> list[list[float]]:
+    return [attribution.scores.tolist() for attribution in actual]
 
 
-def same(found: Any, expected: Any) -> None:
+def same(actual: Any, expected: Any) -> None:
     """The same scores but for the last digits, which where in memory a tensor lies may change."""
-    for a, b in zip(scores(found), scores(expected), strict=True):
+    for a, b in zip(scores(actual), scores(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 

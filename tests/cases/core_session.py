@@ -47,14 +47,14 @@ def python(classifier: str) -> dict[str, Any]:
     """The same from Python, where the command line has nothing like it."""
     import transformers
 
-    found = list(explearn.load("bundle").explain([TEXT]))
+    attributions = list(explearn.load("bundle").explain([TEXT]))
     explearn_apps.register_pipeline()
     pipeline = transformers.pipeline("text-classification-with-rationale", model=classifier, device="cpu")
     every: dict[str, Any] = {}
     exec("from explearn import *", every)
     return {
-        "words": [word for attribution in found for word in attribution.words],
-        "rows": len(explearn.to_frame(found)),
+        "words": [word for attribution in attributions for word in attribution.words],
+        "rows": len(explearn.to_frame(attributions)),
         "rationale": pipeline(TEXT),
         "names": sorted(set(explearn.__all__) - set(every)),
     }

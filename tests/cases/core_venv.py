@@ -21,20 +21,20 @@ from packaging.utils import canonicalize_name
 
 def closure(requirements: Iterable[str]) -> set[str]:
     """Names of all packages that the requirements bring, those of their own requirements included."""
-    found: set[tuple[str, str]] = set()
+    actual: set[tuple[str, str]] = set()
     left = [Requirement(line) for line in requirements]
     while left:
         wanted = left.pop()
         name = canonicalize_name(wanted.name)
         for extra in {"", *wanted.extras}:
-            if (name, extra) in found:
+            if (name, extra) in actual:
                 continue
-            found.add((name, extra))
+            actual.add((name, extra))
             for line in importlib.metadata.requires(name) or ():
                 other = Requirement(line)
                 if other.marker is None or other.marker.evaluate({"extra": extra}):
                     left.append(other)
-    return {name for name, _ in found}
+    return {name for name, _ in actual}
 
 
 def build_wheel(repository: Path, folder: Path) -> Path:

@@ -39,20 +39,20 @@ def fences(repository: Path, language: str) -> list[tuple[str, str]]:
 
 def commands(repository: Path) -> list[Command]:
     """Every command of the fences of sh: comments, redirections, variables before it and loops around it left out."""
-    found = []
+    actual = []
     for page, text in fences(repository, "sh"):
         for line in text.replace("\\\n", " ").splitlines():
-            found += [Command(words, page) for words in simple_commands(line)]
-    return found
+            actual += [Command(words, page) for words in simple_commands(line)]
+    return actual
 
 
 def mentions(repository: Path) -> list[Command]:
     """The commands that stand in the text, where an argument may be left out or be `...`."""
-    found = []
+    actual = []
     for page in pages(repository):
         text = _FENCE.sub("", page.read_text(encoding="utf-8"))
-        found += [Command(tuple(shlex.split(said)), page.name) for said in _INLINE.findall(text)]
-    return found
+        actual += [Command(tuple(shlex.split(said)), page.name) for said in _INLINE.findall(text)]
+    return actual
 
 
 def simple_commands(line: str) -> list[tuple[str, ...]]:

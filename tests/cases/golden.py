@@ -33,9 +33,9 @@ def inputs() -> dict[int, dict[str, Any]]:
 
 def expected(method: str, file: str = PREDICTED) -> dict[int, dict[str, Any]]:
     """Lines of one method by input number: `target`, and `scores` of every position, [CLS] and [SEP] included."""
-    found = {line["input"]: line for line in lines(file) if line["method"] == method}
-    assert len(found) == 10, f"{method} has {len(found)} lines in {file}"
-    return found
+    actual = {line["input"]: line for line in lines(file) if line["method"] == method}
+    assert len(actual) == 10, f"{method} has {len(actual)} lines in {file}"
+    return actual
 
 
 @functools.cache
@@ -84,12 +84,12 @@ def assert_reproduces(
     for group in [list(wanted)] if together else [[number] for number in wanted]:
         batch = of.batch([encodings[number] for number in group])
         targets = None if file == PREDICTED else torch.tensor([wanted[number]["target"] for number in group])
-        found = explainer.score_batch(of, batch, targets)
-        assert str(found.scores.dtype) == f"torch.{precision}"
-        assert not found.scores.requires_grad
+        actual = explainer.score_batch(of, batch, targets)
+        assert str(actual.scores.dtype) == f"torch.{precision}"
+        assert not actual.scores.requires_grad
         for row, number in enumerate(group):
             positions = list(range(len(encodings[number]))) if special else encodings[number].positions
             scores = np.asarray(wanted[number]["scores"])
-            gap = np.abs(found.scores[row].numpy()[positions] - scores[positions]).max()
+            gap = np.abs(actual.scores[row].numpy()[positions] - scores[positions]).max()
             assert gap <= tolerance * np.abs(scores).max(), f"input {number}: off by {gap}, of {np.abs(scores).max()}"
-            assert int(found.targets[row]) == wanted[number]["target"]
+            assert int(actual.targets[row]) == wanted[number]["target"]

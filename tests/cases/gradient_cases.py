@@ -72,9 +72,9 @@ def empty(of: explearn.Classifier, encoding: Any, embeddings: torch.Tensor, base
     return start
 
 
-def close(found: np.ndarray, expected: torch.Tensor) -> None:
+def close(actual: np.ndarray, expected: torch.Tensor) -> None:
     expected = expected.detach()
-    np.testing.assert_allclose(found, expected, atol=1e-6 * max(1.0, float(expected.abs().max())))
+    np.testing.assert_allclose(actual, expected, atol=1e-6 * max(1.0, float(expected.abs().max())))
 
 
 @functools.cache
@@ -88,5 +88,5 @@ def double_classifier(kind: str, classes: int = 3) -> explearn.Classifier:
 
 
 def explained(name: str, of: explearn.Classifier, texts: list[Any], targets: Any = None, **options: Any) -> Any:
-    found = list(explearn.get_explainer(name, **options).explain(of, texts, targets))
-    return [(text, attribution, of.labels.index(attribution.target)) for text, attribution in zip(texts, found)]  # noqa: B905
+    attributions = list(explearn.get_explainer(name, **options).explain(of, texts, targets))
+    return [(text, attribution, of.labels.index(attribution.target)) for text, attribution in zip(texts, attributions)]  # noqa: B905

@@ -31,12 +31,12 @@ NORMS = ("softmax", "sparsemax")
 
 def module_of(classifier: Classifier, name: str = "ivra", norm: str = "softmax", seed: int = 0) -> Any:
     """With weights away from their first values."""
-    found = MODULES[name](*size_of(classifier.model), norm=norm)
+    actual = MODULES[name](*size_of(classifier.model), norm=norm)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for parameter in found.parameters():
+        for parameter in actual.parameters():
             parameter += 0.5 * torch.randn(parameter.shape, generator=generator)
-    return found
+    return actual
 
 
 def batch_of(classifier: Classifier, texts: Any = tiny.TEXTS) -> Batch:
@@ -87,9 +87,9 @@ def simulatability_of(classifier: Classifier, texts: list[Example]) -> Simulatab
 
 def undecided(texts: list[Example], kind: str = "bert", classes: int = 2) -> Classifier:
     """A classifier that gives these texts more than one class: its logits are 0 in the mean over them."""
-    found = tiny.make_classifier(kind, classes)
-    (*_, head) = (m for m in found.model.modules() if isinstance(m, torch.nn.Linear) and m.out_features == classes)
+    classifier = tiny.make_classifier(kind, classes)
+    (*_, head) = (m for m in classifier.model.modules() if isinstance(m, torch.nn.Linear) and m.out_features == classes)
     with torch.no_grad():
-        head.bias -= found.logits(batch_of(found, texts)).mean(0)
-    assert len(set(found.predict(texts))) > 1
-    return found
+        head.bias -= classifier.logits(batch_of(classifier, texts)).mean(0)
+    assert len(set(classifier.predict(texts))) > 1
+    return classifier

@@ -40,7 +40,7 @@ def explainer(name: str, of: Classifier, **options: Any) -> LearnedExplainer:
     if of.problem.value != "multi_label":
         pairs = [(text, of.predict([text])[0]) for text in TEXTS]
     gold = {f"train-{number}": (True, False, False, False) for number in range(1, len(TEXTS) + 1)}
-    found = explearn.get_explainer(name, **{**OPTIONS[name], **options})
-    assert isinstance(found, LearnedExplainer)
-    found.fit(ListedTask(of, pairs, pairs * MORE, gold=gold))
-    return found
+    method = explearn.get_explainer(name, **{**OPTIONS[name], **options})
+    assert isinstance(method, LearnedExplainer)
+    method.fit(ListedTask(of, pairs, pairs * MORE, gold=gold))
+    return method

@@ -50,13 +50,13 @@ class Elsewhere(torch.Tensor):
 
 def _run(func: Any, args: Any, kwargs: Any) -> Any:
     given = tree_flatten((args, kwargs))[0]
-    found = [value for value in given if isinstance(value, torch.Tensor)]
+    actual = [value for value in given if isinstance(value, torch.Tensor)]
     # A number of the CPU goes with any device.
-    places = {tensor.device for tensor in found if tensor.ndim or tensor.device != _CPU}
+    places = {tensor.device for tensor in actual if tensor.ndim or tensor.device != _CPU}
     name = func.name()
     if name not in _BETWEEN and len(places) > 1:
         raise RuntimeError(f"{name}: tensors on {', '.join(sorted(map(str, places)))}")
-    own = found[0].device if name == "aten::copy_" else next(iter(places), _CPU)
+    own = actual[0].device if name == "aten::copy_" else next(iter(places), _CPU)
     device = next((value for value in given if isinstance(value, torch.device)), own)
 
     def inside(value: Any) -> Any:

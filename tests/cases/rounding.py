@@ -17,16 +17,16 @@ def tolerance(scale: float = 1.0, dtype: torch.dtype = torch.float32, roundings:
     return roundings * torch.finfo(dtype).eps * scale
 
 
-def assert_close(found: Any, expected: Any, dtype: torch.dtype | None = None, roundings: int = ROUNDINGS) -> None:
+def assert_close(actual: Any, expected: Any, dtype: torch.dtype | None = None, roundings: int = ROUNDINGS) -> None:
     """Check two arrays of one shape for equality up to rounding at the scale of the largest expected number.
 
-    dtype: in which the results were computed (default: that of `found`; of arrays that NumPy holds, float32).
+    dtype: in which the results were computed (default: that of `actual`; of arrays that NumPy holds, float32).
     """
     if dtype is None:
-        dtype = found.dtype if isinstance(found, torch.Tensor) else torch.float32
-    found, expected = (
-        np.asarray(each.detach() if isinstance(each, torch.Tensor) else each) for each in (found, expected)
+        dtype = actual.dtype if isinstance(actual, torch.Tensor) else torch.float32
+    actual, expected = (
+        np.asarray(each.detach() if isinstance(each, torch.Tensor) else each) for each in (actual, expected)
     )
-    assert found.shape == expected.shape
+    assert actual.shape == expected.shape
     scale = float(np.abs(expected).max(initial=0.0))
-    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance(scale, dtype, roundings))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance(scale, dtype, roundings))

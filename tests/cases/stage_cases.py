@@ -62,8 +62,8 @@ def command(name: str) -> typer.Typer:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    (found,) = (value for value in vars(module).values() if isinstance(value, typer.Typer))
-    return found
+    (actual,) = (value for value in vars(module).values() if isinstance(value, typer.Typer))
+    return actual
 
 
 COMMANDS = {name: command(name) for name in STAGES}

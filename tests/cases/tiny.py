@@ -174,7 +174,7 @@ def eager_gradients(of: Classifier, text: Any, target: int) -> LayerGradients:
         with eager(of.model), torch.enable_grad():
             output = of.model(**batch.model_inputs(), output_attentions=True)
             wanted = [*output.attentions, *inputs]
-            found = torch.autograd.grad(output.logits[0, target], wanted)
+            gradient = torch.autograd.grad(output.logits[0, target], wanted)
     finally:
         for handle in handles:
             handle.remove()
@@ -183,8 +183,8 @@ def eager_gradients(of: Classifier, text: Any, target: int) -> LayerGradients:
         output.logits.detach(),
         torch.tensor([target]),
         tuple(a.detach() for a in output.attentions),
-        tuple(found[:layers]),
+        tuple(gradient[:layers]),
         tuple(x.detach() for x in inputs),
-        tuple(found[layers:]),
+        tuple(gradient[layers:]),
         read_weights(of.model, batch),
     )

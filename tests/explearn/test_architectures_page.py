@@ -47,7 +47,7 @@ def row(kind: str) -> str:
     except UnsupportedError:
         captured = False
     gates = captured and architecture(of.model.config).attention == "projections"
-    cells += ["yes" if found else "-" for found in (captured, gates)]
+    cells += ["yes" if actual else "-" for actual in (captured, gates)]
     return f"| {reads(of.model)} | {' | '.join(cells)} |"
 
 

@@ -14,15 +14,15 @@ def batches(lengths: list[int], size: int, seed: int = 0, **options: int | bool)
 @pytest.mark.parametrize("stretch", [1, 4, 100])
 @pytest.mark.parametrize("size", [1, 3, 50])
 def test_each_text_is_in_one_batch(mix: bool, stretch: int, size: int) -> None:
-    found = batches([n % 7 for n in range(40)], size, stretch=stretch, mix_stretches=mix)
-    assert sorted(i for batch in found for i in batch) == list(range(40))
-    assert all(len(batch) <= size for batch in found)
+    groups = batches([n % 7 for n in range(40)], size, stretch=stretch, mix_stretches=mix)
+    assert sorted(i for batch in groups for i in batch) == list(range(40))
+    assert all(len(batch) <= size for batch in groups)
 
 
 def test_one_stretch_sorts_all_texts_by_length() -> None:
-    found = batches([n % 8 for n in range(64)], 8, stretch=8)
-    assert all(len({i % 8 for i in batch}) == 1 for batch in found)
-    assert [batch[0] % 8 for batch in found] != list(range(8))
+    groups = batches([n % 8 for n in range(64)], 8, stretch=8)
+    assert all(len({i % 8 for i in batch}) == 1 for batch in groups)
+    assert [batch[0] % 8 for batch in groups] != list(range(8))
 
 
 def test_the_generator_decides() -> None:

@@ -39,7 +39,7 @@ def test_a_folder_goes_to_the_method_whose_training_it_holds(
     tmp_path: Path, methods: list[str], trained: list[str], expected: list[str | None]
 ) -> None:
     chosen = choose(methods, folders(tmp_path, *trained))
-    assert [found.folder and found.folder.name for found in chosen] == expected
+    assert [actual.folder and actual.folder.name for actual in chosen] == expected
 
 
 @pytest.mark.parametrize(

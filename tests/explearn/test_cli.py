@@ -67,20 +67,20 @@ def test_the_version_is_said_and_help_begins_with_what_a_newcomer_wants() -> Non
 class TestExplain:
     @pytest.mark.parametrize("method", ["attcat", "attn_lrp", "lime", "consensus"])
     def test_json_holds_what_the_library_gives(self, tiny_folder: Path, method: str) -> None:
-        found = records(explain(tiny_folder, "--method", method, "--json", *tiny.TEXTS))
+        lines = records(explain(tiny_folder, "--method", method, "--json", *tiny.TEXTS))
         classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu")
         expected = [a.to_record() for a in explearn.get_explainer(method).explain(classifier, tiny.TEXTS)]
-        for a, b in zip(found, expected, strict=True):
+        for a, b in zip(lines, expected, strict=True):
             assert a["scores"] == pytest.approx(b["scores"], abs=1e-5)
             for name in ("words", "tokens", "target", "predicted", "method", "aggregation", "signed", "unaligned"):
                 assert a[name] == b[name]
 
     def test_texts_come_from_standard_input_a_line_each(self, tiny_folder: Path) -> None:
-        found = records(explain(tiny_folder, "--json", stdin="lazy dog\nquick caf\u00e9\n"))
-        assert [a["words"] for a in found] == [["lazy", "dog"], ["quick", "caf\u00e9"]]
+        lines = records(explain(tiny_folder, "--json", stdin="lazy dog\nquick caf\u00e9\n"))
+        assert [a["words"] for a in lines] == [["lazy", "dog"], ["quick", "caf\u00e9"]]
 
     def test_a_target_a_pair_and_options(self, tiny_folder: Path) -> None:
-        (found,) = records(
+        (line,) = records(
             explain(
                 tiny_folder,
                 "--json",
@@ -95,10 +95,10 @@ class TestExplain:
                 "slow",
             )
         )
-        assert (found["target"], found["words"]) == ("fair", ["slow", "no", "refund"])
+        assert (line["target"], line["words"]) == ("fair", ["slow", "no", "refund"])
         classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu")
         (expected,) = explearn.get_explainer("raw_attention", layer=0).explain(classifier, [("slow", "no refund")])
-        assert found["scores"] == pytest.approx(expected.scores.tolist(), abs=1e-5)
+        assert line["scores"] == pytest.approx(expected.scores.tolist(), abs=1e-5)
 
     def test_a_question_s_answer_is_named(self, tmp_path: Path) -> None:
         answerer = tiny.make_answerer()
@@ -106,9 +106,9 @@ class TestExplain:
         answerer.tokenizer.save_pretrained(tmp_path / "m")
         passage = "the lazy dog jumps and the fox sleeps"
         arguments = (tmp_path / "m", "--method", "occlusion", "--pair", passage, "who sleeps ?")
-        (found,) = records(explain(*arguments, "--json"))
-        assert found["target"] == "answer" and found["answer"] and found["answer"] in passage
-        assert explain(*arguments).stdout.startswith(f"answer: {found['answer']}\nocclusion: answer (p = ")
+        (line,) = records(explain(*arguments, "--json"))
+        assert line["target"] == "answer" and line["answer"] and line["answer"] in passage
+        assert explain(*arguments).stdout.startswith(f"answer: {line['answer']}\nocclusion: answer (p = ")
 
     def test_the_seed_reaches_the_methods_that_draw(self, tiny_folder: Path) -> None:
         one, again, other = (
@@ -121,13 +121,13 @@ class TestExplain:
         of = Classifier.from_pretrained(str(tiny_folder))
         marked = ListedTask(of, [("lazy dog", of.predict(["lazy dog"])[0])], gold={"train-1": (True, False)})
         ExpNetPaper(epochs=1, protocol="in_domain").fit(marked).save_pretrained(tmp_path / "expnet")
-        (found,) = records(
+        (line,) = records(
             explain(tiny_folder, "--json", "--method", "expnet_paper", "--explainer", tmp_path / "expnet", "lazy dog")
         )
-        assert all(0 < score < 1 for score in found["scores"])
+        assert all(0 < score < 1 for score in line["scores"])
         # Its folder says which method it is of.
         (again,) = records(explain(tiny_folder, "--json", "--explainer", tmp_path / "expnet", "lazy dog"))
-        assert {**again, "seconds": None} == {**found, "seconds": None}
+        assert {**again, "seconds": None} == {**line, "seconds": None}
 
     def test_for_people_it_names_class_words_and_scores(self, tiny_folder: Path) -> None:
         result = explain(tiny_folder, "lazy dog")
@@ -148,12 +148,12 @@ class TestExplain:
         assert read["windows"] > 1 and None not in read["scores"]
 
     def test_units_in_the_place_of_words(self, tiny_folder: Path) -> None:
-        (found,) = records(explain(tiny_folder, "--json", "--unit", "sentence", "Lazy dog. The fox slept."))
-        assert (found["words"], found["unit"]) == (["Lazy dog.", "The fox slept."], "sentence")
+        (line,) = records(explain(tiny_folder, "--json", "--unit", "sentence", "Lazy dog. The fox slept."))
+        assert (line["words"], line["unit"]) == (["Lazy dog.", "The fox slept."], "sentence")
 
     def test_several_targets_are_explained_each(self, tiny_folder: Path) -> None:
-        found = records(explain(tiny_folder, "--json", "--target", "good", "--target", "bad", "lazy dog", "fox"))
-        assert [(record["words"][0], record["target"]) for record in found] == [
+        lines = records(explain(tiny_folder, "--json", "--target", "good", "--target", "bad", "lazy dog", "fox"))
+        assert [(record["words"][0], record["target"]) for record in lines] == [
             ("lazy", "good"),
             ("lazy", "bad"),
             ("fox", "good"),

@@ -103,11 +103,11 @@ class Elements(HTMLParser):
 class TestHtml:
     @pytest.mark.parametrize("hostile", [HOSTILE, "</style><script>alert(1)</script>", '"onload="x'])
     def test_what_data_says_is_text(self, hostile: str, tmp_path: Path) -> None:
-        found = attribution((hostile, "good"), target=hostile, predicted="other", method="m", example_id=hostile)
+        actual = attribution((hostile, "good"), target=hostile, predicted="other", method="m", example_id=hostile)
         other = attribution((hostile, "good"), predicted=hostile, method="n", example_id=hostile)
-        together = explearn.side_by_side([found, other])
-        pages = [found._repr_html_(), together._repr_html_()]
-        pages += [found.to_html(tmp_path / "a.html").read_text(), together.to_html(tmp_path / "b.html").read_text()]
+        together = explearn.side_by_side([actual, other])
+        pages = [actual._repr_html_(), together._repr_html_()]
+        pages += [actual.to_html(tmp_path / "a.html").read_text(), together.to_html(tmp_path / "b.html").read_text()]
         for page in pages:
             elements = Elements(page)
             assert not {"img", "script"} & set(elements.names)
@@ -142,9 +142,9 @@ class TestHtml:
 
 
 class TestTerminal:
-    def shown(self, found, **options) -> str:
+    def shown(self, actual, **options) -> str:
         buffer = io.StringIO()
-        Console(file=buffer, width=200, **options).print(found)
+        Console(file=buffer, width=200, **options).print(actual)
         return buffer.getvalue()
 
     def test_signs_and_text_without_colour(self) -> None:
@@ -166,16 +166,16 @@ class TestTerminal:
 
 class TestTopWords:
     def test_highest_first_lowest_first_and_never_unread(self) -> None:
-        found = attribution(("a", "b", "c", "d"), (0.5, np.nan, -1, 2), spans=((0, 1), (2, 3), (4, 5), (6, 7)))
-        assert [tuple(top) for top in found.top_words(2)] == [("d", 2.0, 3, (6, 7)), ("a", 0.5, 0, (0, 1))]
-        assert [tuple(top) for top in found.top_words(against=True)] == [("c", -1.0, 2, (4, 5))]
+        actual = attribution(("a", "b", "c", "d"), (0.5, np.nan, -1, 2), spans=((0, 1), (2, 3), (4, 5), (6, 7)))
+        assert [tuple(top) for top in actual.top_words(2)] == [("d", 2.0, 3, (6, 7)), ("a", 0.5, 0, (0, 1))]
+        assert [tuple(top) for top in actual.top_words(against=True)] == [("c", -1.0, 2, (4, 5))]
 
 
 class TestSideBySide:
     def test_methods_stand_together_text_by_text(self) -> None:
         one, two = ("a",), ("b",)
-        found = [attribution(words, (1.0,), method=m) for m in ("x", "y") for words in (one, two)]
-        together = explearn.side_by_side(found)
+        actual = [attribution(words, (1.0,), method=m) for m in ("x", "y") for words in (one, two)]
+        together = explearn.side_by_side(actual)
         assert together.methods == ("x", "y")
         assert [[(a.words, a.method) for a in text] for text in together.texts] == [
             [(one, "x"), (one, "y")],
@@ -186,11 +186,11 @@ class TestSideBySide:
 
 class TestTables:
     def test_a_row_a_word(self) -> None:
-        found = [
+        actual = [
             attribution(spans=((0, 3), (4, 8))), attribution(method="n"),
             attribution(("not", "q"), (np.nan, 1.0), pair_start=1),
         ]  # fmt: skip
-        rows = explearn.to_arrow(found).to_pylist()
+        rows = explearn.to_arrow(actual).to_pylist()
         assert [(r["method"], r["text"], r["index"], r["segment"], r["word"]) for r in rows] == [
             ("m", 0, 0, 0, "not"), ("m", 0, 1, 0, "good"), ("n", 0, 0, 0, "not"), ("n", 0, 1, 0, "good"),
             ("m", 1, 0, 0, "not"), ("m", 1, 1, 1, "q"),
@@ -200,26 +200,26 @@ class TestTables:
 
     def test_several_classes_of_a_text_have_one_number(self) -> None:
         other = ("not", "bad")
-        found = [
+        actual = [
             attribution(target="good"), attribution(target="bad"), attribution(other, target="good"),
             attribution(other, target="bad"), attribution(other, target="good"),
         ]  # fmt: skip
-        rows = explearn.to_arrow(found).to_pylist()
+        rows = explearn.to_arrow(actual).to_pylist()
         assert [row["text"] for row in rows[::2]] == [0, 0, 1, 1, 2]
 
     def test_a_dictionary_is_json_for_every_reader(self) -> None:
-        found = attribution(scores=(np.nan, 1.0), spans=((0, 3), (4, 8))).to_dict()
-        assert json.loads(json.dumps(found, allow_nan=False))["scores"] == [None, 1.0]
-        assert found["spans"] == [[0, 3], [4, 8]]
+        actual = attribution(scores=(np.nan, 1.0), spans=((0, 3), (4, 8))).to_dict()
+        assert json.loads(json.dumps(actual, allow_nan=False))["scores"] == [None, 1.0]
+        assert actual["spans"] == [[0, 3], [4, 8]]
 
 
 class TestWhereWordsStand:
     def test_spans_are_those_of_the_original_string(self, tiny_folder: Path) -> None:
         classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu")
         text, pair = "  the lazy\tdog\n\ncafé  jumps ", "no  refund"
-        (found,) = explearn.get_explainer("rollout").explain(classifier, [(text, pair)])
-        assert found.pair_start == 5
-        for index, (word, (start, end)) in enumerate(zip(found.words, found.spans, strict=True)):
+        (actual,) = explearn.get_explainer("rollout").explain(classifier, [(text, pair)])
+        assert actual.pair_start == 5
+        for index, (word, (start, end)) in enumerate(zip(actual.words, actual.spans, strict=True)):
             assert (text if index < 5 else pair)[start:end] == word
 
 

@@ -47,11 +47,11 @@ def test_documents(parse: Callable[[Any], Any], content: bytes | str) -> None:
 @given(json_values(st.text(max_size=4)))
 def test_documents_come_back(value: Any) -> None:
     try:
-        found = parse_yaml(yaml.safe_dump(value))
+        actual = parse_yaml(yaml.safe_dump(value))
     except ValueError as error:
         check_sentence(str(error))
     else:
-        assert found == value or "nan" in str(value)
+        assert actual == value or "nan" in str(value)
     if finite(value):
         assert parse_json(printable_json(value)) == parse_json(json.dumps(value)) == value
 
@@ -106,6 +106,6 @@ class TestAligner:
     @given(text=st.text(max_size=40), pair=st.none() | st.text(max_size=20))
     def test_any_text(self, kind: str, text: str, pair: str | None) -> None:
         with one_sentence():
-            (found,) = tiny.classifier(kind).encode([text if pair is None else (text, pair)])
-            assert "".join(found.words) == "".join([*text.split(), *(pair or "").split()])
-            assert all(owner == NO_WORD or 0 <= owner < len(found.words) for owner in found.word_ids)
+            (encoding,) = tiny.classifier(kind).encode([text if pair is None else (text, pair)])
+            assert "".join(encoding.words) == "".join([*text.split(), *(pair or "").split()])
+            assert all(owner == NO_WORD or 0 <= owner < len(encoding.words) for owner in encoding.word_ids)

@@ -15,9 +15,9 @@ GOOD: dict[str, Any] = {"id": "a", "words": ("two", "words"), "label": "x", "spl
 
 class TestExample:
     def test_words_of_both_segments_come_in_order(self) -> None:
-        found = Example(**GOOD, pair=("and", "more"))
-        assert found.all_words == ("two", "words", "and", "more")
-        assert (found.text, found.pair_text) == ("two words", "and more")
+        actual = Example(**GOOD, pair=("and", "more"))
+        assert actual.all_words == ("two", "words", "and", "more")
+        assert (actual.text, actual.pair_text) == ("two words", "and more")
 
     def test_a_single_text_has_no_second_segment(self) -> None:
         assert Example(**GOOD).pair_text is None
@@ -107,9 +107,11 @@ class TestFromRecord:
         np.testing.assert_array_equal(again.scores, unread().scores)
 
     def test_someone_else_s_scores_need_words_target_and_method_alone(self) -> None:
-        found = Attribution.from_record({"words": ["a", "b"], "scores": [1, -2.5], "target": "yes", "method": "theirs"})
-        assert found.scores.tolist() == [1, -2.5]
-        assert found.signed and found.tokens == () and found.predicted == "yes" and np.isnan(found.probability)
+        actual = Attribution.from_record(
+            {"words": ["a", "b"], "scores": [1, -2.5], "target": "yes", "method": "theirs"}
+        )
+        assert actual.scores.tolist() == [1, -2.5]
+        assert actual.signed and actual.tokens == () and actual.predicted == "yes" and np.isnan(actual.probability)
 
 
 class TestNearNames:

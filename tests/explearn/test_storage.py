@@ -76,9 +76,9 @@ class TestRoundTrips:
         assert read_rationales(tmp_path / "r.parquet", EXAMPLES) == rows
 
     def test_attributions(self, tmp_path: Path) -> None:
-        (found,) = read_attributions(write_attribution(tmp_path / "a.parquet", attribution()))
-        assert found.to_record() == attribution().to_record()
-        assert found.scores.dtype == np.float32
+        (actual,) = read_attributions(write_attribution(tmp_path / "a.parquet", attribution()))
+        assert actual.to_record() == attribution().to_record()
+        assert actual.scores.dtype == np.float32
 
 
 class TestDamage:

@@ -314,7 +314,7 @@ def write(kind):
     else:
         with atomic_folder(kind) as folder:
             inside[kind](folder)
-found = {}
+outcomes = {}
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 for kind in ("json", "parquet", *inside):
     code, said = 0, io.StringIO()
@@ -323,8 +323,8 @@ for kind in ("json", "parquet", *inside):
             write(kind)
     except SystemExit as error:
         code = error.code
-    found[kind] = (code, said.getvalue())
-print(json.dumps(found))
+    outcomes[kind] = (code, said.getvalue())
+print(json.dumps(outcomes))
 """
 
 

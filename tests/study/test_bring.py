@@ -71,13 +71,13 @@ class TestImport:
         assert (first == second).all()
 
     def test_it_is_judged_and_not_trained(self, finished: Path) -> None:
-        found = read_json(finished / "data/classifiers/films.json")
+        document = read_json(finished / "data/classifiers/films.json")
         ours = Classifier.from_pretrained(finished / "data/classifiers/films", device="cpu")
         rows = [json.loads(line) for line in (finished / "mine/films/test.jsonl").read_text().splitlines()]
         right = [ours.predict([row["text"]])[0] == row["label"] for row in rows]
-        assert found["epochs"] == 0
-        assert found["test"]["accuracy"] == pytest.approx(sum(right) / len(right))
-        assert found["imported"]["fingerprint"] == ours.fingerprint
+        assert document["epochs"] == 0
+        assert document["test"]["accuracy"] == pytest.approx(sum(right) / len(right))
+        assert document["imported"]["fingerprint"] == ours.fingerprint
 
     def test_classes_that_are_not_the_labels(self, project: Path) -> None:
         change_params(project, classifiers={"films": "theirs"})
@@ -108,9 +108,9 @@ class TestWithoutMarksOrExplainers:
         assert list((finished / "data/explainers/films").iterdir()) == []
 
     def test_all_that_needs_no_marks_is_measured(self, finished: Path) -> None:
-        found = read_json(finished / "reports/metrics/films/explanations.json")
-        assert set(found) == {"random", "rollout", "occlusion"}
-        assert all(row["f1_topk"] is None and row["aopc_comprehensiveness"] is not None for row in found.values())
+        document = read_json(finished / "reports/metrics/films/explanations.json")
+        assert set(document) == {"random", "rollout", "occlusion"}
+        assert all(row["f1_topk"] is None and row["aopc_comprehensiveness"] is not None for row in document.values())
 
     @pytest.mark.parametrize("page", ["report.md", "report.html"])
     def test_the_report_says_what_is_missing(self, finished: Path, page: str) -> None:
@@ -119,9 +119,9 @@ class TestWithoutMarksOrExplainers:
         assert "The method under study" not in text
 
     def test_the_sanity_checks_are_over_all_seeds(self, finished: Path) -> None:
-        found = read_json(finished / "reports/metrics/films/sanity.json")
-        assert found["seeds"] == 2
-        assert found["methods"]["rollout"]["random_labels"]["spearman"] is not None
+        document = read_json(finished / "reports/metrics/films/sanity.json")
+        assert document["seeds"] == 2
+        assert document["methods"]["rollout"]["random_labels"]["spearman"] is not None
 
 
 class TestEvidence:
@@ -148,11 +148,11 @@ class TestEvidence:
             (project / more).write_bytes(b"new")
         (project / "data/classifiers/films/added_tokens.json").write_text("{}", encoding="utf-8")
         manifest = project / "reports/evidence/audit.json"
-        found = read_json(manifest)
-        found["versions"]["torch"] = "0.1"
-        assert {"explearn/core/records.py", "explearn_study/params.py"} <= set(found["parts"]["code"]["files"])
-        found["parts"]["code"]["files"]["explearn/core/records.py"] = "0" * 64
-        manifest.write_text(json.dumps(found), encoding="utf-8")
+        document = read_json(manifest)
+        document["versions"]["torch"] = "0.1"
+        assert {"explearn/core/records.py", "explearn_study/params.py"} <= set(document["parts"]["code"]["files"])
+        document["parts"]["code"]["files"]["explearn/core/records.py"] = "0" * 64
+        manifest.write_text(json.dumps(document), encoding="utf-8")
         code, said = verify(project)
         assert code == 1
         for line in (

@@ -25,31 +25,31 @@ def curve(**figures: list[Any]) -> dict[str, Any]:
 
 class TestJudging:
     def test_the_figure_is_the_mean_over_the_draws(self) -> None:
-        found = judged([RIGHT, WRONG])
-        assert found["by_draw"]["auroc"] == [1.0, 0.0] and found["auroc"] == 0.5
-        assert found["by_draw"]["f1_topk"] == [1.0, 0.0] and found["f1_topk"] == 0.5
+        actual = judged([RIGHT, WRONG])
+        assert actual["by_draw"]["auroc"] == [1.0, 0.0] and actual["auroc"] == 0.5
+        assert actual["by_draw"]["f1_topk"] == [1.0, 0.0] and actual["f1_topk"] == 0.5
 
     def test_draws_that_disagree_widen_the_interval(self) -> None:
-        found = judged([RIGHT, WRONG])
-        assert (found["f1_topk_low"], found["f1_topk_high"]) == (0.0, 1.0)
+        actual = judged([RIGHT, WRONG])
+        assert (actual["f1_topk_low"], actual["f1_topk_high"]) == (0.0, 1.0)
 
     def test_words_that_were_not_read_are_never_chosen_and_come_last(self) -> None:
         # As in test_unread: of a, b, c, d only a and b are read; a and d are marked.
         text = np.array([0.5, 0.1, np.nan, np.nan])
-        found = judge_draws([[text]], [np.array([True, False, False, True])], 5, "top_k", 0.95, 1, 100)
+        actual = judge_draws([[text]], [np.array([True, False, False, True])], 5, "top_k", 0.95, 1, 100)
         # Five of four words: TP a, FP b, FN d.
-        assert found["f1_topk"] == found["f1"] == 0.5
+        assert actual["f1_topk"] == actual["f1"] == 0.5
         # a > b, a > c, d < b, d = c.
-        assert found["auroc"] == pytest.approx((1 + 1 + 0 + 0.5) / 4)
+        assert actual["auroc"] == pytest.approx((1 + 1 + 0 + 0.5) / 4)
 
 
 class TestNextMarks:
     def test_between_points_it_goes_straight_over_the_logarithm(self) -> None:
-        found = curve(f1_topk=[0.4, 0.5, 0.7])
-        assert expected(found, "f1_topk", 9) == pytest.approx(0.5)
-        assert expected(found, "f1_topk", np.sqrt(1000) - 1) == pytest.approx(0.6)
-        assert expected(found, "f1_topk", 1000) == pytest.approx(0.7)
-        assert gain(found, "f1_topk", 9, 90) == pytest.approx(0.2)
+        points = curve(f1_topk=[0.4, 0.5, 0.7])
+        assert expected(points, "f1_topk", 9) == pytest.approx(0.5)
+        assert expected(points, "f1_topk", np.sqrt(1000) - 1) == pytest.approx(0.6)
+        assert expected(points, "f1_topk", 1000) == pytest.approx(0.7)
+        assert gain(points, "f1_topk", 9, 90) == pytest.approx(0.2)
 
     def test_a_point_without_a_figure_is_passed_over(self) -> None:
         assert expected(curve(f1_topk=[0.4, None, 0.8]), "f1_topk", 9) == pytest.approx(0.6)
@@ -75,15 +75,15 @@ class TestNextMarks:
 
     def test_a_gain_that_differs_between_the_draws_says_so(self) -> None:
         draws = [{"f1_topk": row} for row in ([0.4, 0.4], [0.4, 0.6], [0.7, 0.7])]
-        found = curve(f1_topk=[0.4, 0.5, 0.7], by_draw=draws)
+        points = curve(f1_topk=[0.4, 0.5, 0.7], by_draw=draws)
         # The draws gain 0.0 and 0.2: their standard deviation is 0.2 / sqrt(2), over sqrt(2).
-        assert spread_of_gain(found, "f1_topk", 0, 9) == pytest.approx(0.1)
-        assert next_marks(found, 0, 9) == (
+        assert spread_of_gain(points, "f1_topk", 0, 9) == pytest.approx(0.1)
+        assert next_marks(points, 0, 9) == (
             "Without a marked text F1 top-K is 0.400; 9 more change it by +0.100 ± 0.100, "
             "all 99 that there are by +0.300 ± 0.000."
         )
 
     @pytest.mark.parametrize("row", [[0.4], [0.4, None]])
     def test_of_one_draw_or_one_without_a_figure_there_is_no_spread(self, row: list[float | None]) -> None:
-        found = curve(f1_topk=[0.4, 0.5, 0.7], by_draw=[{"f1_topk": row}] * 3)
-        assert spread_of_gain(found, "f1_topk", 0, 9) is None
+        points = curve(f1_topk=[0.4, 0.5, 0.7], by_draw=[{"f1_topk": row}] * 3)
+        assert spread_of_gain(points, "f1_topk", 0, 9) is None

@@ -51,8 +51,8 @@ def test_rows(adapter: str, data: st.DataObject) -> None:
     columns = {"id": "id", "text": "text"} if adapter == "custom" else {}
     source = SourceParams.model_validate({"kind": "files", "adapter": adapter, "columns": columns})
     with a_file("films.jsonl", lines) as path, one_sentence():
-        found = load_task("films", source, path.parent, 13)
-        assert all(example.words and example.label in found.labels for example in found.examples)
+        actual = load_task("films", source, path.parent, 13)
+        assert all(example.words and example.label in actual.labels for example in actual.examples)
 
 
 @pytest.mark.parametrize("form", ["mask", "marked", "spans"])
@@ -62,16 +62,16 @@ def test_rationales(form: Any, drawn: list[dict[str, Any]]) -> None:
     lines = "".join(json.dumps({"id": "a", **row}) + "\n" for row in drawn)
     spec = RationaleFile(path="m.jsonl", format=form, annotator="ana", kind="human")
     with a_file("m.jsonl", lines) as path, one_sentence():
-        for found in import_rationales(path, spec, TEXTS):
-            assert len(found.mask) == 2
+        for actual in import_rationales(path, spec, TEXTS):
+            assert len(actual.mask) == 2
 
 
 @fuzz
 @given(any_text | json_values(st.sampled_from(["label", "evidence", "quote", "reason"])).map(json.dumps))
 def test_answers_of_a_language_model(content: str) -> None:
     try:
-        found = parse_answer(content, "stop", ["yes", "no"])
+        parsed = parse_answer(content, "stop", ["yes", "no"])
     except InvalidAnswerError as error:
         check_sentence(printable(str(error)))
     else:
-        assert found.label in ("yes", "no")
+        assert parsed.label in ("yes", "no")

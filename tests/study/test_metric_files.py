@@ -41,18 +41,18 @@ def evaluation() -> TaskEvaluation:
 
 def test_values_by_text_come_back(tmp_path):
     write_by_text(tmp_path / "t.parquet", evaluation())
-    found = read_by_text(tmp_path / "t.parquet")
-    assert list(found) == list(BY_TEXT)
+    actual = read_by_text(tmp_path / "t.parquet")
+    assert list(actual) == list(BY_TEXT)
     for metric, methods in BY_TEXT.items():
         for method, values in methods.items():
-            np.testing.assert_array_equal(found[metric][method], values)
+            np.testing.assert_array_equal(actual[metric][method], values)
 
 
 def test_agreement_comes_back_and_tests_are_kept_pair_by_pair(tmp_path):
     expected = evaluation()
     write_pairs(tmp_path / "p.parquet", expected)
-    found = read_agreement(tmp_path / "p.parquet")
-    np.testing.assert_array_equal(found["rank_agreement"], expected.agreement["rank_agreement"])
+    actual = read_agreement(tmp_path / "p.parquet")
+    np.testing.assert_array_equal(actual["rank_agreement"], expected.agreement["rank_agreement"])
     rows = read_table(tmp_path / "p.parquet", PAIR_SCHEMA).to_pylist()
     (pair,) = [row for row in rows if (row["metric"], row["first"], row["second"]) == ("m", "one", "three")]
     assert pair["adjusted"] == expected.comparisons["m"].p_value("one", "three")

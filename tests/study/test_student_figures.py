@@ -72,7 +72,7 @@ class TestJudge:
         }
         near = np.array([[1], [0]])
         gold = [np.array([True, False, False]), None]
-        found = judge(
+        actual = judge(
             (teacher, student, student),
             order,
             texts,  # type: ignore[arg-type]
@@ -81,21 +81,21 @@ class TestJudge:
             gold,
             2,
         )
-        assert found["agreement"]["teacher"].tolist() == [1, 1]
-        assert found["agreement"]["student"].tolist() == [0, 1]
-        assert found["agreement"]["both"].tolist() == [0, 1]
+        assert actual["agreement"]["teacher"].tolist() == [1, 1]
+        assert actual["agreement"]["student"].tolist() == [0, 1]
+        assert actual["agreement"]["both"].tolist() == [0, 1]
         # Masking `good` takes 2 from the log-odds, masking `bad` gives 1.
-        assert found["delta_log_odds_positive"]["teacher"] == pytest.approx([2, 2])
-        assert found["delta_log_odds_positive"]["student"] == pytest.approx([-1, 2])
-        assert found["delta_log_odds_negative"]["teacher"][0] == pytest.approx(-1)
-        assert np.isnan(found["delta_log_odds_negative"]["teacher"][1])
+        assert actual["delta_log_odds_positive"]["teacher"] == pytest.approx([2, 2])
+        assert actual["delta_log_odds_positive"]["student"] == pytest.approx([-1, 2])
+        assert actual["delta_log_odds_negative"]["teacher"][0] == pytest.approx(-1)
+        assert np.isnan(actual["delta_log_odds_negative"]["teacher"][1])
         # {(good, 2), (bad, -2)} and {(good, 2)}; then {(good, -2), (bad, 2)} and {(good, 2)}.
-        assert found["stability_lexical"]["teacher"] == pytest.approx([0.5, 0.5])
-        assert found["stability_lexical"]["student"] == pytest.approx([0, 0])
+        assert actual["stability_lexical"]["teacher"] == pytest.approx([0.5, 0.5])
+        assert actual["stability_lexical"]["student"] == pytest.approx([0, 0])
         # Two best words against one marked.
-        assert found["precision"]["teacher"][0] == 0.5 and found["recall"]["teacher"][0] == 1
-        assert found["f1"]["teacher"][0] == pytest.approx(2 / 3) and found["f1"]["student"][0] == 0
-        assert np.isnan(found["f1"]["teacher"][1])
+        assert actual["precision"]["teacher"][0] == 0.5 and actual["recall"]["teacher"][0] == 1
+        assert actual["f1"]["teacher"][0] == pytest.approx(2 / 3) and actual["f1"]["student"][0] == 0
+        assert np.isnan(actual["f1"]["teacher"][1])
         assert MASK in {i for call in classifier.calls for e in call for i in e.input_ids}
 
 
@@ -104,11 +104,11 @@ class TestSummary:
         teacher = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
         first, second = teacher + np.array([1, 2, 3, 4, 5, 6]), teacher + np.array([3, 2, 1, 0, 1, 2])
         seeds = [{"f1": {"teacher": teacher, "student": s, "random": teacher}} for s in (first, second)]
-        found = summarise(seeds)["f1"]
+        actual = summarise(seeds)["f1"]
         mean = (first + second) / 2
-        assert found["teacher"] == 2.5
-        assert found["student"] == pytest.approx(mean.mean())
-        assert found["student_error"] == pytest.approx(mean.std(ddof=1) / math.sqrt(6))
-        assert found["seeds_error"] == pytest.approx(np.std([first.mean(), second.mean()], ddof=1) / math.sqrt(2))
-        assert found["p_value"] == pytest.approx(wilcoxon(mean - teacher).pvalue)
-        assert found["texts"] == 6
+        assert actual["teacher"] == 2.5
+        assert actual["student"] == pytest.approx(mean.mean())
+        assert actual["student_error"] == pytest.approx(mean.std(ddof=1) / math.sqrt(6))
+        assert actual["seeds_error"] == pytest.approx(np.std([first.mean(), second.mean()], ddof=1) / math.sqrt(2))
+        assert actual["p_value"] == pytest.approx(wilcoxon(mean - teacher).pvalue)
+        assert actual["texts"] == 6

@@ -75,12 +75,12 @@ def folder(tmp_path: Path) -> Path:
 def test_what_is_read_is_what_the_method_says(tmp_path: Path, folder: Path) -> None:
     splits = {"train": examples(9), "validation": examples(3, "validation")}
     assert run(folder, Teacher(), splits) == []
-    found = lessons(tmp_path)
-    assert found.signed
+    actual = lessons(tmp_path)
+    assert actual.signed
     for split, rows in splits.items():
         expected = list(Teacher().explain(tiny.classifier("bert"), rows))
-        assert [lesson.example_id for lesson in found.by_split[split]] == [row.id for row in rows]
-        for lesson, attribution in zip(found.by_split[split], expected, strict=True):
+        assert [lesson.example_id for lesson in actual.by_split[split]] == [row.id for row in rows]
+        for lesson, attribution in zip(actual.by_split[split], expected, strict=True):
             assert lesson.target == "yes"
             np.testing.assert_array_equal(lesson.weights, attribution.scores)
 
@@ -182,10 +182,10 @@ class TestEnsemble:
         splits = {"train": examples(5)}
         for name in ("occlusion", second):
             run(Workspace(tmp_path).teacher(TASK, name), explearn.get_explainer(name), splits)
-        found = lessons(tmp_path, f"ensemble:occlusion,{second}")
-        assert found.signed is signed
+        actual = lessons(tmp_path, f"ensemble:occlusion,{second}")
+        assert actual.signed is signed
         a, b = (lessons(tmp_path, name).by_split["train"] for name in ("occlusion", second))
-        for lesson, one, other in zip(found.by_split["train"], a, b, strict=True):
+        for lesson, one, other in zip(actual.by_split["train"], a, b, strict=True):
             expected = (scaled_ranks(one.weights, signed) + scaled_ranks(other.weights, signed)) / 2
             np.testing.assert_allclose(lesson.weights, expected)
 

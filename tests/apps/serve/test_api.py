@@ -35,17 +35,17 @@ def explain(client: TestClient, **wanted: Any) -> list[dict[str, Any]]:
     answer = client.post("/explain", json=wanted)
     assert answer.status_code == 200, answer.text
     ExplainResponse.model_validate_json(answer.content)
-    found: list[dict[str, Any]] = answer.json()["results"]
-    return found
+    actual: list[dict[str, Any]] = answer.json()["results"]
+    return actual
 
 
 class TestExplain:
     def test_scores_are_those_of_the_methods(self, client: TestClient) -> None:
-        found = explain(client, texts=TEXTS, methods=list(METHODS))
+        attributions = explain(client, texts=TEXTS, methods=list(METHODS))
         for place, name in enumerate(METHODS):
             method = explearn.get_explainer(name)
             expected = list(method.explain(tiny.classifier("bert", 3), TEXTS))
-            for result, attribution in zip(found, expected, strict=True):
+            for result, attribution in zip(attributions, expected, strict=True):
                 row = result["explanations"][place]
                 assert (row["method"], row["label"]) == (name, attribution.target)
                 assert row["words"] == list(attribution.words)
@@ -54,22 +54,22 @@ class TestExplain:
                 np.testing.assert_allclose(row["scores"], attribution.scores, rtol=1e-4, atol=1e-6)
 
     def test_the_first_method_and_the_predicted_label_are_the_default(self, client: TestClient) -> None:
-        (found,) = explain(client, texts=TEXTS[:1])
-        (row,) = found["explanations"]
+        (attribution,) = explain(client, texts=TEXTS[:1])
+        (row,) = attribution["explanations"]
         assert row["method"] == METHODS[0] and row["label"] == row["predicted"]
-        assert found["probabilities"] is None
+        assert attribution["probabilities"] is None
 
     def test_units_in_the_place_of_words(self, client: TestClient) -> None:
-        (found,) = explain(client, texts=["Lazy dog. The fox slept."], methods=list(METHODS), unit="sentence")
-        assert [row["words"] for row in found["explanations"]] == [["Lazy dog.", "The fox slept."]] * len(METHODS)
+        (attribution,) = explain(client, texts=["Lazy dog. The fox slept."], methods=list(METHODS), unit="sentence")
+        assert [row["words"] for row in attribution["explanations"]] == [["Lazy dog.", "The fox slept."]] * len(METHODS)
 
     def test_probabilities_are_the_classifier_s(self, client: TestClient) -> None:
-        found = explain(client, texts=TEXTS, methods=[])
+        attributions = explain(client, texts=TEXTS, methods=[])
         classifier = tiny.classifier("bert", 3)
         expected = classifier.predict_proba(classifier.encode(TEXTS))
-        assert [row["explanations"] for row in found] == [[]] * len(TEXTS)
-        np.testing.assert_allclose([list(row["probabilities"].values()) for row in found], expected, rtol=1e-5)
-        assert list(found[0]["probabilities"]) == classifier.labels
+        assert [row["explanations"] for row in attributions] == [[]] * len(TEXTS)
+        np.testing.assert_allclose([list(row["probabilities"].values()) for row in attributions], expected, rtol=1e-5)
+        assert list(attributions[0]["probabilities"]) == classifier.labels
 
     def test_one_label_or_several(self, client: TestClient) -> None:
         (one,) = explain(client, texts=TEXTS[:1], label="bad")
@@ -81,12 +81,12 @@ class TestExplain:
 
     def test_pairs(self, client: TestClient) -> None:
         firsts, seconds = zip(*tiny.PAIRS, strict=True)
-        found = explain(client, texts=list(firsts), pairs=list(seconds))
-        assert [row["explanations"][0]["pair_start"] for row in found] == [len(text.split()) for text in firsts]
+        attributions = explain(client, texts=list(firsts), pairs=list(seconds))
+        assert [row["explanations"][0]["pair_start"] for row in attributions] == [len(text.split()) for text in firsts]
 
     def test_words_beyond_the_classifier_s_length_have_no_score(self, client: TestClient) -> None:
-        (found,) = explain(client, texts=["fox " * 100])
-        row = found["explanations"][0]
+        (attribution,) = explain(client, texts=["fox " * 100])
+        row = attribution["explanations"][0]
         assert row["unread"] > 0 and row["scores"].count(None) == row["unread"]
 
     def test_what_a_text_holds_comes_back_escaped(self, client: TestClient) -> None:
@@ -102,17 +102,19 @@ class TestExplain:
         classifier = Classifier(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), problem)
         method = explearn.get_explainer("attcat")
         with TestClient(make_app(classifier, [method])) as client:
-            found = explain(client, texts=TEXTS[:2], probabilities=True)
+            attributions = explain(client, texts=TEXTS[:2], probabilities=True)
             page = client.post("/", data={"text": "the fox", "before": "the dog", "method": "attcat"})
         expected = list(method.explain_each(classifier, TEXTS[:2]))
-        assert [[row["label"] for row in one["explanations"]] for one in found] == [
+        assert [[row["label"] for row in one["explanations"]] for one in attributions] == [
             [a.target for a in of_text] for of_text in expected
         ]
         if problem == "regression":
-            assert found[0]["probabilities"] is None and found[0]["explanations"][0]["probability"] is None
-            assert found[0]["explanations"][0]["value"] == pytest.approx(expected[0][0].value, rel=1e-4)
+            assert (
+                attributions[0]["probabilities"] is None and attributions[0]["explanations"][0]["probability"] is None
+            )
+            assert attributions[0]["explanations"][0]["value"] == pytest.approx(expected[0][0].value, rel=1e-4)
         else:
-            assert sum(found[0]["probabilities"].values()) != pytest.approx(1)
+            assert sum(attributions[0]["probabilities"].values()) != pytest.approx(1)
         assert page.status_code == 200 and "Before" in page.text
 
 
@@ -127,13 +129,13 @@ class TestTogether:
                 async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
                     await client.post("/explain", json={"texts": ["the fox"]})
                     threads.append(threading.active_count())
-                    found = await asyncio.gather(*(client.post("/explain", json={"texts": [t]}) for t in TEXTS * 4))
+                    answers = await asyncio.gather(*(client.post("/explain", json={"texts": [t]}) for t in TEXTS * 4))
                     threads.append(threading.active_count())
-                    return [answer.json()["results"][0]["explanations"][0] for answer in found]
+                    return [answer.json()["results"][0]["explanations"][0] for answer in answers]
 
-        found = asyncio.run(run())
+        answers = asyncio.run(run())
         expected = list(explearn.get_explainer("occlusion").explain(tiny.classifier("bert", 3), TEXTS * 4))
-        for row, attribution in zip(found, expected, strict=True):
+        for row, attribution in zip(answers, expected, strict=True):
             assert row["words"] == list(attribution.words)
             np.testing.assert_allclose(row["scores"], attribution.scores, rtol=1e-3, atol=1e-6)
         batches = app.state.engine.metrics.batches.labels("occlusion")

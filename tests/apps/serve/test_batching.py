@@ -55,8 +55,8 @@ def test_what_arrives_together_is_one_batch_and_each_gets_its_own() -> None:
     work = Work()
 
     async def case(batcher: Batcher[str, int, int]) -> None:
-        found = await asyncio.gather(*(batcher.submit("a", items) for items in ([1], [2, 3], [4])))
-        assert found == [[2], [4, 6], [8]]
+        answers = await asyncio.gather(*(batcher.submit("a", items) for items in ([1], [2, 3], [4])))
+        assert answers == [[2], [4, 6], [8]]
 
     with_batcher(work, case)
     assert work.batches == [("a", [1, 2, 3, 4])]
@@ -66,8 +66,8 @@ def test_methods_do_not_mix_and_the_oldest_comes_first() -> None:
     work = Work()
 
     async def case(batcher: Batcher[str, int, int]) -> None:
-        found = await asyncio.gather(*(batcher.submit(key, [n]) for key, n in (("a", 1), ("b", 2), ("a", 3))))
-        assert found == [[2], [4], [6]]
+        answers = await asyncio.gather(*(batcher.submit(key, [n]) for key, n in (("a", 1), ("b", 2), ("a", 3))))
+        assert answers == [[2], [4], [6]]
 
     with_batcher(work, case)
     assert work.batches == [("a", [1, 3]), ("b", [2])]
@@ -110,9 +110,9 @@ def test_a_text_that_cannot_be_used_harms_its_own_request_alone() -> None:
     work = Work()
 
     async def case(batcher: Batcher[str, int, int]) -> None:
-        found = await asyncio.gather(*(batcher.submit("a", [n]) for n in (1, 13, 2)), return_exceptions=True)
-        assert found[0] == [2] and found[2] == [4]
-        assert isinstance(found[1], DataError)
+        answers = await asyncio.gather(*(batcher.submit("a", [n]) for n in (1, 13, 2)), return_exceptions=True)
+        assert answers[0] == [2] and answers[2] == [4]
+        assert isinstance(answers[1], DataError)
 
     with_batcher(work, case)
     assert [items for _, items in work.batches] == [[1, 13, 2], [1], [13], [2]]

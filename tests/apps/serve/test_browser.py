@@ -22,9 +22,9 @@ def browser() -> Iterator[Any]:
     sync_api = pytest.importorskip("playwright.sync_api")
     arguments = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     with sync_api.sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
-        yield found
-        found.close()
+        actual = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
+        yield actual
+        actual.close()
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def ask(page: Any, text: str) -> None:
 
 def violations(page: Any) -> list[str]:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    found = axe.Axe().run(page).response["violations"]
-    return [f"{row['id']}: {node['html'][:200]}" for row in found for node in row["nodes"]]
+    actual = axe.Axe().run(page).response["violations"]
+    return [f"{row['id']}: {node['html'][:200]}" for row in actual for node in row["nodes"]]
 
 
 @pytest.mark.parametrize(("size", "scheme"), [("wide", "light"), ("narrow", "dark")])

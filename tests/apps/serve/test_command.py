@@ -41,9 +41,9 @@ def threads_of(process: subprocess.Popen[str]) -> int:
     return len(list(Path(f"/proc/{process.pid}/task").iterdir()))
 
 
-def post(address: str, text: str, found: list[httpx.Response]) -> None:
+def post(address: str, text: str, actual: list[httpx.Response]) -> None:
     wanted = {"texts": [text] * 8, "methods": ["expnet_in_domain", "occlusion"], "probabilities": True}
-    found.append(httpx.post(f"{address}/explain", json=wanted, timeout=120))
+    actual.append(httpx.post(f"{address}/explain", json=wanted, timeout=120))
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")

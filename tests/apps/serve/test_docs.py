@@ -37,13 +37,13 @@ def test_the_example_is_answered_as_it_says(client: TestClient) -> None:
     body = re.search(r"-d '(\{.*\})'", PAGE)
     assert body
     answer = client.post("/explain", content=body[1], headers={"content-type": "application/json"})
-    found = answer.json()["results"][0]
+    document = answer.json()["results"][0]
     example = json.loads(re.findall(r"```json\n(.*?)```", PAGE, re.S)[0])
     ExplainResponse.model_validate(example)
     (said,) = example["results"]
-    assert list(said) == list(found) and list(said["explanations"][0]) == list(found["explanations"][0])
+    assert list(said) == list(document) and list(said["explanations"][0]) == list(document["explanations"][0])
     for same in ("words", "spans", "method", "signed"):
-        assert said["explanations"][0][same] == found["explanations"][0][same]
+        assert said["explanations"][0][same] == document["explanations"][0][same]
     assert all(f"`{name}`" in PAGE or f'"{name}"' in PAGE for name in ExplainRequest.model_fields)
 
 

@@ -50,7 +50,7 @@ class Read(HTMLParser):
             self.texts[self._inside[-1]][-1] += data
 
     def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for found, attributes in self.elements if found == tag]
+        return [attributes for actual, attributes in self.elements if actual == tag]
 
 
 def test_an_empty_form(client: TestClient) -> None:
@@ -82,9 +82,9 @@ def test_label_probabilities_and_heatmaps_side_by_side(client: TestClient) -> No
     assert f"<h2>Label: {label}</h2>" in page
     assert [f"{p:.3f}" for p in sorted(probabilities, reverse=True)] == re.findall(r"<span>([01]\.\d+)</span>", page)
     for name in METHODS:
-        (found,) = explearn.get_explainer(name).explain(classifier, [text])
+        (attribution,) = explearn.get_explainer(name).explain(classifier, [text])
         # The house's colours, as everywhere.
-        assert words_html(found) in page
+        assert words_html(attribution) in page
     assert "Before" not in page and Read(page).texts["textarea"][0].strip() == text
 
 

@@ -27,8 +27,8 @@ def run(*arguments: str | Path) -> Any:
 
 
 def manifest(bundle: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((bundle / "manifest.json").read_text())
-    return found
+    actual: dict[str, Any] = json.loads((bundle / "manifest.json").read_text())
+    return actual
 
 
 @pytest.mark.parametrize("name", LEARNED)
@@ -40,8 +40,8 @@ def test_a_trained_explainer_comes_back(model: Path, trained: dict[str, Path], t
     assert bundle.manifest.classifier is not None and bundle.manifest.classifier.fingerprint == of.fingerprint
     expected = explearn.get_explainer(name, path=str(trained[name])).explain(of, TEXTS)
     # IvRA comes with the classifier that was trained with it.
-    found = bundle.explain(TEXTS) if name == "ivra" else bundle.explain(of, TEXTS)
-    same(found, expected)
+    actual = bundle.explain(TEXTS) if name == "ivra" else bundle.explain(of, TEXTS)
+    same(actual, expected)
 
 
 @pytest.mark.parametrize("name", UNTRAINED)
@@ -113,8 +113,8 @@ def test_the_card_tells_what_it_is_and_renders(
     assert "| labels | no, yes |" in body and "## Limits" in body and "bundle.explain(classifier, texts)" in body
     page = MarkdownIt("commonmark").enable("table").render(body)
     assert page.count("<table>") == 3 and "<th>Metric</th>" in page
-    found = explearn.load(tmp_path / "b").metrics
-    assert found == {"task": "reviews", "method": "l2e", "figures": FIGURES}
+    actual = explearn.load(tmp_path / "b").metrics
+    assert actual == {"task": "reviews", "method": "l2e", "figures": FIGURES}
 
 
 def test_names_in_the_card_are_shown_not_read(tmp_path: Path) -> None:
@@ -150,9 +150,9 @@ class TestExplain:
     def test_by_its_own_method_and_classifier(self, model: Path, tmp_path: Path) -> None:
         options = ("--method", "integrated_gradients", "-o", "steps=5", "--classifier", model)
         assert run("export", *options, "--with-classifier", "--out", tmp_path / "b").stdout == f"{tmp_path / 'b'}\n"
-        (found,) = self.explained("--explainer", tmp_path / "b", TEXTS[0])
+        (attribution,) = self.explained("--explainer", tmp_path / "b", TEXTS[0])
         (expected,) = self.explained(*options, TEXTS[0])
-        assert found["scores"] == expected["scores"] and found["method"] == "integrated_gradients"
+        assert attribution["scores"] == expected["scores"] and attribution["method"] == "integrated_gradients"
 
 
 def test_explain_without_a_classifier_says_how(tmp_path: Path) -> None:

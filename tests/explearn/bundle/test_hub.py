@@ -92,8 +92,8 @@ def test_it_is_loaded_by_its_hub_name(bundle: explearn.Bundle, tmp_path: Path) -
     environment["PYTHONPATH"] = ":".join(sys.path)
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, env=environment)
     mine, other = (json.loads(line) for line in done.stdout.splitlines())
-    for found, expected in zip(mine, scores(bundle.explain(TEXTS)), strict=True):
-        assert found == pytest.approx(expected, abs=1e-5)
+    for actual, expected in zip(mine, scores(bundle.explain(TEXTS)), strict=True):
+        assert actual == pytest.approx(expected, abs=1e-5)
     assert other.startswith("me/other: cannot be fetched as a bundle (") and "\n" not in other
 
 
@@ -113,7 +113,7 @@ def test_what_is_fetched_is_what_the_manifest_names(
     snapshot = Path(shutil.copytree(bundle.folder, tmp_path / REVISION))
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", one)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", all_of_them)
-    found = explearn.load("me/mine", revision="v1", device="cpu")
-    same(found.explain(TEXTS), bundle.explain(TEXTS))
+    actual = explearn.load("me/mine", revision="v1", device="cpu")
+    same(actual.explain(TEXTS), bundle.explain(TEXTS))
     files = {"manifest.json", *bundle.manifest.files}
     assert asked == [("me/mine", "manifest.json", "v1"), ("me/mine", REVISION, files)]

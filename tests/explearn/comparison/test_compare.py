@@ -39,21 +39,21 @@ def run(*arguments: object) -> tuple[int, str]:
 
 class TestWithoutLabelsOrMarks:
     @pytest.fixture(scope="class")
-    def found(self, model: Path, tmp_path_factory: pytest.TempPathFactory) -> explearn.Comparison:
+    def comparison(self, model: Path, tmp_path_factory: pytest.TempPathFactory) -> explearn.Comparison:
         out = tmp_path_factory.mktemp("plain") / "report.html"
         return explearn.compare(model, list(TEXTS), methods=METHODS, out=out)
 
-    def test_every_method_has_the_metrics_that_need_neither(self, found: explearn.Comparison) -> None:
-        assert set(found.methods) == {"random", "input_x_gradient", "occlusion"}
-        for figures in found.methods.values():
+    def test_every_method_has_the_metrics_that_need_neither(self, comparison: explearn.Comparison) -> None:
+        assert set(comparison.methods) == {"random", "input_x_gradient", "occlusion"}
+        for figures in comparison.methods.values():
             assert figures["texts"] == len(TEXTS)
             for metric in ("aopc_comprehensiveness", "aopc_sufficiency", "infidelity", "consistency"):
                 assert isinstance(figures[metric], float)
 
-    def test_metrics_that_need_marks_are_undefined(self, found: explearn.Comparison) -> None:
-        assert all(figures["f1_topk"] is None for figures in found.methods.values())
+    def test_metrics_that_need_marks_are_undefined(self, comparison: explearn.Comparison) -> None:
+        assert all(figures["f1_topk"] is None for figures in comparison.methods.values())
 
-    def test_the_figures_are_those_of_the_metric_itself(self, found: explearn.Comparison, model: Path) -> None:
+    def test_the_figures_are_those_of_the_metric_itself(self, comparison: explearn.Comparison, model: Path) -> None:
         classifier = Classifier.from_pretrained(model, device="cpu")
         examples = [
             explearn.Example(f"texts-{n}", tuple(text.split()), "", "test", "texts") for n, text in enumerate(TEXTS, 1)
@@ -63,17 +63,17 @@ class TestWithoutLabelsOrMarks:
         from explearn.judge.params import EvaluateParams
 
         expected = faithfulness(classifier, encodings, {"occlusion": attributions}, EvaluateParams())["occlusion"]
-        shown = found.methods["occlusion"]["aopc_comprehensiveness"]
+        shown = comparison.methods["occlusion"]["aopc_comprehensiveness"]
         assert shown == pytest.approx(expected.means()["aopc_comprehensiveness"], abs=tolerance())
 
-    def test_the_page_says_what_is_missing(self, found: explearn.Comparison) -> None:
-        page = page_of(found.report)
+    def test_the_page_says_what_is_missing(self, comparison: explearn.Comparison) -> None:
+        page = page_of(comparison.report)
         assert "No marks" in page and f" methods on {len(TEXTS)} texts." in page
         assert "No labels" in page
         assert "F1 of each method" not in page
 
-    def test_the_first_screen_shows_no_text_of_which_nothing_is_known(self, found: explearn.Comparison) -> None:
-        first = page_of(found.report).partition("<nav")[0]
+    def test_the_first_screen_shows_no_text_of_which_nothing_is_known(self, comparison: explearn.Comparison) -> None:
+        first = page_of(comparison.report).partition("<nav")[0]
         assert "no method is shown to be better" in first and "A text of" not in first and "underlined" not in first
 
 
@@ -83,11 +83,11 @@ class TestWithLabelsAndMarks:
         path = table(label=LABELS, mask=masks)
         out = tmp_path / "report.html"
         columns = TextColumns(label="label", rationales="mask:mask")
-        found = explearn.compare(model, path, methods=METHODS, columns=columns, out=out)
+        comparison = explearn.compare(model, path, methods=METHODS, columns=columns, out=out)
         classifier = Classifier.from_pretrained(model, device="cpu")
         right = [label == given for label, given in zip(classifier.predict(TEXTS), LABELS, strict=True)]
-        assert found.task.classifier["test"]["accuracy"] == sum(right) / len(right)
-        assert {figures["plausibility_texts"] for figures in found.methods.values()} == {sum(right)}
+        assert comparison.task.classifier["test"]["accuracy"] == sum(right) / len(right)
+        assert {figures["plausibility_texts"] for figures in comparison.methods.values()} == {sum(right)}
         assert "No marks" not in page_of(out)
 
 
@@ -144,14 +144,14 @@ class TestGoingOn:
         assert not out.exists()
         finished, stopped = begun[:2], begun[2]
         lines: list[str] = []
-        found = explearn.compare(model, list(TEXTS), methods=METHODS, out=out, work=work, tell=lines.append)
+        comparison = explearn.compare(model, list(TEXTS), methods=METHODS, out=out, work=work, tell=lines.append)
         assert begun[3:] == [stopped]
-        assert len(found.methods) == 3
+        assert len(comparison.methods) == 3
         assert [line.split()[0] for line in lines if "of an earlier run" in line] == finished
         kept = {path.name for path in work.iterdir() if not path.name.startswith(".")}
-        assert kept == {"plan.json", *(f"{name}.parquet" for name in found.methods)}
+        assert kept == {"plan.json", *(f"{name}.parquet" for name in comparison.methods)}
         # What it cost is that of the earlier call.
-        assert all(isinstance(figures["throughput"], float) for figures in found.methods.values())
+        assert all(isinstance(figures["throughput"], float) for figures in comparison.methods.values())
 
     def test_other_texts_in_the_same_folder_are_computed_anew(self, model: Path, tmp_path: Path) -> None:
         out, work = tmp_path / "report.html", tmp_path / "work"
@@ -240,10 +240,10 @@ class TestOtherHeads:
     def test_each_text_is_judged_by_its_most_probable_label(self, multi_label: Classifier, tmp_path: Path) -> None:
         asked = list(explearn.get_explainer("random").explain(multi_label, TEXTS[:1]))
         assert len(asked) == 2, "two labels hold"
-        found = explearn.compare(
+        comparison = explearn.compare(
             multi_label, list(TEXTS), methods="random,attcat,occlusion", out=tmp_path / "r.html", work=tmp_path / "work"
         )
-        assert {figures["texts"] for figures in found.methods.values()} == {len(TEXTS)}
+        assert {figures["texts"] for figures in comparison.methods.values()} == {len(TEXTS)}
         written = read_attributions(tmp_path / "work" / "attcat.parquet")
         assert [a.target for a in written] == multi_label.predict(list(TEXTS))
 
@@ -259,9 +259,9 @@ class TestOtherHeads:
 
 
 def test_the_consensus_is_compared_with_the_weights_that_come_with_it(model: Path, tmp_path: Path) -> None:
-    found = explearn.compare(model, list(TEXTS), methods="random,consensus", out=tmp_path / "r.html")
-    assert isinstance(found.methods["consensus"]["aopc_comprehensiveness"], float)
-    page = page_of(found.report)
+    comparison = explearn.compare(model, list(TEXTS), methods="random,consensus", out=tmp_path / "r.html")
+    assert isinstance(comparison.methods["consensus"]["aopc_comprehensiveness"], float)
+    page = page_of(comparison.report)
     assert "consensus explains with the weights that come with the package" in page
     # Nothing was trained here.
     assert "One training run" not in page and "What the consensus weighs" not in page
@@ -284,8 +284,8 @@ def test_a_method_that_refuses_one_of_the_texts_is_left_out(model: Path, tmp_pat
     out = tmp_path / "report.html"
     # It is tried on the first texts; the long one comes after these.
     texts = ["the quick brown fox"] * 10 + ["she sells sea shells by the sea shore all afternoon"]
-    found = explearn.compare(model, texts, methods="random,hasty", out=out, tell=lines.append)
-    assert set(found.methods) == {"random"}
+    comparison = explearn.compare(model, texts, methods="random,hasty", out=out, tell=lines.append)
+    assert set(comparison.methods) == {"random"}
     assert "hasty: left out: hasty: a text has more than 8 words" in lines
     assert "a text has more than 8 words" in page_of(out)
     with pytest.raises(UnsupportedError, match="no method can explain it"):
@@ -308,12 +308,12 @@ def test_an_architecture_that_nobody_listed_is_judged_by_what_needs_no_inside(tm
         **{f"{part}_groups": 1 for part in ("q", "k", "v", "post_attention", "intermediate", "output")},
     )
     model = Classifier(transformers.SqueezeBertForSequenceClassification(config), words, name="theirs")
-    found = explearn.compare(model, list(TEXTS), methods="random,occlusion,grad_cam", out=tmp_path / "r.html")
-    assert {"random", "occlusion"} <= set(found.methods)
-    assert all(isinstance(row["aopc_comprehensiveness"], float) for row in found.methods.values())
-    assert set(found.methods) | set(found.left_out) == {"random", "occlusion", "grad_cam"}
-    if found.left_out:
-        assert "Left out: grad" in page_of(found.report)
+    comparison = explearn.compare(model, list(TEXTS), methods="random,occlusion,grad_cam", out=tmp_path / "r.html")
+    assert {"random", "occlusion"} <= set(comparison.methods)
+    assert all(isinstance(row["aopc_comprehensiveness"], float) for row in comparison.methods.values())
+    assert set(comparison.methods) | set(comparison.left_out) == {"random", "occlusion", "grad_cam"}
+    if comparison.left_out:
+        assert "Left out: grad" in page_of(comparison.report)
 
 
 def test_labels_of_a_list_are_checked(model: Path) -> None:

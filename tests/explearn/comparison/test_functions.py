@@ -35,40 +35,40 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(work: Path) -> explearn.Comparison:
+def comparison(work: Path) -> explearn.Comparison:
     out = work.with_name("report.html")
     return explearn.compare(classifier(), list(TEXTS), labels=LABELS, methods=METHODS, out=out, work=work)
 
 
-def test_faithfulness_is_that_of_the_function(found: explearn.Comparison) -> None:
+def test_faithfulness_is_that_of_the_function(comparison: explearn.Comparison) -> None:
     # Of n words, none below ten, k are taken away: the probability of "yes" falls by k tenths, of "no" it rises.
     falls = []
     for text in TEXTS:
         n = len(text.split())
         sign = 1 if 0.1 * n > 0.5 else -1
         falls.append(sign * 0.1 * top_count(n, EvaluateParams().headline_percent))
-    shown = found.methods["random"]["comprehensiveness"]
+    shown = comparison.methods["random"]["comprehensiveness"]
     assert shown == pytest.approx(np.mean(falls), abs=tolerance())
 
 
-def test_what_needs_an_inside_is_left_out_or_undefined(found: explearn.Comparison) -> None:
-    assert set(found.methods) == {"random", "occlusion"}
-    assert "looks inside a model" in found.left_out["rollout"]
-    for figures in found.methods.values():
+def test_what_needs_an_inside_is_left_out_or_undefined(comparison: explearn.Comparison) -> None:
+    assert set(comparison.methods) == {"random", "occlusion"}
+    assert "looks inside a model" in comparison.left_out["rollout"]
+    for figures in comparison.methods.values():
         assert isinstance(figures["infidelity"], float)
         assert figures["consistency"] is None
         assert figures["simulatability"] is None
         assert figures["forward_passes"] is None
-    page = found.report.read_text(encoding="utf-8")
+    page = comparison.report.read_text(encoding="utf-8")
     assert "No sanity checks: the function: is a function of texts" in page
 
 
-def test_the_accuracy_is_known_where_labels_are(found: explearn.Comparison) -> None:
+def test_the_accuracy_is_known_where_labels_are(comparison: explearn.Comparison) -> None:
     right = [(len(text.split()) > 5) == (label == "yes") for text, label in zip(TEXTS, LABELS, strict=True)]
-    assert found.task.classifier["test"]["accuracy"] == pytest.approx(np.mean(right))
+    assert comparison.task.classifier["test"]["accuracy"] == pytest.approx(np.mean(right))
 
 
-def test_work_goes_on_while_the_function_answers_the_same(found: explearn.Comparison, work: Path) -> None:
+def test_work_goes_on_while_the_function_answers_the_same(comparison: explearn.Comparison, work: Path) -> None:
     def lines(function: Callable[..., NDArray[np.float64]]) -> list[str]:
         told: list[str] = []
         out = work.with_name("again.html")

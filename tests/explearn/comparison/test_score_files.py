@@ -34,9 +34,9 @@ def compare(model: Path, tmp_path: Path, *scores: Path) -> explearn.Comparison:
 def test_what_explain_wrote_gets_the_figures_of_the_method_itself(
     model: Path, tmp_path: Path, records: list[dict[str, Any]]
 ) -> None:
-    found = compare(model, tmp_path, write(tmp_path / "theirs.jsonl", records)).methods
+    actual = compare(model, tmp_path, write(tmp_path / "theirs.jsonl", records)).methods
     for metric in ("aopc_comprehensiveness", "aopc_sufficiency", "log_odds", "infidelity"):
-        assert found["given_occlusion"][metric] == pytest.approx(found["occlusion"][metric], abs=tolerance())
+        assert actual["given_occlusion"][metric] == pytest.approx(actual["occlusion"][metric], abs=tolerance())
 
 
 @pytest.mark.parametrize(

@@ -39,11 +39,11 @@ def test_what_a_method_loads_is_its_own_time_but_no_cost_of_a_text(model: Path, 
     explearn.register(Heavy)
     lines: list[str] = []
     out, work = tmp_path / "r.html", tmp_path / "work"
-    found = explearn.compare(model, list(TEXTS), methods="heavy", out=out, work=work, tell=lines.append)
+    comparison = explearn.compare(model, list(TEXTS), methods="heavy", out=out, work=work, tell=lines.append)
     cost = read_run(work / "heavy.parquet").cost
     assert cost is not None
-    assert found.seconds["explain"] == pytest.approx(cost.seconds + SECONDS, abs=SECONDS / 2)
-    assert f"{found.seconds['explain']:.1f} s" in next(line for line in lines if line.startswith("heavy "))
+    assert comparison.seconds["explain"] == pytest.approx(cost.seconds + SECONDS, abs=SECONDS / 2)
+    assert f"{comparison.seconds['explain']:.1f} s" in next(line for line in lines if line.startswith("heavy "))
 
 
 def test_words_that_are_not_read_are_told_once(model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -52,35 +52,38 @@ def shown(of: explearn.Comparison) -> dict[str, tuple[tuple[str, ...], list[bool
 
 
 def test_a_sentence_is_taken_out_whole(tmp_path: Path) -> None:
-    found = compare(tmp_path, list(REVIEWS), unit="sentence")
+    comparison = compare(tmp_path, list(REVIEWS), unit="sentence")
     # A fifth, or a half, of two or three sentences is one: the one that the class depends on most.
     without = ("It is long. Mr. Fox is fine.", "Nothing here is bad. Who made it?", "Bad plot.")
     falls = []
     for text, rest in zip(REVIEWS, without, strict=True):
         p, q = positive(text), positive(rest)
         falls.append(p - q if p >= 0.5 else q - p)
-    by_text = found.task.by_text["comprehensiveness"]["occlusion"]
+    by_text = comparison.task.by_text["comprehensiveness"]["occlusion"]
     np.testing.assert_allclose(np.sort(by_text), np.sort(falls), atol=1e-6)
-    assert {words for words, _ in shown(found).values()} >= {("A good film.", "It is long.", "Mr. Fox is fine.")}
+    assert {words for words, _ in shown(comparison).values()} >= {("A good film.", "It is long.", "Mr. Fox is fine.")}
 
 
 def test_a_sentence_is_marked_where_half_of_its_words_are(tmp_path: Path) -> None:
     marks = ("A [[good film.]] It is long. Mr. [[Fox]] is fine.", "Nothing here is bad.", "Bad [[plot.]] Good cast.")
     rows = [{"marks": mark, "label": "pos"} for mark in marks]
-    found = compare(tmp_path, rows, columns=TextColumns(label="label", rationales="marked:marks"), unit="sentence")
-    masks = {words[0]: gold for words, gold in shown(found).values()}
+    comparison = compare(tmp_path, rows, columns=TextColumns(label="label", rationales="marked:marks"), unit="sentence")
+    masks = {words[0]: gold for words, gold in shown(comparison).values()}
     assert masks == {"A good film.": [True, False, False], "Nothing here is bad.": [False], "Bad plot.": [True, False]}
-    assert found.task.k == 1 and found.task.positive_rate == 2 / 5
-    assert found.methods["occlusion"]["plausibility_texts"] == 1  # the other is taken for neg
+    assert comparison.task.k == 1 and comparison.task.positive_rate == 2 / 5
+    assert comparison.methods["occlusion"]["plausibility_texts"] == 1  # the other is taken for neg
 
 
 def test_marks_too_short_for_any_sentence_are_named_once(tmp_path: Path) -> None:
     rows = [{"marks": "A [[good]] film of ours."}, {"marks": "I like it so much."}]
-    found = compare(tmp_path, rows, columns=TextColumns(rationales="marked:marks"), unit="sentence")
-    page = html.unescape(found.report.read_text(encoding="utf-8"))
+    comparison = compare(tmp_path, rows, columns=TextColumns(rationales="marked:marks"), unit="sentence")
+    page = html.unescape(comparison.report.read_text(encoding="utf-8"))
     assert page.count("no sentence has half of its words marked") == 1
     assert page.count("Stability is not judged: different texts hardly ever share a sentence") == 1
-    assert found.methods["occlusion"]["f1_topk"] is None and found.methods["occlusion"]["stability_lexical"] is None
+    assert (
+        comparison.methods["occlusion"]["f1_topk"] is None
+        and comparison.methods["occlusion"]["stability_lexical"] is None
+    )
 
 
 def test_the_page_speaks_of_sentences(tmp_path: Path) -> None:
@@ -117,10 +120,10 @@ def test_texts_of_every_script_have_the_same_units_in_marks_scores_and_pages(
     ]
     chosen: Any = (lambda text: Segment.of(text).spans) if unit == "span" else unit
     columns = TextColumns(id="id", rationales="marked:marks")
-    found = compare(
+    comparison = compare(
         tmp_path, rows, classifier=classifier(kind), methods="gradient,occlusion", columns=columns, unit=chosen
     )
-    of_texts = shown(found)
+    of_texts = shown(comparison)
     assert of_texts.keys() == TEXTS.keys()
     for script, (words, gold) in of_texts.items():
         text, spans = segments[script].text, segments[script].spans
@@ -131,14 +134,14 @@ def test_texts_of_every_script_have_the_same_units_in_marks_scores_and_pages(
             assert words == alone.words and gold == [start < spans[1][1] for start, _ in alone.spans]
         else:
             assert words == segments[script].words and gold == masks[script]
-    for figures in found.methods.values():
+    for figures in comparison.methods.values():
         assert all(np.isfinite(figures[name]) for name in ("aopc_comprehensiveness", "infidelity"))
         assert (figures["stability_lexical"] is None) == (unit in ("sentence", "span"))
 
 
 def test_pairs_kept_runs_and_scores_from_elsewhere(tmp_path: Path) -> None:
     pairs = [("Good. Bad.", "It is fine. Or so."), ("It drags. I slept.", "Is it good?")]
-    found = compare(tmp_path, pairs, classifier=classifier("WordPiece"), unit="sentence", work=tmp_path / "work")
+    comparison = compare(tmp_path, pairs, classifier=classifier("WordPiece"), unit="sentence", work=tmp_path / "work")
     kept = read_run(tmp_path / "work" / "occlusion.parquet").attributions
     assert [(one.words, one.unit) for one in kept] == [
         (("Good.", "Bad.", "It is fine.", "Or so."), "sentence"),
@@ -158,7 +161,9 @@ def test_pairs_kept_runs_and_scores_from_elsewhere(tmp_path: Path) -> None:
     )
     assert any("of an earlier run" in line for line in lines)
     name = "aopc_sufficiency"
-    assert again.methods["given_theirs"][name] == again.methods["occlusion"][name] == found.methods["occlusion"][name]
+    assert (
+        again.methods["given_theirs"][name] == again.methods["occlusion"][name] == comparison.methods["occlusion"][name]
+    )
     with pytest.raises(DataError, match="expected a record with its words"):
         compare(tmp_path, pairs, classifier=classifier("WordPiece"), scores=[theirs])
 

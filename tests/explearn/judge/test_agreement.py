@@ -15,17 +15,17 @@ SCORES = {m: [RNG.integers(-2, 3, size=n).astype(float) for n in LENGTHS] for m 
 
 def test_rank_agreement_is_the_mean_of_scipys_rho():
     scores = {m: [np.append(t, [9, -9]) for t in texts] for m, texts in SCORES.items()}
-    found = rank_agreement(scores)
+    actual = rank_agreement(scores)
     for i, first in enumerate(scores.values()):
         for j, second in enumerate(scores.values()):
             expected = np.mean([spearmanr(a, b).statistic for a, b in zip(first, second, strict=True)])
-            assert found[i, j] == pytest.approx(expected)
+            assert actual[i, j] == pytest.approx(expected)
 
 
 def test_texts_that_a_method_scores_all_alike_are_left_out():
-    found = rank_agreement({"a": [[1, 2, 3], [1, 1, 1]], "b": [[3, 2, 1], [1, 2, 3]], "c": [[0, 0, 0], [0, 0, 0]]})
-    assert found[0, 1] == pytest.approx(-1) and found[0, 0] == pytest.approx(1)
-    assert np.isnan(found[2]).all()
+    actual = rank_agreement({"a": [[1, 2, 3], [1, 1, 1]], "b": [[3, 2, 1], [1, 2, 3]], "c": [[0, 0, 0], [0, 0, 0]]})
+    assert actual[0, 1] == pytest.approx(-1) and actual[0, 0] == pytest.approx(1)
+    assert np.isnan(actual[2]).all()
 
 
 def test_top_words_in_common_are_counted():
@@ -35,5 +35,5 @@ def test_top_words_in_common_are_counted():
 
 
 def test_predictions_from_explanations_alone_are_compared():
-    found = prediction_overlap({"teacher": [0, 1, 2, 1], "student": [0, 1, 1, 1]})
-    assert found == pytest.approx(np.array([[1, 0.75], [0.75, 1]]))
+    actual = prediction_overlap({"teacher": [0, 1, 2, 1], "student": [0, 1, 1, 1]})
+    assert actual == pytest.approx(np.array([[1, 0.75], [0.75, 1]]))

@@ -42,5 +42,5 @@ def test_the_glossary_explains_every_column_once_and_fills_in_the_settings(numbe
 
 
 def test_times_and_memory_are_all_that_depends_on_the_machine():
-    found = {name for name, metric in CATALOGUE.items() if metric.of_machine}
-    assert found == {"throughput", "relative_throughput", "time", "peak_memory_mb"}
+    actual = {name for name, metric in CATALOGUE.items() if metric.of_machine}
+    assert actual == {"throughput", "relative_throughput", "time", "peak_memory_mb"}

@@ -27,39 +27,39 @@ def test_explanations_are_padded_shares():
 
 def test_one_batch_is_scipys_rank_correlation_of_distances():
     states, scores = world()
-    found = one(states, scores, batch_size=12)
+    actual = one(states, scores, batch_size=12)
     first, second = pdist(states), pdist(c.padded(scores))
-    assert found.value == pytest.approx(spearmanr(first, second).statistic)
-    assert found.low < found.value < found.high
+    assert actual.value == pytest.approx(spearmanr(first, second).statistic)
+    assert actual.low < actual.value < actual.high
 
 
 def test_each_texts_own_value_takes_its_pairs():
     states, scores = world()
-    found = one(states, scores, batch_size=12)
+    actual = one(states, scores, batch_size=12)
     vectors = c.padded(scores)
     for i in range(12):
         others = [j for j in range(12) if j != i]
         a = np.linalg.norm(states[others] - states[i], axis=1)
         b = np.linalg.norm(vectors[others] - vectors[i], axis=1)
-        assert found.by_text[i] == pytest.approx(spearmanr(a, b).statistic)
+        assert actual.by_text[i] == pytest.approx(spearmanr(a, b).statistic)
 
 
 def test_the_value_is_the_mean_over_even_batches():
     states, scores = world(10)
-    found = one(states, scores, batch_size=6, seed=4)
+    actual = one(states, scores, batch_size=6, seed=4)
     rows = c.batches(10, 6, 4)
     assert sorted(map(len, rows)) == [5, 5] and sorted(np.concatenate(rows)) == list(range(10))
     vectors = c.padded(scores)
     each = [spearmanr(pdist(states[r]), pdist(vectors[r])).statistic for r in rows]
-    assert found.value == pytest.approx(np.mean(each))
+    assert actual.value == pytest.approx(np.mean(each))
 
 
 def test_explanations_that_follow_the_states_are_fully_consistent():
     # Powers of two have no two equal differences. On the simplex, the distance of two explanations is sqrt(2) times
     # that of their first entries.
     shares = 2.0 ** -np.arange(8)
-    found = one(100 * shares[:, None], [[x, 1 - x] for x in shares])
-    assert found.value == pytest.approx(1) and found.low == pytest.approx(1) and found.high == pytest.approx(1)
+    actual = one(100 * shares[:, None], [[x, 1 - x] for x in shares])
+    assert actual.value == pytest.approx(1) and actual.low == pytest.approx(1) and actual.high == pytest.approx(1)
 
 
 def test_methods_judged_together_have_the_figures_of_each_alone():
@@ -68,9 +68,9 @@ def test_methods_judged_together_have_the_figures_of_each_alone():
     together = c.consistency(states, {"first": scores, "flat": flat, "last": scores[::-1]}, 8, seed=5)
     for method, alone in (("first", scores), ("flat", flat), ("last", scores[::-1])):
         expected = one(states, alone, 8, seed=5)
-        found = together[method]
-        assert (found.value, found.low, found.high) == (expected.value, expected.low, expected.high)
-        np.testing.assert_array_equal(found.by_text, expected.by_text)
+        actual = together[method]
+        assert (actual.value, actual.low, actual.high) == (expected.value, expected.low, expected.high)
+        np.testing.assert_array_equal(actual.by_text, expected.by_text)
     assert together["flat"].value is None
 
 

@@ -155,8 +155,8 @@ def test_words_for_and_against_the_class_are_masked_apart():
 
 def test_logit_keeps_its_digits_near_one_and_stays_finite():
     near = np.array([[1.0, 1e-12], [1.0, 0.0], [0.25, 0.75]])
-    found = logit(near, np.array([0, 0, 1]))
-    assert found == pytest.approx([12 * math.log(10), -math.log(EPSILON), math.log(3)])
+    actual = logit(near, np.array([0, 0, 1]))
+    assert actual == pytest.approx([12 * math.log(10), -math.log(EPSILON), math.log(3)])
 
 
 @pytest.mark.parametrize("scores", ["random", "attcat"])

@@ -75,8 +75,8 @@ def test_scores_must_be_finite(bad):
 def test_agreement_is_pooled_over_words():
     # Text 1: one hit, one false alarm. Text 2: one hit, two misses. TP 2, FP 1, FN 2.
     counts = p.rationale_counts([[1, 1, 0], [1, 0, 0, 0]], [[1, 0, 0], [1, 1, 1, 0]])
-    found = p.pooled_agreement(counts)
-    assert (found.precision, found.recall, found.f1) == pytest.approx((2 / 3, 2 / 4, 4 / 7))
+    actual = p.pooled_agreement(counts)
+    assert (actual.precision, actual.recall, actual.f1) == pytest.approx((2 / 3, 2 / 4, 4 / 7))
     assert p.f1_of_texts(counts) == pytest.approx([2 / 3, 1 / 2])
     with pytest.raises(DataError, match="text 0"):
         p.rationale_counts([[1, 0]], [[1, 0, 0]])
@@ -107,9 +107,9 @@ def judged(texts, k=1):
 
 def test_equal_texts_leave_no_doubt():
     same = [([0.9, 0.1, 0.2, 0.3], [1, 1, 0, 0], [1, 0, 1, 0])] * 5
-    found, _ = judged(same)
+    actual, _ = judged(same)
     for name in p.FIGURES:
-        assert found[f"{name}_low"] == pytest.approx(found[name]) == pytest.approx(found[f"{name}_high"]), name
+        assert actual[f"{name}_low"] == pytest.approx(actual[name]) == pytest.approx(actual[f"{name}_high"]), name
 
 
 Key = tuple[str, str]

@@ -29,11 +29,11 @@ RUN = MethodRun(
 @pytest.mark.parametrize("with_cost", [False, True])
 def test_a_run_comes_back(tmp_path: Path, with_cost: bool) -> None:
     write_run(tmp_path / "run.parquet", RUN, with_cost=with_cost)
-    found = read_run(tmp_path / "run.parquet")
-    assert [a.to_record() for a in found.attributions] == [a.to_record() for a in RUN.attributions]
+    actual = read_run(tmp_path / "run.parquet")
+    assert [a.to_record() for a in actual.attributions] == [a.to_record() for a in RUN.attributions]
     for name in ("method", "classifier", "options", "forward_passes", "backward_passes", "threshold", "notes"):
-        assert getattr(found, name) == getattr(RUN, name)
-    assert found.cost == (RUN.cost if with_cost else None)
+        assert getattr(actual, name) == getattr(RUN, name)
+    assert actual.cost == (RUN.cost if with_cost else None)
     assert read_run(tmp_path / "run.parquet", attributions=False).attributions == ()
 
 

@@ -60,18 +60,18 @@ def test_max_sensitivity_is_captums():
 def test_a_method_that_reads_the_model_notices_and_one_that_does_not_does_not():
     classifier = tiny.classifier()
     methods = [named(Random(seed=1), "random"), named(RawAttention(), "raw_attention")]
-    found = s.check_methods(methods, classifier, EXAMPLES, SanityParams(), seed=3)
-    blind, reading = (found[name].random_model["embeddings"] for name in ("random", "raw_attention"))
-    assert (blind.spearman, blind.overlap, found["random"].max_sensitivity) == (pytest.approx(1), 1, 0)
+    checks = s.check_methods(methods, classifier, EXAMPLES, SanityParams(), seed=3)
+    blind, reading = (checks[name].random_model["embeddings"] for name in ("random", "raw_attention"))
+    assert (blind.spearman, blind.overlap, checks["random"].max_sensitivity) == (pytest.approx(1), 1, 0)
     assert reading.spearman < 0.9 and reading.spearman_low <= reading.spearman <= reading.spearman_high
-    assert 0 < found["raw_attention"].max_sensitivity < 1
-    assert found["random"].random_labels is None and found["random"].skipped == ""
+    assert 0 < checks["raw_attention"].max_sensitivity < 1
+    assert checks["random"].random_labels is None and checks["random"].skipped == ""
 
 
 def test_a_cascade_goes_down_to_the_embeddings_and_labels_are_compared():
     classifier = tiny.classifier()
     params = SanityParams(cascade=True, noise_samples=0)
-    found = s.check_methods(
+    checks = s.check_methods(
         [named(RawAttention(), "raw_attention")],
         classifier,
         EXAMPLES,
@@ -79,11 +79,11 @@ def test_a_cascade_goes_down_to_the_embeddings_and_labels_are_compared():
         3,
         other_labels=lambda seed: tiny.make_classifier(seed=9),
     )["raw_attention"]
-    assert list(found.random_model) == ["head", "layer 3", "layer 2", "layer 1", "embeddings"]
+    assert list(checks.random_model) == ["head", "layer 3", "layer 2", "layer 1", "embeddings"]
     # The last layer's attention is settled below its own values and the head.
-    assert found.random_model["head"].spearman == pytest.approx(1)
-    assert found.random_model["layer 3"].spearman < 1
-    assert found.random_labels.spearman < 1 and found.max_sensitivity is None
+    assert checks.random_model["head"].spearman == pytest.approx(1)
+    assert checks.random_model["layer 3"].spearman < 1
+    assert checks.random_labels.spearman < 1 and checks.max_sensitivity is None
 
 
 def test_a_method_that_fails_on_a_copy_is_noted_and_the_others_go_on():
@@ -93,9 +93,9 @@ def test_a_method_that_fails_on_a_copy_is_noted_and_the_others_go_on():
                 raise UnsupportedError("explains one model only")
 
     methods = [named(Picky(), "picky"), named(RawAttention(), "raw_attention")]
-    found = s.check_methods(methods, tiny.classifier(), EXAMPLES, SanityParams(noise_samples=1), 3)
-    assert found["picky"] == s.SanityResult(skipped="picky: explains one model only")
-    assert found["raw_attention"].max_sensitivity is not None
+    checks = s.check_methods(methods, tiny.classifier(), EXAMPLES, SanityParams(noise_samples=1), 3)
+    assert checks["picky"] == s.SanityResult(skipped="picky: explains one model only")
+    assert checks["raw_attention"].max_sensitivity is not None
 
 
 def test_bad_input_is_named():
@@ -109,9 +109,9 @@ def test_several_draws_are_averaged_and_their_intervals_joined():
     methods = [named(RawAttention(), "raw_attention")]
     params = SanityParams(noise_samples=1)
     each = [s.check_methods(methods, tiny.classifier(), EXAMPLES, params, seed)["raw_attention"] for seed in (3, 4)]
-    found = s.check_methods(methods, tiny.classifier(), EXAMPLES, SanityParams(noise_samples=1, seeds=2), 3)
-    both, draws = found["raw_attention"].random_model["embeddings"], [e.random_model["embeddings"] for e in each]
+    checks = s.check_methods(methods, tiny.classifier(), EXAMPLES, SanityParams(noise_samples=1, seeds=2), 3)
+    both, draws = checks["raw_attention"].random_model["embeddings"], [e.random_model["embeddings"] for e in each]
     assert both.spearman == pytest.approx(np.mean([draw.spearman for draw in draws]))
     assert both.spearman_low == min(draw.spearman_low for draw in draws)
     assert both.spearman_high == max(draw.spearman_high for draw in draws)
-    assert found["raw_attention"].max_sensitivity == pytest.approx(np.mean([e.max_sensitivity for e in each]))
+    assert checks["raw_attention"].max_sensitivity == pytest.approx(np.mean([e.max_sensitivity for e in each]))

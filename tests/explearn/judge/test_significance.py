@@ -91,34 +91,34 @@ def closed_bonferroni(p_values):
 
 def test_p_values_are_scipys_and_holms():
     by_text = table()
-    found = s.paired_tests("m", means(by_text), by_text)
+    actual = s.paired_tests("m", means(by_text), by_text)
     pairs = [("good", "fair"), ("good", "bad"), ("fair", "bad")]
     raw = [wilcoxon(by_text[a], by_text[b]).pvalue for a, b in pairs]
     for (a, b), p, adjusted in zip(pairs, raw, closed_bonferroni(raw), strict=True):
-        i, j = found.methods.index(a), found.methods.index(b)
-        assert found.p_values[i, j] == found.p_values[j, i] == pytest.approx(p)
-        assert found.p_value(a, b) == found.p_value(b, a) == pytest.approx(adjusted)
-    assert (np.diag(found.adjusted) == 1).all() and (found.texts == 40).all()
+        i, j = actual.methods.index(a), actual.methods.index(b)
+        assert actual.p_values[i, j] == actual.p_values[j, i] == pytest.approx(p)
+        assert actual.p_value(a, b) == actual.p_value(b, a) == pytest.approx(adjusted)
+    assert (np.diag(actual.adjusted) == 1).all() and (actual.texts == 40).all()
 
 
 def test_the_best_is_alone_and_those_not_significantly_worse_tie():
     by_text = table()
-    found = s.paired_tests("m", means(by_text), by_text)
-    assert (found.best, found.tied) == (("good",), ("fair",))
+    actual = s.paired_tests("m", means(by_text), by_text)
+    assert (actual.best, actual.tied) == (("good",), ("fair",))
     turned = s.paired_tests("m", means(by_text), by_text, larger_is_better=False)
     assert (turned.best, turned.tied) == (("bad",), ())
 
 
 def test_the_direction_is_that_of_the_signed_ranks():
     by_text = table()
-    found = s.paired_tests("m", means(by_text), by_text)
-    for i, first in enumerate(found.methods):
-        for j, second in enumerate(found.methods):
+    actual = s.paired_tests("m", means(by_text), by_text)
+    for i, first in enumerate(actual.methods):
+        for j, second in enumerate(actual.methods):
             differences = by_text[first] - by_text[second]
             # scipy's statistic of a one-sided test is the sum of the positive ranks.
             above = wilcoxon(differences, alternative="greater").statistic if i != j else 0
             below = wilcoxon(-differences, alternative="greater").statistic if i != j else 0
-            assert found.direction[i, j] == np.sign(above - below)
+            assert actual.direction[i, j] == np.sign(above - below)
     # Differences 0, NaN, -1 and 3: ranks 1 and 2.
     few = s.paired_tests("m", {"a": 1.0, "b": 0.0}, {"a": [1.0, np.nan, 0.0, 3.0], "b": [1.0, 1.0, 1.0, 0.0]})
     assert few.direction.tolist() == [[0, 1], [-1, 0]]
@@ -127,9 +127,9 @@ def test_the_direction_is_that_of_the_signed_ranks():
 def test_where_the_test_contradicts_the_figures_nobody_is_better():
     by_text = table()
     figures = {"good": 0.2, "fair": 0.1, "bad": 0.9}
-    found = s.paired_tests("m", figures, by_text)
-    assert found.p_value("good", "bad") < 0.05 and found.outcome("good", "bad", 0.05) == 0
-    assert (found.best, found.tied) == (("bad",), ("good", "fair"))
+    actual = s.paired_tests("m", figures, by_text)
+    assert actual.p_value("good", "bad") < 0.05 and actual.outcome("good", "bad", 0.05) == 0
+    assert (actual.best, actual.tied) == (("bad",), ("good", "fair"))
     sure = s.paired_tests("m", means(by_text), by_text, larger_is_better=False)
     assert (sure.outcome("bad", "good", 0.05), sure.outcome("good", "bad", 0.05)) == (1, -1)
     assert sure.outcome("good", "fair", 0.05) == 0
@@ -159,10 +159,10 @@ def test_of_few_texts_and_many_methods_nothing_can_be_significant():
 def test_undefined_texts_are_left_out_pair_by_pair():
     by_text = table(30)
     by_text["fair"][:10] = np.nan
-    found = s.paired_tests("m", means(by_text), by_text)
-    assert found.texts.tolist() == [[30, 20, 30], [20, 20, 20], [30, 20, 30]]
-    i, j = found.methods.index("good"), found.methods.index("fair")
-    assert found.p_values[i, j] == pytest.approx(wilcoxon(by_text["good"][10:], by_text["fair"][10:]).pvalue)
+    actual = s.paired_tests("m", means(by_text), by_text)
+    assert actual.texts.tolist() == [[30, 20, 30], [20, 20, 20], [30, 20, 30]]
+    i, j = actual.methods.index("good"), actual.methods.index("fair")
+    assert actual.p_values[i, j] == pytest.approx(wilcoxon(by_text["good"][10:], by_text["fair"][10:]).pvalue)
     nothing = s.paired_tests("m", {"a": 1.0, "b": 2.0}, {"a": [np.nan, 1.0], "b": [1.0, np.nan]})
     assert nothing.p_value("a", "b") == 1 and nothing.tied == ("a",) and nothing.texts[0, 1] == 0
 
@@ -172,11 +172,11 @@ def test_few_texts_with_ties_and_zeros_are_tested_exactly_as_by_scipy(texts):
     rng = np.random.default_rng(texts)
     by_text = {name: np.r_[rng.integers(0, 4, texts) / 4, np.full(60 - texts, np.nan)] for name in ("a", "b", "c")}
     values = {name: float(np.nanmean(rows)) for name, rows in by_text.items()}
-    found = s.paired_tests("m", values, by_text)
+    actual = s.paired_tests("m", values, by_text)
     for i, j in ((0, 1), (0, 2), (1, 2)):
-        first, second = by_text[found.methods[i]][:texts], by_text[found.methods[j]][:texts]
+        first, second = by_text[actual.methods[i]][:texts], by_text[actual.methods[j]][:texts]
         expected = wilcoxon(first - second).pvalue if (first != second).any() else 1.0
-        assert found.p_values[i, j] == pytest.approx(expected)
+        assert actual.p_values[i, j] == pytest.approx(expected)
 
 
 def test_holm_of_a_table_by_hand():

@@ -30,16 +30,16 @@ def world(texts=60, words=16, dimensions=24):
 def test_explanations_that_name_the_word_help_and_those_that_name_others_do_not():
     embeddings, classes, telling = world()
     misleading = [1 - t for t in telling]
-    found = simulatability(embeddings, classes, {"good": telling, "bad": misleading}, QUICK)
-    assert found["good"].with_explanations.mean() > found["good"].without.mean() + 0.1
-    assert found["good"].gain.mean() > found["bad"].gain.mean() + 0.1
-    assert found["good"].gain == pytest.approx(found["good"].with_explanations - found["good"].without)
+    actual = simulatability(embeddings, classes, {"good": telling, "bad": misleading}, QUICK)
+    assert actual["good"].with_explanations.mean() > actual["good"].without.mean() + 0.1
+    assert actual["good"].gain.mean() > actual["bad"].gain.mean() + 0.1
+    assert actual["good"].gain == pytest.approx(actual["good"].with_explanations - actual["good"].without)
 
 
 def test_students_taught_with_no_weight_on_explanations_are_those_taught_without():
     embeddings, classes, telling = world(20)
-    found = simulatability(embeddings, classes, {"m": telling}, QUICK.model_copy(update={"weight": 0.0}))["m"]
-    assert (found.gain == 0).all()
+    actual = simulatability(embeddings, classes, {"m": telling}, QUICK.model_copy(update={"weight": 0.0}))["m"]
+    assert (actual.gain == 0).all()
 
 
 def test_results_depend_on_the_seed_and_not_on_the_other_methods(monkeypatch):
@@ -58,8 +58,8 @@ def test_words_that_the_classifier_does_not_know_are_passed_over():
     embeddings, classes, telling = world(12)
     embeddings[0] = np.full_like(embeddings[0], np.nan)
     embeddings[1] = np.where(np.arange(len(embeddings[1]))[:, None] == 0, np.nan, embeddings[1])
-    found = simulatability(embeddings, classes, {"m": telling}, QUICK)["m"]
-    assert np.isfinite(found.gain).all()
+    actual = simulatability(embeddings, classes, {"m": telling}, QUICK)["m"]
+    assert np.isfinite(actual.gain).all()
 
 
 def test_shares_by_hand():

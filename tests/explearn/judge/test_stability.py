@@ -37,9 +37,9 @@ def test_words_are_compared_without_case_and_punctuation_around_them(word, expec
 def test_wording_is_near_by_shares_of_n_grams():
     texts = [["the", "film", "was", "fine"], ["The", "film,", "was", "dull"], ["other"]]
     # 1-grams 3 of 5, 2-grams 2 of 4, 3-grams 1 of 3, 4-grams 0 of 2.
-    found = s.lexical_similarity(texts)
-    assert found[0, 1] == found[1, 0] == pytest.approx(3 / 5 + 2 / 4 + 1 / 3)
-    assert found[0, 0] == pytest.approx(4) and found[2, 2] == pytest.approx(1) and found[0, 2] == 0
+    actual = s.lexical_similarity(texts)
+    assert actual[0, 1] == actual[1, 0] == pytest.approx(3 / 5 + 2 / 4 + 1 / 3)
+    assert actual[0, 0] == pytest.approx(4) and actual[2, 2] == pytest.approx(1) and actual[0, 2] == 0
 
 
 def test_meaning_is_near_by_the_cosine():
@@ -68,8 +68,8 @@ def test_overlap_by_hand():
 def test_pairs_without_any_chosen_word_are_left_out():
     texts = [["one"], ["one"], ["two"]]
     neighbours = np.array([[1, 2], [0, 2], [0, 1]])
-    found = s.stability([[0], [0], [1]], texts, neighbours)
-    assert found == pytest.approx([0, 0, 0])
+    actual = s.stability([[0], [0], [1]], texts, neighbours)
+    assert actual == pytest.approx([0, 0, 0])
     assert np.isnan(s.stability([[0], [0], [0]], texts, neighbours)).all()
     assert np.isnan(s.stability([[1]], [["one"]], s.nearest([[1.0]], 3))).all()
 

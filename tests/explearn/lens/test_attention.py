@@ -46,13 +46,13 @@ def run(of: Classifier, batch: Batch, reduce: Callable[[Attention], Any], **opti
 def row_and_column(kind: str, of: Classifier, batch: Batch) -> Iterator[list[torch.Tensor]]:
     """Of each layer and text, (tokens, 2 heads), as eager attention has them."""
     for matrices in tiny.eager_attentions(of, batch):
-        found = []
+        actual = []
         for matrix, n in zip(matrices, batch.attention_mask.sum(1).tolist(), strict=True):
             own, place = matrix[:, :n, :n], n - 1 if kind in CAUSAL else 0
             mean = kind in ("modernbert mean", "eurobert")
             parts = (own.mean(1), own.mean(2)) if mean else (own[:, place], own[:, :, place])
-            found.append(torch.cat(parts).T)
-        yield found
+            actual.append(torch.cat(parts).T)
+        yield actual
 
 
 def test_every_entry_whose_attention_is_seen_is_tested_here() -> None:
@@ -71,18 +71,18 @@ class TestAgainstEagerAttention:
         padding = batch.attention_mask == 0
         layers = run(of, batch, Attention.row_and_column)
         assert len(layers) == layer_count(of.model) == tiny.LAYERS
-        for found, expected in zip(layers, row_and_column(kind, of, batch), strict=True):
+        for actual, expected in zip(layers, row_and_column(kind, of, batch), strict=True):
             for text, wanted in enumerate(expected):
-                torch.testing.assert_close(found[text, : len(wanted)], wanted, atol=TOLERANCE, rtol=0)
-            assert padding.any() and (found[padding][:, : tiny.HEADS] == 0).all()
+                torch.testing.assert_close(actual[text, : len(wanted)], wanted, atol=TOLERANCE, rtol=0)
+            assert padding.any() and (actual[padding][:, : tiny.HEADS] == 0).all()
 
     def test_rows_and_means_over_heads(self, kind: str) -> None:
         of = tiny.any_classifier(kind)
         batch = batch_of(of)
         real = batch.attention_mask.bool()
         weights = read_weights(of.model, batch)
-        found = run(of, batch, lambda layer: (layer.head_mean(), layer.row()))
-        for (mean, row), attention in zip(found, tiny.eager_attentions(of, batch), strict=True):
+        actual = run(of, batch, lambda layer: (layer.head_mean(), layer.row()))
+        for (mean, row), attention in zip(actual, tiny.eager_attentions(of, batch), strict=True):
             torch.testing.assert_close(mean[real], attention.mean(1)[real], atol=TOLERANCE, rtol=0)
             wanted = torch.einsum("bq,bhqk->bkh", weights, attention)
             torch.testing.assert_close(row, wanted, atol=TOLERANCE, rtol=0)
@@ -93,8 +93,8 @@ class TestAgainstEagerAttention:
         real = batch.attention_mask.bool()
         expected = run(of, batch, Attention.row_and_column)
         with tiny.eager(of.model):
-            found = run(of, batch, Attention.row_and_column)
-        for a, b in zip(found, expected, strict=True):
+            actual = run(of, batch, Attention.row_and_column)
+        for a, b in zip(actual, expected, strict=True):
             torch.testing.assert_close(a[real], b[real], atol=TOLERANCE, rtol=0)
 
     def test_the_model_gives_the_same_to_the_bit_and_is_left_as_it_was(self, kind: str) -> None:
@@ -119,8 +119,8 @@ def test_where_the_kernel_gives_no_normalisers_they_are_computed(kind: str, monk
     real = batch.attention_mask.bool()
     expected = run(of, batch, Attention.row_and_column)
     monkeypatch.setattr(module, "runs_flash_on_cpu", lambda *_: False)
-    for found, wanted in zip(run(of, batch, Attention.row_and_column), expected, strict=True):
-        torch.testing.assert_close(found[real], wanted[real], atol=1e-6, rtol=0)
+    for actual, wanted in zip(run(of, batch, Attention.row_and_column), expected, strict=True):
+        torch.testing.assert_close(actual[real], wanted[real], atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("fused", [True, False])
@@ -130,20 +130,20 @@ def test_a_float64_model_gives_float64(fused: bool, monkeypatch: pytest.MonkeyPa
     batch = batch_of(of)
     if not fused:
         monkeypatch.setattr(module, "runs_flash_on_cpu", lambda *_: False)
-    found = run(of, batch, Attention.row_and_column, layers=[1])[0]
-    assert found.dtype == torch.float64
+    actual = run(of, batch, Attention.row_and_column, layers=[1])[0]
+    assert actual.dtype == torch.float64
     for text, wanted in enumerate(list(row_and_column("bert", of, batch))[1]):
-        torch.testing.assert_close(found[text, : len(wanted)], wanted, atol=1e-12, rtol=0)
+        torch.testing.assert_close(actual[text, : len(wanted)], wanted, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("kind", ["bert", "llama"])
 def test_under_autocast_the_attention_is_that_of_what_the_model_computed(kind: str) -> None:
     of = tiny.make_classifier(kind, precision="bf16")
     batch = batch_of(of)
-    found = run(of, batch, Attention.row_and_column)
+    actual = run(of, batch, Attention.row_and_column)
     exact = run(tiny.classifier(kind), batch, Attention.row_and_column)
     real = batch.attention_mask.bool()
-    for low, wanted in zip(found, exact, strict=True):
+    for low, wanted in zip(actual, exact, strict=True):
         assert low.dtype == torch.float32
         # bf16 has 8 bits, and three layers round.
         torch.testing.assert_close(low[real], wanted[real], atol=12 * 2**-8, rtol=0)
@@ -166,8 +166,8 @@ def test_groups_of_several_layers_in_albert() -> None:
     batch = batch_of(of)
     expected = tiny.eager_attentions(of, batch)
     assert layer_count(of.model) == len(expected) == 2 * tiny.LAYERS
-    found = batch_features(of, batch, [3]).attention[..., : tiny.HEADS]
-    torch.testing.assert_close(found, expected[3][:, :, 0].transpose(1, 2), atol=TOLERANCE, rtol=0)
+    actual = batch_features(of, batch, [3]).attention[..., : tiny.HEADS]
+    torch.testing.assert_close(actual, expected[3][:, :, 0].transpose(1, 2), atol=TOLERANCE, rtol=0)
 
 
 def test_the_last_token_is_the_last_that_is_not_the_padding_id() -> None:
@@ -207,9 +207,9 @@ class TestByHand:
     def test_a_query_that_sees_nothing_attends_to_nothing_and_has_no_nan_gradient(self) -> None:
         query = self.query.clone().requires_grad_()
         mask = torch.tensor([[[[False, False], [True, False]]]])
-        found = Attention(query, self.key, mask=mask).matrix()
-        assert found.tolist() == [[[[0.0, 0.0], [1.0, 0.0]]]]
-        found[..., 0].sum().backward()
+        actual = Attention(query, self.key, mask=mask).matrix()
+        assert actual.tolist() == [[[[0.0, 0.0], [1.0, 0.0]]]]
+        actual[..., 0].sum().backward()
         assert query.grad is not None and query.grad.isfinite().all()
 
 

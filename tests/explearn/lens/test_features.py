@@ -38,9 +38,9 @@ def test_reading_features_off_leaves_the_model_as_it_was(tmp_path: Path, hidden:
 def test_what_is_read_is_what_the_model_computes(tmp_path: Path, kind: str, hidden: bool) -> None:
     of = tiny.classifier(kind, 3)
     write_features(tmp_path / "f.parquet", of, EXAMPLES, layers=[-2], hidden=hidden)
-    found = list(read_features(tmp_path / "f.parquet", hidden))
-    assert [row.example_id for row in found] == [example.id for example in EXAMPLES]
-    for row, example in zip(found, EXAMPLES, strict=True):
+    actual = list(read_features(tmp_path / "f.parquet", hidden))
+    assert [row.example_id for row in actual] == [example.id for example in EXAMPLES]
+    for row, example in zip(actual, EXAMPLES, strict=True):
         (encoding,) = of.encode([example])
         alone = of.batch([encoding])
         attention = tiny.eager_attentions(of, alone)[-2][0].numpy()

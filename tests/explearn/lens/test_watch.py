@@ -58,10 +58,10 @@ def test_values_and_gradients_equal_those_of_the_eager_model(kind: str) -> None:
             # No gradient is asked for where nothing is attended to.
             seen = expected.attentions[layer][0] > 0
             for name in PARTS:
-                found, wanted = getattr(whole, name)[layer][row], getattr(expected, name)[layer][0]
-                found, wanted = (found[:, :n, :n][seen], wanted[seen]) if "att" in name else (found[:n], wanted)
-                torch.testing.assert_close(found, wanted, atol=tolerance, rtol=tolerance)
-                assert found.abs().max() > 1e-4
+                actual, wanted = getattr(whole, name)[layer][row], getattr(expected, name)[layer][0]
+                actual, wanted = (actual[:, :n, :n][seen], wanted[seen]) if "att" in name else (actual[:n], wanted)
+                torch.testing.assert_close(actual, wanted, atol=tolerance, rtol=tolerance)
+                assert actual.abs().max() > 1e-4
 
 
 @pytest.mark.parametrize("kind", ["bert", "albert", "roberta", "modernbert", "gpt2"])
@@ -98,10 +98,10 @@ def test_keys_that_are_left_out_get_no_attention_and_the_others_all_of_it() -> N
 def test_the_predicted_class_is_explained_by_default_and_only_what_is_asked_for_is_there() -> None:
     of = double("bert")
     batch = of.batch(of.encode(tiny.TEXTS))
-    found = differentiate(of, batch, None, inputs=True)
-    assert torch.equal(found.targets, found.logits.argmax(-1)) and found.attention_gradients == ()
-    named = differentiate(of, batch, found.targets, inputs=True)
-    torch.testing.assert_close(found.input_gradients, named.input_gradients, atol=0, rtol=0)
+    actual = differentiate(of, batch, None, inputs=True)
+    assert torch.equal(actual.targets, actual.logits.argmax(-1)) and actual.attention_gradients == ()
+    named = differentiate(of, batch, actual.targets, inputs=True)
+    torch.testing.assert_close(actual.input_gradients, named.input_gradients, atol=0, rtol=0)
     assert differentiate(of, batch, None, attentions=True).input_gradients == ()
 
 
@@ -124,9 +124,9 @@ def test_nothing_is_left_on_the_model_nor_on_the_results(kind: str, around: Any)
     hooks, implementation = tiny.hooks(of.model), of.model.config._attn_implementation
     with around():
         batch = of.batch(of.encode(tiny.TEXTS))
-        found = differentiate(of, batch, torch.zeros(len(batch), dtype=torch.int64), attentions=True, inputs=True)
-    tensors = [tensor for name in PARTS for tensor in getattr(found, name)]
-    assert not any(tensor.requires_grad for tensor in (*tensors, found.logits))
+        actual = differentiate(of, batch, torch.zeros(len(batch), dtype=torch.int64), attentions=True, inputs=True)
+    tensors = [tensor for name in PARTS for tensor in getattr(actual, name)]
+    assert not any(tensor.requires_grad for tensor in (*tensors, actual.logits))
     assert tiny.hooks(of.model) == hooks and of.model.config._attn_implementation == implementation
     assert not any(p.requires_grad or p.grad is not None for p in of.model.parameters())
 
@@ -142,5 +142,5 @@ def test_other_architectures_are_refused() -> None:
 def test_content_is_what_is_neither_special_nor_padding(kind: str) -> None:
     of = tiny.classifier(kind)
     encodings = of.encode(tiny.PAIRS)
-    found = content_mask(of.batch(encodings))
-    assert [row.nonzero().flatten().tolist() for row in found] == [e.positions for e in encodings]
+    actual = content_mask(of.batch(encodings))
+    assert [row.nonzero().flatten().tolist() for row in actual] == [e.positions for e in encodings]

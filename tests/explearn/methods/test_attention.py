@@ -29,11 +29,13 @@ def test_scores_equal_the_original_code_s(name: str, there: str, precision: str,
 def test_attributions_carry_the_reference_s_scores() -> None:
     """The way from text to words keeps the scores: here every word of the text is one sub-token."""
     expected = golden.expected("rollout")[0]
-    (found,) = explearn.get_explainer("rollout").explain(golden.classifier("float32"), [golden.inputs()[0]["text"]])
-    assert found.words == ("great", "little", "movie")
-    assert found.tokens == tuple(expected["tokens"][1:-1])
-    np.testing.assert_allclose(found.scores, expected["scores"][1:-1], rtol=1e-5)
-    np.testing.assert_array_equal(found.scores, found.token_scores)
+    (attribution,) = explearn.get_explainer("rollout").explain(
+        golden.classifier("float32"), [golden.inputs()[0]["text"]]
+    )
+    assert attribution.words == ("great", "little", "movie")
+    assert attribution.tokens == tuple(expected["tokens"][1:-1])
+    np.testing.assert_allclose(attribution.scores, expected["scores"][1:-1], rtol=1e-5)
+    np.testing.assert_array_equal(attribution.scores, attribution.token_scores)
 
 
 @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
@@ -41,8 +43,8 @@ def test_another_layer_s_attention(kind: str) -> None:
     of = tiny.classifier(kind)
     (encoding,) = of.encode(tiny.TEXTS[:1])
     expected = tiny.eager_attentions(of, of.batch([encoding]))[1][0].mean(0)[0]
-    (found,) = explearn.get_explainer("raw_attention", layer=1).explain(of, tiny.TEXTS[:1])
-    np.testing.assert_allclose(found.token_scores, expected[encoding.positions], atol=1e-5)
+    (attribution,) = explearn.get_explainer("raw_attention", layer=1).explain(of, tiny.TEXTS[:1])
+    np.testing.assert_allclose(attribution.token_scores, expected[encoding.positions], atol=1e-5)
 
 
 class TestRollout:

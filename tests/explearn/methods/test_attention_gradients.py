@@ -36,8 +36,8 @@ def scores(name: str, of: explearn.Classifier, texts: Any, targets: Any = None, 
     """Scores of each text's sub-tokens, special ones included, all texts in one padded batch."""
     encodings = of.encode(texts)
     wanted = None if targets is None else torch.tensor(targets)
-    found = explearn.get_explainer(name, **options).score_batch(of, of.batch(encodings), wanted)
-    return [row[: len(e)] for row, e in zip(found.scores, encodings, strict=True)]
+    actual = explearn.get_explainer(name, **options).score_batch(of, of.batch(encodings), wanted)
+    return [row[: len(e)] for row, e in zip(actual.scores, encodings, strict=True)]
 
 
 def gradients(of: explearn.Classifier, text: Any, target: int | None = None) -> LayerGradients:
@@ -61,10 +61,10 @@ def test_scores_equal_the_original_code_s(precision: str, file: str, together: b
     golden.assert_reproduces(explainer, "attention_gradcam", tolerance, precision, file, together)
 
 
-def gae_by_matrices(found: LayerGradients, kept: dict[int, list[int]] | None = None) -> torch.Tensor:
+def gae_by_matrices(actual: LayerGradients, kept: dict[int, list[int]] | None = None) -> torch.Tensor:
     """R <- R + E_h((A * dA)^+) R from R = I, first layer first; row CLS."""
-    relevance = torch.eye(found.attentions[0].shape[-1], dtype=found.logits.dtype)
-    for layer, (a, g) in enumerate(zip(found.attentions, found.attention_gradients, strict=True)):
+    relevance = torch.eye(actual.attentions[0].shape[-1], dtype=actual.logits.dtype)
+    for layer, (a, g) in enumerate(zip(actual.attentions, actual.attention_gradients, strict=True)):
         heads = (a[0] * g[0]).relu()
         if kept is not None:
             heads = heads * torch.tensor([float(h in kept.get(layer, [])) for h in range(len(heads))])[:, None, None]
@@ -92,10 +92,10 @@ class TestMaskedGAE:
         whole = scores("gae", of, tiny.TEXTS)
         every = dict.fromkeys(range(tiny.LAYERS), range(tiny.HEADS))
         for options in ({"heads": every}, {"heads": "gradient", "fraction": 0}, {"share": 1}):
-            for found, full in zip(scores("mgae", of, tiny.TEXTS, **options), whole, strict=True):
-                torch.testing.assert_close(found, full, rtol=0, atol=0)
-        for found in scores("mgae", of, tiny.TEXTS, heads={}):
-            assert found.tolist() == [1.0] + [0.0] * (len(found) - 1)
+            for actual, full in zip(scores("mgae", of, tiny.TEXTS, **options), whole, strict=True):
+                torch.testing.assert_close(actual, full, rtol=0, atol=0)
+        for actual in scores("mgae", of, tiny.TEXTS, heads={}):
+            assert actual.tolist() == [1.0] + [0.0] * (len(actual) - 1)
 
     @pytest.mark.parametrize("fraction", [0.25, 0.6, 1.0])
     def test_the_best_heads_are_those_of_most_relevance_in_their_layer(self, fraction: float) -> None:
@@ -106,8 +106,8 @@ class TestMaskedGAE:
             for layer, (a, g) in enumerate(zip(layers.attentions, layers.attention_gradients, strict=True)):
                 relevance = [float(head.clamp(min=0).mean()) for head in (a * g)[0]]
                 kept[layer] = [h for h, value in enumerate(relevance) if value >= fraction * max(relevance)]
-            (found,) = scores("mgae", of, [text], heads="gradient", fraction=fraction)
-            torch.testing.assert_close(found, gae_by_matrices(layers, kept), rtol=1e-10, atol=1e-12)
+            (score,) = scores("mgae", of, [text], heads="gradient", fraction=fraction)
+            torch.testing.assert_close(score, gae_by_matrices(layers, kept), rtol=1e-10, atol=1e-12)
 
     def test_roles_of_heads_made_for_them(self) -> None:
         """Ten tokens, [CLS] first, [SEP] last. Even attention puts 1/10 on the next token and 2/10 on special ones, so
@@ -146,9 +146,9 @@ class TestMaskedGAE:
         shorter = torch.rand(heads.shape)
         shorter[:, :8, :8] = 1 / 8
         shorter[:, :8, 8:] = 0
-        found = specialised(torch.stack([heads, shorter]), batch_of_lengths(10, 8), 0.5)
-        assert found[0].tolist() == [masked for _, masked in expected]
-        assert not found[1].any()
+        actual = specialised(torch.stack([heads, shorter]), batch_of_lengths(10, 8), 0.5)
+        assert actual[0].tolist() == [masked for _, masked in expected]
+        assert not actual[1].any()
         # In a text of one word two thirds of even attention are on special tokens, and it is no role.
         assert not specialised(torch.full((1, 1, 3, 3), 1 / 3), batch_of_lengths(3), 0.5).any()
 

@@ -104,10 +104,10 @@ class TestAgainstExplicitPropagation:
         """In a padded batch, and whether attention is fused or written out."""
         of = double_classifier(kind)
         targets = [i % 3 for i in range(len(TEXTS))]
-        found = score(of, TEXTS, targets).scores
+        actual = score(of, TEXTS, targets).scores
         with tiny.eager(of.model):
-            torch.testing.assert_close(score(of, TEXTS, targets).scores, found, rtol=1e-9, atol=1e-12)
-        for row, text, target in zip(found, TEXTS, targets, strict=True):
+            torch.testing.assert_close(score(of, TEXTS, targets).scores, actual, rtol=1e-9, atol=1e-12)
+        for row, text, target in zip(actual, TEXTS, targets, strict=True):
             expected = Explicit(of, text, target).scores
             assert (row[: len(expected)] - expected).abs().max() < 1e-9 * expected.abs().max()
             assert not row[len(expected) :].any()
@@ -122,17 +122,17 @@ class TestAgainstExplicitPropagation:
         assert np.median(lost) > 1e-3
         for block in dissect(of.model).blocks:
             block.output.weight.zero_()
-        found = score(of, TEXTS)
-        np.testing.assert_allclose(found.scores.sum(1), found.logits.amax(1), atol=1e-9)
+        scores = score(of, TEXTS)
+        np.testing.assert_allclose(scores.scores.sum(1), scores.logits.amax(1), atol=1e-9)
         # Nothing comes to the head but by way of the first token.
-        assert not found.scores[:, 1:].any()
+        assert not scores.scores[:, 1:].any()
 
     def test_the_logits_are_the_classifier_s_and_nothing_is_left_on_the_model(self, kind: str) -> None:
         of = tiny.make_classifier(kind, 3)
         with torch.no_grad():
-            found = score(of, TEXTS)
-        torch.testing.assert_close(found.logits, of.logits(of.batch(of.encode(TEXTS))), atol=1e-5, rtol=1e-5)
-        assert not found.scores.requires_grad and not found.logits.requires_grad
+            scores = score(of, TEXTS)
+        torch.testing.assert_close(scores.logits, of.logits(of.batch(of.encode(TEXTS))), atol=1e-5, rtol=1e-5)
+        assert not scores.scores.requires_grad and not scores.logits.requires_grad
         assert tiny.hooks(of.model) == 0
         assert not any(p.requires_grad or p.grad is not None for p in of.model.parameters())
 
@@ -180,9 +180,9 @@ class TestRules:
         with changed_backward(model) as rules:
             value = model(part, x, y)
         torch.testing.assert_close(value, model(part, x, y), rtol=0, atol=0)
-        (found,) = torch.autograd.grad(value.sum(), x, retain_graph=True)
-        assert found.dtype == dtype and found.isfinite().all()
-        relevance, exact = (found * x).detach().double(), value.detach().double()
+        (gradient,) = torch.autograd.grad(value.sum(), x, retain_graph=True)
+        assert gradient.dtype == dtype and gradient.isfinite().all()
+        relevance, exact = (gradient * x).detach().double(), value.detach().double()
         tolerance = {"rtol": 50 * torch.finfo(dtype).eps, "atol": 50 * torch.finfo(dtype).eps}
         if part in ("module", "function"):
             torch.testing.assert_close(relevance, exact, **tolerance)  # unchanged, and 0 at 0
@@ -202,10 +202,10 @@ def test_half_precision_stays_finite(kind: str) -> None:
     """On a CPU, where ComputeOptions would refuse fp16."""
     of = tiny.make_classifier(kind)
     of.dtype = torch.float16
-    found = score(of, TEXTS)
-    assert found.scores.dtype == torch.float32 and torch.isfinite(found.scores).all()
-    expected = score(tiny.classifier(kind), TEXTS, found.targets.tolist()).scores
-    gaps = (found.scores - expected).abs().amax(1) / expected.abs().amax(1)
+    scores = score(of, TEXTS)
+    assert scores.scores.dtype == torch.float32 and torch.isfinite(scores.scores).all()
+    expected = score(tiny.classifier(kind), TEXTS, scores.targets.tolist()).scores
+    gaps = (scores.scores - expected).abs().amax(1) / expected.abs().amax(1)
     assert gaps.median() < 0.05
 
 
@@ -214,5 +214,5 @@ def test_models_with_eager_attention_are_explained_as_with_fused(kind: str) -> N
     of = tiny.make_classifier(kind, 3)
     expected = score(of, TEXTS).scores
     with tiny.eager(of.model):
-        found = score(of, TEXTS).scores
-    assert (found - expected).abs().max() < 1e-4 * expected.abs().max()
+        actual = score(of, TEXTS).scores
+    assert (actual - expected).abs().max() < 1e-4 * expected.abs().max()

@@ -13,8 +13,10 @@ TEXTS = [" ".join(f"a{number}b{word}"[-3:] for word in range(WORDS // 8)) for nu
 
 @pytest.fixture(scope="module")
 def drawn() -> np.ndarray:
-    found = explearn.get_explainer("random", seed=1).explain(tiny.make_classifier("bert", max_tokens=8192), TEXTS)
-    return np.concatenate([attribution.scores for attribution in found])
+    attributions = explearn.get_explainer("random", seed=1).explain(
+        tiny.make_classifier("bert", max_tokens=8192), TEXTS
+    )
+    return np.concatenate([attribution.scores for attribution in attributions])
 
 
 def test_scores_are_uniform(drawn: np.ndarray) -> None:
@@ -30,14 +32,14 @@ def test_a_word_is_chosen_with_the_rate_given(drawn: np.ndarray, rate: float) ->
 
 def test_all_pieces_of_a_word_share_its_score() -> None:
     of = tiny.classifier("roberta")
-    (found,) = explearn.get_explainer("random").explain(of, ["unbelievably whatsoever"])
-    assert len(found.tokens) > 2
-    assert set(found.token_scores) == set(found.scores)
+    (attribution,) = explearn.get_explainer("random").explain(of, ["unbelievably whatsoever"])
+    assert len(attribution.tokens) > 2
+    assert set(attribution.token_scores) == set(attribution.scores)
 
 
 def scores(seed: int, text: str, kind: str = "bert") -> list[float]:
-    (found,) = explearn.get_explainer("random", seed=seed).explain(tiny.classifier(kind), [text])
-    return found.scores.tolist()
+    (attribution,) = explearn.get_explainer("random", seed=seed).explain(tiny.classifier(kind), [text])
+    return attribution.scores.tolist()
 
 
 def test_the_draw_is_by_seed_and_text_alone() -> None:

@@ -123,8 +123,8 @@ class Loops:
     def rolled_out(self, contribution: Callable[[int, int, int], float], shares: bool = True) -> np.ndarray:
         product = np.eye(len(self.tokens))
         for layer in range(len(self.anatomy.blocks)):
-            found = np.array([[contribution(layer, i, j) for j in self.tokens] for i in self.tokens])
-            product = (found / found.sum(1, keepdims=True) if shares else found) @ product
+            actual = np.array([[contribution(layer, i, j) for j in self.tokens] for i in self.tokens])
+            product = (actual / actual.sum(1, keepdims=True) if shares else actual) @ product
         return product[0]
 
     def decompx(
@@ -191,8 +191,8 @@ def test_decompx_equals_the_formula_in_loops(kind: str, options: dict[str, Any])
     of = double_classifier(kind)
     expected = Loops(of, TEXTS[0]).decompx(**options)
     for target in range(3):
-        found = scores_of(DecompX(**options), of, TEXTS[0], target)
-        np.testing.assert_allclose(found, expected[:, target], atol=1e-9 * float(expected.abs().max()))
+        scores = scores_of(DecompX(**options), of, TEXTS[0], target)
+        np.testing.assert_allclose(scores, expected[:, target], atol=1e-9 * float(expected.abs().max()))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -203,26 +203,26 @@ class TestFormulas:
         for text in TEXTS:
             loops = Loops(of, text)
             expected = loops.rolled_out(getattr(loops, name))
-            found = scores_of(explearn.get_explainer(name), of, text, 0)
-            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+            scores = scores_of(explearn.get_explainer(name), of, text, 0)
+            np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-12)
 
     def test_globenc_s_original_rollout_keeps_the_sizes_of_rows(self, kind: str) -> None:
         of = double_classifier(kind)
         loops = Loops(of, TEXTS[0])
-        found = scores_of(explearn.get_explainer("globenc", rows="original"), of, TEXTS[0], 0)
-        np.testing.assert_allclose(found, loops.rolled_out(loops.globenc, shares=False), rtol=1e-9, atol=1e-12)
+        scores = scores_of(explearn.get_explainer("globenc", rows="original"), of, TEXTS[0], 0)
+        np.testing.assert_allclose(scores, loops.rolled_out(loops.globenc, shares=False), rtol=1e-9, atol=1e-12)
 
     @pytest.mark.parametrize("options", OPTIONS, ids=str)
     def test_decompx_adds_up_to_the_logit(self, kind: str, options: dict[str, Any]) -> None:
         of = double_classifier(kind)
         batch = batch_of(of, *tiny.TEXTS)
-        found = DecompX(**options).score_batch(of, batch, torch.tensor([1] * 5))
-        missed = (found.scores.sum(1) - found.logits[:, 1]).abs()
-        assert (found.scores[batch.attention_mask == 0] == 0).all()
+        scores = DecompX(**options).score_batch(of, batch, torch.tensor([1] * 5))
+        missed = (scores.scores.sum(1) - scores.logits[:, 1]).abs()
+        assert (scores.scores[batch.attention_mask == 0] == 0).all()
         if options.get("bias") == "none":
-            assert found.completeness_error is None and missed.max() > 1e-2
+            assert scores.completeness_error is None and missed.max() > 1e-2
         else:
-            assert found.completeness_error is not None and found.completeness_error.tolist() == missed.tolist()
+            assert scores.completeness_error is not None and scores.completeness_error.tolist() == missed.tolist()
             assert 0 < missed.max() < 1e-9
 
     def test_parts_of_an_attention_block_and_its_biases_sum_to_its_output(self, kind: str) -> None:
@@ -266,8 +266,8 @@ class TestMixing:
         assert (scores[batch.attention_mask == 0] == 0).all()
 
     def test_a_row_without_contributions_keeps_its_token(self) -> None:
-        found = normalise_rows(torch.tensor([[[1.0, 3.0, 0.0], [0.0, 0.0, 0.0]]]))
-        assert found.tolist() == [[[0.25, 0.75, 0.0], [0.0, 1.0, 0.0]]]
+        actual = normalise_rows(torch.tensor([[[1.0, 3.0, 0.0], [0.0, 0.0, 0.0]]]))
+        assert actual.tolist() == [[[0.25, 0.75, 0.0], [0.0, 1.0, 0.0]]]
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -279,8 +279,8 @@ class TestEveryMethod:
             block.output.weight.zero_()
             block.output.bias.zero_()
         options = {"bias": "none"} if name == "decompx" else {}
-        found = explearn.get_explainer(name, **options).score_batch(of, batch_of(of, tiny.TEXTS[0]), None)
-        assert (found.scores[0, 1:] == 0).all() and found.scores[0, 0] != 0
+        scores = explearn.get_explainer(name, **options).score_batch(of, batch_of(of, tiny.TEXTS[0]), None)
+        assert (scores.scores[0, 1:] == 0).all() and scores.scores[0, 0] != 0
 
     def test_a_head_of_another_kind_is_refused(self, name: str) -> None:
         of = tiny.make_classifier("bert")
@@ -314,8 +314,8 @@ class TestMemory:
         for tokens in (1, 2, 5):
             most = 5 * max(map(len, alone)) * tokens
             sliced = Classifier(of.model, of.tokenizer, ComputeOptions(device="cpu", max_tokens=most))
-            found = method.score_batch(sliced, batch_of(sliced, *tiny.TEXTS), None)
-            for row, expected in zip(found.scores, alone, strict=True):
+            scores = method.score_batch(sliced, batch_of(sliced, *tiny.TEXTS), None)
+            for row, expected in zip(scores.scores, alone, strict=True):
                 torch.testing.assert_close(row[: len(expected)], expected, rtol=1e-9, atol=1e-12)
 
     @pytest.mark.parametrize("name", METHODS)
@@ -326,7 +326,7 @@ class TestMemory:
         (expected,) = explearn.get_explainer(name).explain(of, [text])
         of = Classifier(of.model, of.tokenizer, ComputeOptions(device="cpu", max_tokens=256))
         with Sizes() as seen:
-            (found,) = explearn.get_explainer(name).explain(of, [text])
+            (attribution,) = explearn.get_explainer(name).explain(of, [text])
         tokens = len(expected.tokens) + 2
         assert seen.largest == tokens**2 * (tiny.HIDDEN if name == "decompx" else tiny.HEADS)
-        np.testing.assert_allclose(found.token_scores, expected.token_scores, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(attribution.token_scores, expected.token_scores, rtol=1e-4, atol=1e-6)

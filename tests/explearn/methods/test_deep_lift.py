@@ -43,7 +43,7 @@ class TestEqualToCaptum:
     @pytest.mark.parametrize("baseline", BASELINES)
     def test_deep_lift(self, kind: str, classes: int, output: str, baseline: str) -> None:
         of = double_classifier(kind, classes)
-        for text, found, target in explained("deep_lift", of, TEXTS, baseline=baseline, output=output):
+        for text, actual, target in explained("deep_lift", of, TEXTS, baseline=baseline, output=output):
             encoding, embeddings, forward = embedded(of, text)
             scores, delta = attr.DeepLift(Module(of, forward, output)).attribute(
                 embeddings.requires_grad_(),
@@ -51,30 +51,30 @@ class TestEqualToCaptum:
                 target=target,
                 return_convergence_delta=True,
             )
-            close(found.token_scores, scores.sum(-1)[0][encoding.positions])
-            assert found.completeness_error == pytest.approx(float(delta.abs()), abs=1e-5)
+            close(actual.token_scores, scores.sum(-1)[0][encoding.positions])
+            assert actual.completeness_error == pytest.approx(float(delta.abs()), abs=1e-5)
 
     def test_deep_shap(self, kind: str, classes: int, output: str) -> None:
         of = double_classifier(kind, classes)
-        for text, found, target in explained("deep_shap", of, FEW, references=5, output=output):
+        for text, actual, target in explained("deep_shap", of, FEW, references=5, output=output):
             encoding, embeddings, forward = embedded(of, text)
             scores, delta = attr.DeepLiftShap(Module(of, forward, output)).attribute(
                 embeddings, references(of, encoding, 5), target=target, return_convergence_delta=True
             )
-            close(found.token_scores, scores.sum(-1)[0][encoding.positions])
-            assert found.completeness_error == pytest.approx(float(delta.mean().abs()), abs=1e-5)
+            close(actual.token_scores, scores.sum(-1)[0][encoding.positions])
+            assert actual.completeness_error == pytest.approx(float(delta.mean().abs()), abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
 def test_the_pooler_s_tanh_is_rescaled_and_all_else_takes_plain_gradients(kind: str) -> None:
     of = double_classifier(kind)
     gaps = []
-    for text, found, target in explained("deep_lift", of, TEXTS):
+    for text, actual, target in explained("deep_lift", of, TEXTS):
         encoding, embeddings, forward = embedded(of, text)
         embeddings.requires_grad_()
         (gradient,) = torch.autograd.grad(forward(embeddings)[0, target], embeddings)
         plain = (gradient * (embeddings - empty(of, encoding, embeddings, "pad"))).detach().sum(-1)[0]
-        gaps.append(np.abs(found.token_scores - plain[encoding.positions].numpy()).max())
+        gaps.append(np.abs(actual.token_scores - plain[encoding.positions].numpy()).max())
     if kind in ("bert", "albert"):
         assert max(gaps) > 1e-2
     else:
@@ -90,9 +90,9 @@ def test_a_network_of_linear_maps_and_rescaled_activations_is_complete() -> None
     of.model.bert.pooler.register_forward_pre_hook(lambda _m, args: (args[0].mean(1, keepdim=True),))
     for name in ("deep_lift", "deep_shap"):
         # One by one: padding would count in the mean.
-        found = [explained(name, of, [text])[0][1] for text in TEXTS]
-        assert max(a.completeness_error for a in found) < 1e-5
-        assert max(np.abs(a.scores).max() for a in found) > 1e-2
+        actual = [explained(name, of, [text])[0][1] for text in TEXTS]
+        assert max(a.completeness_error for a in actual) < 1e-5
+        assert max(np.abs(a.scores).max() for a in actual) > 1e-2
 
 
 class TestReferences:
@@ -100,10 +100,10 @@ class TestReferences:
         of = double_classifier("roberta")
         for text in FEW:
             encoding, embeddings, _ = embedded(of, text)
-            found = references(of, encoding, 6)
+            actual = references(of, encoding, 6)
             for row, baseline in enumerate(("mask", "pad", "zero")):
-                torch.testing.assert_close(found[row : row + 1], empty(of, encoding, embeddings, baseline))
-            for row in found[3:]:
+                torch.testing.assert_close(actual[row : row + 1], empty(of, encoding, embeddings, baseline))
+            for row in actual[3:]:
                 assert sorted(row[encoding.positions].tolist()) == sorted(embeddings[0, encoding.positions].tolist())
 
     def test_special_tokens_and_padding_keep_their_own(self) -> None:

@@ -55,8 +55,8 @@ def refused(kind: str) -> dict[str, str]:
     if kind == "longformer":
         return dict.fromkeys(LOOKS_INSIDE, "attention of a 'longformer' model cannot be captured")
     if kind in PRE_NORM:
-        found = dict.fromkeys(TAKES_BLOCKS_APART, "here norms stand before the sub-layers")
-        return {**found, "attention_flow": "flow starts at the one token"} if kind == "modernbert mean" else found
+        actual = dict.fromkeys(TAKES_BLOCKS_APART, "here norms stand before the sub-layers")
+        return {**actual, "attention_flow": "flow starts at the one token"} if kind == "modernbert mean" else actual
     return dict.fromkeys(LRP, "has no rule for what a") if kind in BIASED else {}
 
 
@@ -72,9 +72,9 @@ def test_every_method_explains_or_says_why_not(kind: str) -> None:
     for name in untrained():
         method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
         if name not in expected:
-            found = list(method.explain(of, [TEXT, tiny.TEXTS[0]], [TARGET, 0]))
-            assert [len(a.scores) for a in found] == [7, 4], name
-            assert all(np.isfinite(a.scores).all() for a in found), name
+            attributions = list(method.explain(of, [TEXT, tiny.TEXTS[0]], [TARGET, 0]))
+            assert [len(a.scores) for a in attributions] == [7, 4], name
+            assert all(np.isfinite(a.scores).all() for a in attributions), name
             continue
         with pytest.raises(UnsupportedError, match=expected[name]) as refusal:
             list(method.explain(of, []))
@@ -97,12 +97,12 @@ def test_padding_and_order_change_no_score(kind: str) -> None:
 
 def token_scores(of: Classifier, name: str, text: Any = TEXT, **options: Any) -> torch.Tensor:
     method: Any = explearn.get_explainer(name, **options)
-    found = method.score_texts(of, of.encode([text]), [TARGET])
-    return torch.from_numpy(np.asarray(found[0].scores)).float()
+    scores = method.score_texts(of, of.encode([text]), [TARGET])
+    return torch.from_numpy(np.asarray(scores[0].scores)).float()
 
 
-def assert_close(found: torch.Tensor, expected: torch.Tensor) -> None:
-    torch.testing.assert_close(found, expected.float(), rtol=1e-4, atol=2e-5 * max(1.0, float(expected.abs().max())))
+def assert_close(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    torch.testing.assert_close(actual, expected.float(), rtol=1e-4, atol=2e-5 * max(1.0, float(expected.abs().max())))
 
 
 @functools.cache
@@ -202,10 +202,10 @@ class DetachedAttention(torch.overrides.TorchFunctionMode):
     """Half the gradient to each operand of a product of two activations; weights and distances have no gradient."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
+        actual = func(*args, **(kwargs or {}))
         if func not in (torch.matmul, torch.bmm, torch.Tensor.matmul, torch.Tensor.__matmul__):
-            return found
-        return half(found) if all(x.requires_grad for x in args[:2]) else found
+            return actual
+        return half(actual) if all(x.requires_grad for x in args[:2]) else actual
 
 
 def detached_rules(of: Classifier, text: str, target: int) -> torch.Tensor:
@@ -308,8 +308,8 @@ class TestPerturbation:
         kept = np.random.default_rng(0).random((12, len(text))) < 0.6
         kept[0] = True
         for removal in ("delete", "mask"):
-            (found,) = Predictor(of)([text.perturbed(kept, removal)])  # type: ignore[arg-type]
-            for row, logits in zip(kept, found, strict=True):
+            (actual,) = Predictor(of)([text.perturbed(kept, removal)])  # type: ignore[arg-type]
+            for row, logits in zip(kept, actual, strict=True):
                 np.testing.assert_allclose(logits, logits_without(of, encoding, ~row, removal), atol=2e-5)
 
     def test_occlusion(self, kind: str) -> None:
@@ -318,10 +318,10 @@ class TestPerturbation:
         words = len(encoding.words)
         whole = probability(logits_without(of, encoding, np.zeros(words, dtype=bool), "mask"))
         expected = [whole - probability(logits_without(of, encoding, row, "mask")) for row in np.eye(words, dtype=bool)]
-        (found,) = explearn.get_explainer("occlusion", removal="mask", output="probability").explain(
+        (attribution,) = explearn.get_explainer("occlusion", removal="mask", output="probability").explain(
             of, [TEXT], [TARGET]
         )
-        np.testing.assert_allclose(found.scores, expected, atol=1e-5)
+        np.testing.assert_allclose(attribution.scores, expected, atol=1e-5)
 
 
 def logits_without(of: Classifier, encoding: Any, gone: Any, removal: str) -> Any:

@@ -36,25 +36,25 @@ class TestEqualToCaptum:
 
     def test_gradient(self, kind: str, classes: int, output: str) -> None:
         of = double_classifier(kind, classes)
-        for text, found, target in explained("gradient", of, TEXTS, output=output):
+        for text, actual, target in explained("gradient", of, TEXTS, output=output):
             encoding, embeddings, forward = embedded(of, text)
             method = Saliency(lambda e, forward=forward: OUTPUTS[output](forward(e)))
             gradients = method.attribute(embeddings.requires_grad_(), target=target, abs=False)
-            close(found.token_scores, gradients[0].norm(dim=-1)[encoding.positions])
+            close(actual.token_scores, gradients[0].norm(dim=-1)[encoding.positions])
 
     def test_input_x_gradient(self, kind: str, classes: int, output: str) -> None:
         of = double_classifier(kind, classes)
-        for text, found, target in explained("input_x_gradient", of, TEXTS, output=output):
+        for text, actual, target in explained("input_x_gradient", of, TEXTS, output=output):
             encoding, embeddings, forward = embedded(of, text)
             method = InputXGradient(lambda e, forward=forward: OUTPUTS[output](forward(e)))
             products = method.attribute(embeddings.requires_grad_(), target=target)
-            close(found.token_scores, products.sum(-1)[0][encoding.positions])
+            close(actual.token_scores, products.sum(-1)[0][encoding.positions])
 
     @pytest.mark.parametrize("baseline", BASELINES)
     def test_integrated_gradients(self, kind: str, classes: int, output: str, baseline: str) -> None:
         of = double_classifier(kind, classes)
         options = {"steps": 6, "baseline": baseline, "output": output}
-        for text, found, target in explained("integrated_gradients", of, FEW, **options):
+        for text, actual, target in explained("integrated_gradients", of, FEW, **options):
             encoding, embeddings, forward = embedded(of, text)
             scores, delta = IntegratedGradients(lambda e, forward=forward: OUTPUTS[output](forward(e))).attribute(
                 embeddings,
@@ -63,13 +63,13 @@ class TestEqualToCaptum:
                 n_steps=6,
                 return_convergence_delta=True,
             )
-            close(found.token_scores, scores.sum(-1)[0][encoding.positions])
-            assert found.completeness_error == pytest.approx(float(delta.abs()), abs=1e-6)
+            close(actual.token_scores, scores.sum(-1)[0][encoding.positions])
+            assert actual.completeness_error == pytest.approx(float(delta.abs()), abs=1e-6)
 
     def test_gradient_shap(self, kind: str, classes: int, output: str) -> None:
         of = double_classifier(kind, classes)
         options = {"samples": 4, "stdevs": 0.1, "baseline": "mask", "seed": 3, "output": output}
-        for text, found, target in explained("gradient_shap", of, FEW, **options):
+        for text, actual, target in explained("gradient_shap", of, FEW, **options):
             encoding, embeddings, forward = embedded(of, text)
             method = GradientShap(lambda e, forward=forward: OUTPUTS[output](forward(e)))
             with torch.random.fork_rng():
@@ -78,12 +78,12 @@ class TestEqualToCaptum:
                 scores = method.attribute(
                     embeddings, empty(of, encoding, embeddings, "mask"), n_samples=4, stdevs=0.1, target=target
                 )
-            close(found.token_scores, scores.sum(-1)[0][encoding.positions])
+            close(actual.token_scores, scores.sum(-1)[0][encoding.positions])
 
     def test_sequential_ig(self, kind: str, classes: int, output: str) -> None:
         """By one call a word."""
         of = double_classifier(kind, classes)
-        for text, found, target in explained("sequential_ig", of, FEW, steps=5, output=output):
+        for text, actual, target in explained("sequential_ig", of, FEW, steps=5, output=output):
             encoding, embeddings, forward = embedded(of, text)
             expected, misses = torch.zeros(len(encoding)).double(), []
             for word in range(len(encoding.words)):
@@ -95,8 +95,8 @@ class TestEqualToCaptum:
                 )
                 expected[pieces] = scores.sum(-1)[0][pieces]
                 misses.append(float(delta.abs()))
-            close(found.token_scores, expected[encoding.positions])
-            assert found.completeness_error == pytest.approx(max(misses), abs=1e-6)
+            close(actual.token_scores, expected[encoding.positions])
+            assert actual.completeness_error == pytest.approx(max(misses), abs=1e-6)
 
 
 class TestCompleteness:
@@ -117,7 +117,7 @@ class TestCompleteness:
 
     def test_a_word_s_pieces_sum_to_the_change_without_it(self) -> None:
         of = double_classifier("bert")
-        for text, found, target in explained("sequential_ig", of, ["wonderful slow"], steps=40):
+        for text, actual, target in explained("sequential_ig", of, ["wonderful slow"], steps=40):
             encoding, embeddings, forward = embedded(of, text)
             start = empty(of, encoding, embeddings, "mask")
             pieces = [position for position, word in enumerate(encoding.word_ids) if word == 0]
@@ -125,7 +125,7 @@ class TestCompleteness:
             without[0, pieces] = start[0, pieces]
             change = forward(embeddings) - forward(without)
             assert len(pieces) > 1
-            assert found.scores[0] == pytest.approx(float(change[0, target]), abs=1e-6)
+            assert actual.scores[0] == pytest.approx(float(change[0, target]), abs=1e-6)
 
     def test_the_mean_of_many_samples_is_the_integral(self) -> None:
         of = double_classifier("bert")
@@ -142,9 +142,9 @@ class TestEveryMethod:
         of, method = double_classifier("bert"), explearn.get_explainer(name)
         encodings = of.encode(FEW)
         if isinstance(method, BatchExplainer):
-            found = method.score_batch(of, of.batch(encodings), None)
-            assert (found.scores.dtype, found.logits.dtype) == (torch.float64, torch.float64)
-            assert not found.scores.requires_grad
+            scores = method.score_batch(of, of.batch(encodings), None)
+            assert (scores.scores.dtype, scores.logits.dtype) == (torch.float64, torch.float64)
+            assert not scores.scores.requires_grad
         else:
             assert method.score_texts(of, encodings, None)[0].scores.dtype == np.float64
 
@@ -159,14 +159,14 @@ class TestEveryMethod:
 def test_words_sum_their_pieces() -> None:
     of = tiny.classifier("roberta")
     for name in METHODS[1:]:
-        ((_, found, _),) = explained(name, of, ["unbelievably"])
-        assert len(found.tokens) > 1
-        assert found.scores[0] == pytest.approx(float(found.token_scores.sum()), rel=1e-5)
+        ((_, actual, _),) = explained(name, of, ["unbelievably"])
+        assert len(actual.tokens) > 1
+        assert actual.scores[0] == pytest.approx(float(actual.token_scores.sum()), rel=1e-5)
 
 
 def test_the_plain_gradient_takes_the_largest_piece() -> None:
-    ((_, found, _),) = explained("gradient", tiny.classifier("roberta"), ["unbelievably"])
-    assert found.scores[0] == found.token_scores.max() > 0
+    ((_, actual, _),) = explained("gradient", tiny.classifier("roberta"), ["unbelievably"])
+    assert actual.scores[0] == actual.token_scores.max() > 0
 
 
 def test_pieces_of_no_word_score_nothing_in_sequential_ig() -> None:
@@ -176,9 +176,9 @@ def test_pieces_of_no_word_score_nothing_in_sequential_ig() -> None:
     encoding = type(encoding)(
         encoding.input_ids, encoding.token_type_ids, encoding.special, (-1,) * len(encoding), encoding.words
     )
-    found = explearn.get_explainer("sequential_ig").score_batch(of, of.batch([encoding]), None)
-    assert found.scores.tolist() == [[0.0] * len(encoding)]
-    assert found.completeness_error.tolist() == [0.0]
+    scores = explearn.get_explainer("sequential_ig").score_batch(of, of.batch([encoding]), None)
+    assert scores.scores.tolist() == [[0.0] * len(encoding)]
+    assert scores.completeness_error.tolist() == [0.0]
 
 
 @pytest.mark.parametrize("kind", ["deberta-v2", "modernbert"])
@@ -190,24 +190,24 @@ class TestBehindANorm:
         of.model.double()
         embeddings = of.model.base_model.embeddings
         norm = embeddings.LayerNorm if kind == "deberta-v2" else embeddings.norm
-        for text, found, target in explained("input_x_gradient", of, TEXTS):
+        for text, actual, target in explained("input_x_gradient", of, TEXTS):
             kept: list[torch.Tensor] = []
             handle = norm.register_forward_hook(lambda _m, _a, output, kept=kept: kept.append(output.requires_grad_()))
             (encoding,) = of.encode([text])
             of.model(**of.batch([encoding]).model_inputs()).logits[0, target].backward()
             handle.remove()
             products = (kept[0] * kept[0].grad).sum(-1)[0]
-            close(found.token_scores, products[encoding.positions])
-            assert np.abs(found.token_scores).max() > 0.01
+            close(actual.token_scores, products[encoding.positions])
+            assert np.abs(actual.token_scores).max() > 0.01
 
     @pytest.mark.parametrize("baseline", BASELINES)
     def test_integrated_gradients_reach_their_limit(self, kind: str, baseline: str) -> None:
         of = tiny.classifier(kind)
         few = explained("integrated_gradients", of, FEW, baseline=baseline)
         many = explained("integrated_gradients", of, FEW, baseline=baseline, steps=400)
-        for (_, found, _), (_, limit, _) in zip(few, many, strict=True):
-            assert len(found.tokens) < 3 or spearmanr(found.token_scores, limit.token_scores).statistic >= 0.99
-            assert found.missed < 0.02
+        for (_, actual, _), (_, limit, _) in zip(few, many, strict=True):
+            assert len(actual.tokens) < 3 or spearmanr(actual.token_scores, limit.token_scores).statistic >= 0.99
+            assert actual.missed < 0.02
 
 
 def test_only_models_that_scale_does_not_change_are_read_behind_the_norm() -> None:

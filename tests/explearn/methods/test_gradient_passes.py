@@ -67,14 +67,14 @@ class TestPasses:
         self, name: str, options: dict[str, int], rows: int
     ) -> None:
         of = tiny.make_classifier(max_tokens=200)
-        found = passes(of, lambda: explained(name, of, TEXTS, **options))
-        assert sum(count for count, _ in found) == rows * len(TEXTS)
+        actual = passes(of, lambda: explained(name, of, TEXTS, **options))
+        assert sum(count for count, _ in actual) == rows * len(TEXTS)
 
     def test_sequential_ig_costs_its_steps_and_a_start_for_each_word(self) -> None:
         of = tiny.make_classifier(max_tokens=200)
-        found = passes(of, lambda: explained("sequential_ig", of, TEXTS, steps=10))
+        actual = passes(of, lambda: explained("sequential_ig", of, TEXTS, steps=10))
         words = sum(len(encoding.words) for encoding in of.encode(TEXTS))
-        assert sum(count for count, _ in found) == (10 + 1) * words + len(TEXTS)
+        assert sum(count for count, _ in actual) == (10 + 1) * words + len(TEXTS)
 
 
 class TestGradientShap:

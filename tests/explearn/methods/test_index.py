@@ -82,10 +82,10 @@ def test_a_new_method_comes_last_in_its_family(make: Callable[..., dict[str, Pat
     before = [entry["name"] for entry in entries]
     path.write_text(json.dumps([entry for entry in entries if entry["name"] != "gradient"]), encoding="utf-8")
     make()
-    found = names(path)
-    assert sorted(found) == sorted(before)
-    assert found[found.index("sequential_ig") + 1] == "gradient"
-    assert [name for name in found if name != "gradient"] == [name for name in before if name != "gradient"]
+    actual = names(path)
+    assert sorted(actual) == sorted(before)
+    assert actual[actual.index("sequential_ig") + 1] == "gradient"
+    assert [name for name in actual if name != "gradient"] == [name for name in before if name != "gradient"]
 
 
 def test_the_roster_keeps_options_comments_and_what_is_left_out(make: Callable[..., dict[str, Path]]) -> None:

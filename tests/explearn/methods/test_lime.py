@@ -45,9 +45,9 @@ def test_is_what_the_library_gives_for_strings(target: int, text: str) -> None:
         encoded = of.tokenizer(list(strings), padding=True, return_tensors="pt")
         return of.model(**encoded).logits.softmax(-1).double().numpy()
 
-    (found,) = explearn.get_explainer("lime", samples=100, seed=3).explain(of, [text], [target])
+    (attribution,) = explearn.get_explainer("lime", samples=100, seed=3).explain(of, [text], [target])
     expected = direct(text, probabilities, target, 100, 3)
-    np.testing.assert_allclose(found.scores, expected, atol=1e-6)
+    np.testing.assert_allclose(attribution.scores, expected, atol=1e-6)
     assert np.abs(expected).max() > 1e-5
 
 
@@ -73,21 +73,21 @@ def test_is_what_the_library_gives_for_every_tokenizer(
 ) -> None:
     of = tiny.classifier(kind, 3)
     method = explearn.get_explainer("lime", samples=80, seed=1, output=output, removal=removal, kernel_width=10)
-    (found,) = method.explain(of, [LONGEST])
-    target = of.labels.index(found.target)
+    (attribution,) = method.explain(of, [LONGEST])
+    target = of.labels.index(attribution.target)
     words = max(of.encode([LONGEST])[0].word_ids) + 1
     seen = " ".join(LONGEST.split()[:words])
     expected = direct(seen, by_words(of, seen, removal, value), target, 80, 1, kernel_width=10)
-    np.testing.assert_allclose(found.scores[:words], expected, atol=1e-5)
+    np.testing.assert_allclose(attribution.scores[:words], expected, atol=1e-5)
 
 
 def test_scores_of_one_text_are_those_among_others() -> None:
     of = tiny.classifier("bert")
     method = explearn.get_explainer("lime", samples=30)
     together = list(method.explain(of, [*tiny.TEXTS, *tiny.TEXTS]))
-    for found, text in zip(together, [*tiny.TEXTS, *tiny.TEXTS], strict=True):
+    for actual, text in zip(together, [*tiny.TEXTS, *tiny.TEXTS], strict=True):
         (alone,) = method.explain(of, [text])
-        np.testing.assert_allclose(found.scores, alone.scores, atol=1e-6)
+        np.testing.assert_allclose(actual.scores, alone.scores, atol=1e-6)
 
 
 def test_the_seed_decides() -> None:
@@ -110,7 +110,7 @@ def test_a_pair_s_words_are_left_out_of_both_segments() -> None:
     """With one word for each segment, all four sets of words occur, and the regression is weighted by them."""
     of = tiny.classifier("bert")
     pair = ("slow", "refund")
-    (found,) = explearn.get_explainer("lime", samples=60, seed=2).explain(of, [pair])
+    (attribution,) = explearn.get_explainer("lime", samples=60, seed=2).explain(of, [pair])
     (encoding,) = of.encode([pair])
 
     def classifier_fn(strings: Sequence[str]) -> np.ndarray:
@@ -118,5 +118,5 @@ def test_a_pair_s_words_are_left_out_of_both_segments() -> None:
             [encoding.delete([i for i, word in enumerate(pair) if word not in s.split()]) for s in strings]
         )
 
-    expected = direct("slow refund", classifier_fn, of.labels.index(found.target), 60, 2)
-    np.testing.assert_allclose(found.scores, expected, atol=1e-6)
+    expected = direct("slow refund", classifier_fn, of.labels.index(attribution.target), 60, 2)
+    np.testing.assert_allclose(attribution.scores, expected, atol=1e-6)

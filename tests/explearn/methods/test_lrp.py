@@ -74,8 +74,8 @@ class TestRules:
         [(CONSERVING, [[5 * 3 / 5, 5 * 2 / 5]]), (DOUBLING, [[5, 5]])],
     )
     def test_linear(self, rules: Rules, expected: list[list[float]]) -> None:
-        found = rules.linear(tensor([5, 7]), tensor([1, -2]), tensor([3, -1], [-1, 2]))
-        np.testing.assert_allclose(found, expected, rtol=1e-8)
+        actual = rules.linear(tensor([5, 7]), tensor([1, -2]), tensor([3, -1], [-1, 2]))
+        np.testing.assert_allclose(actual, expected, rtol=1e-8)
 
     @pytest.mark.parametrize(
         ("rules", "first", "second"),
@@ -85,15 +85,15 @@ class TestRules:
     def test_add(self, rules: Rules, first: list[float], second: list[float]) -> None:
         """Each text of a batch by itself."""
         twice = tensor([1, 1], [2, 2]), tensor([3, -1], [3, -1]), tensor([1, 2], [1, 2])
-        found = rules.add(*twice)
-        np.testing.assert_allclose(found[0], np.outer([1, 2], first), rtol=1e-7)
-        np.testing.assert_allclose(found[1], np.outer([1, 2], second), rtol=1e-7)
+        actual = rules.add(*twice)
+        np.testing.assert_allclose(actual[0], np.outer([1, 2], first), rtol=1e-7)
+        np.testing.assert_allclose(actual[1], np.outer([1, 2], second), rtol=1e-7)
 
     def test_product_join_and_division(self) -> None:
         left, right = tensor([1, 3]), tensor([2], [-1])
-        found = product(tensor([1]), left, right, left @ right)
-        np.testing.assert_allclose(found[0], [[-1, 1.5]], rtol=1e-8)
-        np.testing.assert_allclose(found[1], [[-1], [1.5]], rtol=1e-8)
+        actual = product(tensor([1]), left, right, left @ right)
+        np.testing.assert_allclose(actual[0], [[-1, 1.5]], rtol=1e-8)
+        np.testing.assert_allclose(actual[1], [[-1], [1.5]], rtol=1e-8)
         joined = join(tensor(2, -4, 0), [tensor(1, 2, 3), tensor(4, -8, 6)])
         np.testing.assert_allclose(joined, [5, -6, 0], rtol=1e-8)
         np.testing.assert_allclose(divide(tensor(1, 1, -2), tensor(0, -1e-9, 1e-9)), [0, 1e9, -1e9])
@@ -125,18 +125,18 @@ class TestConservation:
             relevance = to_input(CONSERVING, block, kept, reached)
             check(relevance)
             assert not relevance[padding].any()
-        found = score("full_lrp", of, TEXTS)
-        assert found.completeness_error.max() < TOLERANCE
-        np.testing.assert_allclose(found.scores.sum(1), np.ones(len(TEXTS)), atol=TOLERANCE)
+        scores = score("full_lrp", of, TEXTS)
+        assert scores.completeness_error.max() < TOLERANCE
+        np.testing.assert_allclose(scores.scores.sum(1), np.ones(len(TEXTS)), atol=TOLERANCE)
 
     def test_the_doubling_rules_make_no_such_promise(self, kind: str) -> None:
-        found = score("full_lrp", tiny.classifier(kind, 3), TEXTS, rules="doubling")
-        assert found.completeness_error is None
-        assert found.scores.sum(1).abs().max() > 100
+        scores = score("full_lrp", tiny.classifier(kind, 3), TEXTS, rules="doubling")
+        assert scores.completeness_error is None
+        assert scores.scores.sum(1).abs().max() > 100
 
     def test_the_rolled_out_row_adds_up_to_1(self, kind: str) -> None:
-        found = score("transformer_attribution", tiny.classifier(kind, 3), TEXTS).scores
-        np.testing.assert_allclose(found.sum(1), np.ones(len(TEXTS)), rtol=1e-5)
+        actual = score("transformer_attribution", tiny.classifier(kind, 3), TEXTS).scores
+        np.testing.assert_allclose(actual.sum(1), np.ones(len(TEXTS)), rtol=1e-5)
 
     @pytest.mark.parametrize("name", METHODS)
     def test_a_float32_classifier_gets_the_scores_of_its_float64_copy_and_is_left_as_it_was(
@@ -145,18 +145,18 @@ class TestConservation:
         wide, of = tiny.make_classifier(kind, 3), tiny.make_classifier(kind, 3)
         wide.model.double()
         before = [(id(p), p.dtype, p.requires_grad, p.grad) for p in of.model.parameters()]
-        found, expected = score(name, of, TEXTS), score(name, wide, TEXTS)
+        actual, expected = score(name, of, TEXTS), score(name, wide, TEXTS)
         assert before == [(id(p), p.dtype, p.requires_grad, p.grad) for p in of.model.parameters()]
         assert tiny.hooks(of.model) == 0
-        assert (found.scores.dtype, expected.scores.dtype) == (torch.float32, torch.float64)
-        torch.testing.assert_close(found.scores, expected.scores.float(), atol=0, rtol=1e-6)
-        torch.testing.assert_close(found.logits, of.logits(of.batch(of.encode(TEXTS))), atol=1e-5, rtol=1e-5)
+        assert (actual.scores.dtype, expected.scores.dtype) == (torch.float32, torch.float64)
+        torch.testing.assert_close(actual.scores, expected.scores.float(), atol=0, rtol=1e-6)
+        torch.testing.assert_close(actual.logits, of.logits(of.batch(of.encode(TEXTS))), atol=1e-5, rtol=1e-5)
 
 
 def test_the_completeness_error_is_by_how_much_the_scores_miss_1(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lrp, "through_head", lambda *args: 3 * through_head(*args))
-    for found in explearn.get_explainer("full_lrp").explain(tiny.classifier("bert", 3), TEXTS):
-        assert found.completeness_error == pytest.approx(2, abs=1e-5)
+    for actual in explearn.get_explainer("full_lrp").explain(tiny.classifier("bert", 3), TEXTS):
+        assert actual.completeness_error == pytest.approx(2, abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["albert", "electra"])
@@ -168,12 +168,12 @@ def test_full_lrp_passes_a_projection_of_the_embeddings_as_a_linear_map(
     monkeypatch.setattr(lrp, "to_input", lambda *args: (reached.append(to_input(*args)), reached[-1])[1])
     of = tiny.make_classifier(kind, 3)
     of.model.double()
-    found = score("full_lrp", of, TEXTS, rules="doubling").scores
+    actual = score("full_lrp", of, TEXTS, rules="doubling").scores
     run = TracedPass.run(of.model, of.batch(of.encode(TEXTS)))
     assert run.anatomy.projection is not None
     expected = DOUBLING.linear(reached[-1], run.embedded, run.anatomy.projection.weight)
-    torch.testing.assert_close(found, expected.sum(-1))
-    assert (found - reached[-1].sum(-1)).abs().max() > 0.1 * found.abs().max()
+    torch.testing.assert_close(actual, expected.sum(-1))
+    assert (actual - reached[-1].sum(-1)).abs().max() > 0.1 * actual.abs().max()
 
 
 @pytest.mark.parametrize("name", METHODS)

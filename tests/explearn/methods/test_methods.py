@@ -108,13 +108,13 @@ class TestWordScores:
     SCORES = np.array([9, 1, 4, -3, 9, -1, 9], dtype=np.float32)
 
     def test_the_largest_of_a_word_s_pieces(self) -> None:
-        found, unaligned = aggregate(self.SCORES, self.WORD_IDS, 4, "max")
-        np.testing.assert_array_equal(found, [4, np.nan, -1, np.nan])
+        actual, unaligned = aggregate(self.SCORES, self.WORD_IDS, 4, "max")
+        np.testing.assert_array_equal(actual, [4, np.nan, -1, np.nan])
         assert unaligned == 2
 
     def test_the_sum_of_a_word_s_pieces(self) -> None:
-        found, unaligned = aggregate(self.SCORES, self.WORD_IDS, 4, "sum")
-        np.testing.assert_array_equal(found, [5, np.nan, -4, np.nan])
+        actual, unaligned = aggregate(self.SCORES, self.WORD_IDS, 4, "sum")
+        np.testing.assert_array_equal(actual, [5, np.nan, -4, np.nan])
         assert unaligned == 2
 
     def test_scores_of_padding_are_ignored(self) -> None:
@@ -135,14 +135,14 @@ class TestWordScores:
 
 
 def test_attributions_show_their_best_words() -> None:
-    found = Attribution(
+    actual = Attribution(
         ("a", "b"), np.array([0.25, -1], np.float32), (), np.zeros(0, np.float32), "yes", "m", 0.75, "yes", "sum", True
     )
-    assert str(found) == "m for 'yes' (p = 0.750): a +0.250, b -1.000"
+    assert str(actual) == "m for 'yes' (p = 0.750): a +0.250, b -1.000"
 
 
 def test_targets_are_numbers_of_python_numpy_or_torch() -> None:
     of, texts = tiny.classifier("bert", 3), list(tiny.TEXTS[:3])
     for targets in ([2, 0, 1], np.array([2, 0, 1]), torch.tensor([2, 0, 1])):
-        found = [a.target for a in explearn.get_explainer("random").explain(of, texts, targets)]
-        assert found == [of.labels[i] for i in (2, 0, 1)]
+        actual = [a.target for a in explearn.get_explainer("random").explain(of, texts, targets)]
+        assert actual == [of.labels[i] for i in (2, 0, 1)]

@@ -133,15 +133,15 @@ class TestPool:
 
     def test_questions_of_all_jobs_are_answered_together(self) -> None:
         answer = Recorder()
-        found = run_together([self.job(s) for s in ([1, 2], [3], [], [4, 5, 6])], answer, window_tokens=1000)
-        assert [f.result for f in found] == [[1, 2], [3], [], [4, 5, 6]]
+        actual = run_together([self.job(s) for s in ([1, 2], [3], [], [4, 5, 6])], answer, window_tokens=1000)
+        assert [f.result for f in actual] == [[1, 2], [3], [], [4, 5, 6]]
         assert answer.together == [[1, 3, 4], [2, 5], [6]]
-        assert all(f.seconds > 0 for f in found)
+        assert all(f.seconds > 0 for f in actual)
 
     def test_the_window_bounds_how_many_jobs_are_under_way(self) -> None:
         answer = Recorder()
-        found = run_together([self.job([size]) for size in (5, 5, 5, 5, 30, 5)], answer, window_tokens=11)
-        assert [f.result for f in found] == [[5], [5], [5], [5], [30], [5]]
+        actual = run_together([self.job([size]) for size in (5, 5, 5, 5, 30, 5)], answer, window_tokens=11)
+        assert [f.result for f in actual] == [[5], [5], [5], [5], [30], [5]]
         assert answer.together == [[5, 5, 5], [5, 30], [5]]
 
     def test_each_job_draws_from_numpy_s_global_generator_as_if_alone(self) -> None:
@@ -157,9 +157,9 @@ class TestPool:
 
         np.random.seed(5)
         before = np.random.get_state()[1].copy()  # type: ignore[index]
-        found = run_together([draw(1), draw(4), draw(2)], Recorder(), window_tokens=1000, seed=7)
+        actual = run_together([draw(1), draw(4), draw(2)], Recorder(), window_tokens=1000, seed=7)
         expected = np.random.RandomState(7).rand(4).tolist()
-        assert [f.result for f in found] == [expected[:1], expected, expected[:2]]
+        assert [f.result for f in actual] == [expected[:1], expected, expected[:2]]
         assert (np.random.get_state()[1] == before).all()  # type: ignore[index]
 
     @pytest.mark.parametrize("where", ["job", "answer"])
@@ -199,8 +199,10 @@ class TestOcclusion:
     def test_is_the_drop_without_the_word(self, kind: str, output: str, removal: str) -> None:
         of = tiny.classifier(kind, 3)
         value = OUTPUTS[output]
-        found = explearn.get_explainer("occlusion", output=output, removal=removal).explain(of, TEXTS, [1] * len(TEXTS))
-        for attribution, encoding in zip(found, of.encode(TEXTS), strict=True):
+        attributions = explearn.get_explainer("occlusion", output=output, removal=removal).explain(
+            of, TEXTS, [1] * len(TEXTS)
+        )
+        for attribution, encoding in zip(attributions, of.encode(TEXTS), strict=True):
             words = sorted(set(encoding.word_ids) - {-1})
             without = [
                 encoding.delete([w]) if removal == "delete" else encoding.mask([w], of.mask_token_id) for w in words
@@ -210,11 +212,11 @@ class TestOcclusion:
 
     def test_logits_as_they_are(self) -> None:
         of = tiny.classifier("bert", 3)
-        (found,) = explearn.get_explainer("occlusion", output="logit").explain(of, ["lazy dog"], [2])
+        (attribution,) = explearn.get_explainer("occlusion", output="logit").explain(of, ["lazy dog"], [2])
         (encoding,) = of.encode(["lazy dog"])
         with torch.inference_mode():
             logits = of.logits(of.batch([encoding, *(encoding.mask([w], of.mask_token_id) for w in (0, 1))]))[:, 2]
-        np.testing.assert_allclose(found.scores, (logits[0] - logits[1:]).numpy(), atol=1e-5)
+        np.testing.assert_allclose(attribution.scores, (logits[0] - logits[1:]).numpy(), atol=1e-5)
 
     def test_takes_one_pass_a_word_and_one_more(self) -> None:
         of = tiny.classifier("bert")
@@ -239,8 +241,8 @@ class TestAll:
             ):
                 list(explearn.get_explainer(name, **options).explain(of, ["lazy dog"]))
         if name != "shap":
-            (found,) = explearn.get_explainer(name, removal="delete", **options).explain(of, ["lazy dog"])
-            assert np.isfinite(found.scores).all()
+            (attribution,) = explearn.get_explainer(name, removal="delete", **options).explain(of, ["lazy dog"])
+            assert np.isfinite(attribution.scores).all()
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "qwen2"])
@@ -261,10 +263,10 @@ class TestNothingLeft:
     def test_a_text_of_one_word(self, kind: str, name: str) -> None:
         classifier = tiny.classifier(kind)
         options = {"removal": "delete", "output": "probability"} if name == "occlusion" else {}
-        (found,) = explearn.get_explainer(name, **options).explain(classifier, ["fox"])
-        assert found.scores.shape == (1,) and np.isfinite(found.scores).all()
+        (attribution,) = explearn.get_explainer(name, **options).explain(classifier, ["fox"])
+        assert attribution.scores.shape == (1,) and np.isfinite(attribution.scores).all()
         if name == "occlusion":
             (encoding,) = classifier.encode(["fox"])
             whole, nothing = classifier.predict_proba([encoding, encoding.delete([0])])
-            target = classifier.labels.index(found.target)
-            assert found.scores[0] == pytest.approx(whole[target] - nothing[target], abs=1e-5)
+            target = classifier.labels.index(attribution.target)
+            assert attribution.scores[0] == pytest.approx(whole[target] - nothing[target], abs=1e-5)

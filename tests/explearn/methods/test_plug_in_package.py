@@ -43,10 +43,10 @@ def test_the_command_line_lists_it(run: Run) -> None:
 
 
 def test_it_is_found_without_being_imported_and_made_by_name(run: Run) -> None:
-    found = (
+    actual = (
         "import sys, explearn; assert 'word_length' in explearn.list_explainers(); assert 'torch' not in sys.modules"
     )
-    code = f"{found}; made = explearn.get_explainer('word_length', power=2); print(made.name, made.options)"
+    code = f"{actual}; made = explearn.get_explainer('word_length', power=2); print(made.name, made.options)"
     assert run("-c", code) == "word_length power=2.0\n"
 
 

@@ -90,8 +90,8 @@ class TestRegister:
         info = explearn.get_info("shout")
         assert (info.summary, info.family, info.binarisation) == ("Every word alike.", "chance", "top_k")
         assert explainer_class("shout") is shout
-        (found,) = explearn.get_explainer("shout", loud=2).explain(tiny.classifier("bert"), ["lazy dog"])
-        assert (found.method, found.scores.tolist()) == ("shout", [2, 2])
+        (attribution,) = explearn.get_explainer("shout", loud=2).explain(tiny.classifier("bert"), ["lazy dog"])
+        assert (attribution.method, attribution.scores.tolist()) == ("shout", [2, 2])
 
     @pytest.mark.parametrize("name", ["rollout", "expnet_in_domain"])
     def test_a_name_that_is_taken(self, name: str) -> None:
@@ -138,10 +138,10 @@ class TestVariants:
         info, base = variant_of("first", "raw_attention", {"layer": 0}), explearn.get_info("raw_attention")
         assert info.summary == f"{base.summary} Here with layer 0."
         assert (info.target, info.family, info.needs, info.cost) == (base.target, base.family, base.needs, base.cost)
-        (found,) = make_explainer(info, {}).explain(tiny.classifier("bert"), ["lazy dog"])
+        (attribution,) = make_explainer(info, {}).explain(tiny.classifier("bert"), ["lazy dog"])
         (same,) = explearn.get_explainer("raw_attention", layer=0).explain(tiny.classifier("bert"), ["lazy dog"])
-        assert found.method == "first"
-        assert found.scores.tolist() == same.scores.tolist()
+        assert attribution.method == "first"
+        assert attribution.scores.tolist() == same.scores.tolist()
         assert "first" not in explearn.list_explainers()
 
     def test_options_stand_above_those_of_the_variant(self) -> None:
@@ -208,8 +208,8 @@ class TestPlugIns:
         assert explearn.list_explainers()[-1] == "shout"
         assert "shouting" not in sys.modules
         assert explearn.get_info("shout").target == "shouting:Shout"
-        (found,) = explearn.get_explainer("shout").explain(tiny.classifier("bert"), ["lazy dog"])
-        assert (found.method, found.scores.tolist()) == ("shout", [1, 1])
+        (attribution,) = explearn.get_explainer("shout").explain(tiny.classifier("bert"), ["lazy dog"])
+        assert (attribution.method, attribution.scores.tolist()) == ("shout", [1, 1])
         assert make_explainer(variant_of("shout_again", "shout", {}), {}).name == "shout_again"
 
     @pytest.mark.parametrize(

@@ -41,18 +41,18 @@ class TestTokens:
         texts = [*tiny.TEXTS, LONG]
         targets = [i % 3 for i in range(len(texts))]
         method = explearn.get_explainer("shap", max_evals=max_evals, level="token", seed=4)
-        for found, text, target in zip(method.explain(of, texts, targets), texts, targets, strict=True):
+        for actual, text, target in zip(method.explain(of, texts, targets), texts, targets, strict=True):
             expected = direct(of, text, from_strings(of), 4, max_evals=max_evals)
-            np.testing.assert_allclose(found.token_scores, expected.values[0][1:-1, target], atol=1e-6)
-            assert found.completeness_error is not None
-            assert found.completeness_error < 1e-6
+            np.testing.assert_allclose(actual.token_scores, expected.values[0][1:-1, target], atol=1e-6)
+            assert actual.completeness_error is not None
+            assert actual.completeness_error < 1e-6
 
     def test_other_outputs(self, kind: str) -> None:
         of = tiny.classifier(kind)
         method = explearn.get_explainer("shap", output="log_probability")
-        (found,) = method.explain(of, [tiny.TEXTS[3]], [1])
+        (attribution,) = method.explain(of, [tiny.TEXTS[3]], [1])
         expected = direct(of, tiny.TEXTS[3], from_strings(of, np.log), 13, max_evals=500)
-        np.testing.assert_allclose(found.token_scores, expected.values[0][1:-1, 1], atol=1e-5)
+        np.testing.assert_allclose(attribution.token_scores, expected.values[0][1:-1, 1], atol=1e-5)
 
 
 def shapley(worth: dict[frozenset[int], float], players: int) -> np.ndarray:
@@ -82,17 +82,17 @@ class TestWords:
     @pytest.mark.parametrize("text", ["lazy", "lazy dog", ("slow", "refund")])
     def test_of_one_or_two_are_shapley_values(self, text: Any, kind: str) -> None:
         of = tiny.classifier(kind, 3)
-        (found,) = explearn.get_explainer("shap", level="word").explain(of, [text], [2])
-        expected = shapley(worths(of, text, 2), len(found.words))
-        np.testing.assert_allclose(found.scores, expected, atol=5e-6)
-        assert found.completeness_error == pytest.approx(0, abs=1e-6)
+        (attribution,) = explearn.get_explainer("shap", level="word").explain(of, [text], [2])
+        expected = shapley(worths(of, text, 2), len(attribution.words))
+        np.testing.assert_allclose(attribution.scores, expected, atol=5e-6)
+        assert attribution.completeness_error == pytest.approx(0, abs=1e-6)
 
     @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
     def test_of_a_pair_are_owen_values_of_its_segments(self, kind: str) -> None:
         """Segments are players first; a word's gain counts with the other segment whole or absent, never in part."""
         of = tiny.classifier(kind)
         worth = worths(of, ("slow", "no refund"), 1)
-        (found,) = explearn.get_explainer("shap").explain(of, [("slow", "no refund")], [1])
+        (attribution,) = explearn.get_explainer("shap").explain(of, [("slow", "no refund")], [1])
 
         def gain(player: set[int], *others: set[int]) -> float:
             return worth[frozenset(player.union(*others))] - worth[frozenset().union(*others)]
@@ -100,17 +100,17 @@ class TestWords:
         slow = (gain({0}) + gain({0}, {1, 2})) / 2
         no = (gain({1}) + gain({1}, {2}) + gain({1}, {0}) + gain({1}, {0}, {2})) / 4
         refund = (gain({2}) + gain({2}, {1}) + gain({2}, {0}) + gain({2}, {0}, {1})) / 4
-        np.testing.assert_allclose(found.scores, [slow, no, refund], atol=1e-6)
+        np.testing.assert_allclose(attribution.scores, [slow, no, refund], atol=1e-6)
 
     def test_share_their_value_among_their_pieces(self) -> None:
         of = tiny.classifier("roberta")
-        (found,) = explearn.get_explainer("shap", level="word").explain(of, ["unbelievably slow"])
+        (attribution,) = explearn.get_explainer("shap", level="word").explain(of, ["unbelievably slow"])
         (encoding,) = of.encode(["unbelievably slow"])
         owners = np.array([encoding.word_ids[i] for i in encoding.positions])
         for word in (0, 1):
-            pieces = found.token_scores[owners == word]
+            pieces = attribution.token_scores[owners == word]
             assert (pieces == pieces[0]).all()
-            assert pieces.sum() == pytest.approx(found.scores[word], rel=1e-5)
+            assert pieces.sum() == pytest.approx(attribution.scores[word], rel=1e-5)
 
     def test_are_the_library_s_with_words_for_tokens(self) -> None:
         """BERT's sub-tokens are words here, so both levels play the same game; [CLS] and [SEP] play in one of them."""
@@ -146,9 +146,9 @@ class TestLevels:
         of = tiny.classifier("gpt2")
         (encoding,) = of.encode(["a"])
         assert len(encoding) == 1
-        (found,) = explearn.get_explainer("shap", level=level).explain(of, ["a"], [1])
+        (attribution,) = explearn.get_explainer("shap", level=level).explain(of, ["a"], [1])
         p = of.predict_proba([encoding, encoding.mask([0], of.mask_token_id)])[:, 1]
-        assert found.scores == pytest.approx([p[0] - p[1]], abs=1e-6)
+        assert attribution.scores == pytest.approx([p[0] - p[1]], abs=1e-6)
 
     UNSOUND = (
         ("bert", tiny.PAIRS[0]),
@@ -160,31 +160,31 @@ class TestLevels:
     @pytest.mark.parametrize(("kind", "text"), UNSOUND)
     def test_texts_that_do_not_come_back_from_a_string_go_by_words(self, kind: str, text: Any) -> None:
         of = tiny.classifier(kind)
-        (found,), (by_words,) = (
+        (actual,), (by_words,) = (
             list(explearn.get_explainer("shap", level=level).explain(of, [text])) for level in ("auto", "word")
         )
-        assert (found.token_scores == by_words.token_scores).all()
+        assert (actual.token_scores == by_words.token_scores).all()
         with pytest.raises(UnsupportedError, match="is a pair, or its tokens do not come back"):
             list(explearn.get_explainer("shap", level="token").explain(of, [text]))
 
     @pytest.mark.parametrize("kind", ARCHITECTURES_BY_TOKENS)
     def test_others_go_by_tokens(self, kind: str) -> None:
         of = tiny.classifier(kind)
-        (found,), (by_tokens,) = (
+        (actual,), (by_tokens,) = (
             list(explearn.get_explainer("shap", level=level).explain(of, ["lazy dog"])) for level in ("auto", "token")
         )
-        assert (found.token_scores == by_tokens.token_scores).all()
+        assert (actual.token_scores == by_tokens.token_scores).all()
 
     @pytest.mark.parametrize("kind", ("bert", "roberta"))
     def test_of_a_long_text_what_the_classifier_reads_is_masked(self, kind: str) -> None:
         of = tiny.classifier(kind)
         (encoding,) = of.encode(["unbelievably " * 60])
-        found = token_masker(of, encoding)
-        assert found is not None
-        (again,) = of.encode([found[1]])
+        actual = token_masker(of, encoding)
+        assert actual is not None
+        (again,) = of.encode([actual[1]])
         assert len(again) == len(encoding) == 46
         assert again.key == encoding.key
-        assert len(found[1]) < len("unbelievably ") * 46
+        assert len(actual[1]) < len("unbelievably ") * 46
 
 
 class TestBudget:
@@ -207,9 +207,9 @@ class TestKernelShap:
     @pytest.mark.parametrize("text", ["lazy", "lazy dog", ("slow", "no refund"), "our guide was friendly today"])
     def test_is_exact_where_all_sets_of_words_are_evaluated(self, text: Any, kind: str, removal: str) -> None:
         of = tiny.classifier(kind, 3)
-        (found,) = explearn.get_explainer("kernel_shap", removal=removal).explain(of, [text], [1])
-        expected = shapley(worths(of, text, 1, removal), len(found.words))
-        np.testing.assert_allclose(found.scores, expected, atol=1e-6)
+        (attribution,) = explearn.get_explainer("kernel_shap", removal=removal).explain(of, [text], [1])
+        expected = shapley(worths(of, text, 1, removal), len(attribution.words))
+        np.testing.assert_allclose(attribution.scores, expected, atol=1e-6)
 
     @pytest.mark.parametrize("features", [None, 4])
     @pytest.mark.parametrize("kind", ["bert", "albert"])
@@ -217,7 +217,7 @@ class TestKernelShap:
         of = tiny.classifier(kind, 3)
         method = explearn.get_explainer("kernel_shap", samples=100, features=features, seed=6)
         texts = [*tiny.TEXTS, LONG]
-        for found, encoding in zip(method.explain(of, texts, [2] * len(texts)), of.encode(texts), strict=True):
+        for actual, encoding in zip(method.explain(of, texts, [2] * len(texts)), of.encode(texts), strict=True):
             seen = max(encoding.word_ids) + 1
 
             def probability(kept: Sequence[Any], encoding: Any = encoding) -> np.ndarray:
@@ -228,10 +228,10 @@ class TestKernelShap:
             explainer = shap.KernelExplainer(probability, np.zeros((1, seen)))
             l1_reg = f"num_features({features})" if features else False
             expected = explainer.shap_values(np.ones(seen), nsamples=100, l1_reg=l1_reg, silent=True)
-            np.testing.assert_allclose(found.scores[:seen], expected, atol=2e-5)
-            assert found.completeness_error == pytest.approx(0, abs=1e-6)
+            np.testing.assert_allclose(actual.scores[:seen], expected, atol=2e-5)
+            assert actual.completeness_error == pytest.approx(0, abs=1e-6)
             if features:
-                assert np.count_nonzero(found.scores[:seen]) <= max(features, 1)
+                assert np.count_nonzero(actual.scores[:seen]) <= max(features, 1)
 
     def test_takes_the_samples_asked_for(self) -> None:
         of = tiny.classifier("bert")

@@ -48,10 +48,10 @@ def test_each_signal_is_its_method_s_own_word_score(kind: str) -> None:
     classifier = with_biases(kind)
     classifier.model.double()
     targets = [n % 3 for n in range(len(EXAMPLES))]
-    found = compute_signals(classifier, EXAMPLES, targets)
+    actual = compute_signals(classifier, EXAMPLES, targets)
     for column, name in enumerate(SIGNALS):
         expected = list(explearn.get_explainer(name).explain(classifier, EXAMPLES, targets))
-        for signals, one in zip(found, expected, strict=True):
+        for signals, one in zip(actual, expected, strict=True):
             # Scores are kept in float32.
             np.testing.assert_allclose(signals.scores[:, column], one.scores, rtol=1e-5, atol=1e-9, err_msg=name)
             assert signals.probability == pytest.approx(one.probability, abs=1e-5)
@@ -93,17 +93,17 @@ def test_one_forward_pass_serves_all(names: tuple[str, ...], backward: int) -> N
 
 def test_a_word_that_was_not_read_has_no_signal() -> None:
     text = Example("cut", ("lazy", "\u200b", "dog", *["castle"] * 60), "yes", "test", "t")
-    (found,) = compute_signals(tiny.classifier("bert"), [text])
-    assert found.read.tolist() == [True, False, True, *[True] * 42, *[False] * 18]
-    assert np.isfinite(found.scores[found.read]).all()
+    (actual,) = compute_signals(tiny.classifier("bert"), [text])
+    assert actual.read.tolist() == [True, False, True, *[True] * 42, *[False] * 18]
+    assert np.isfinite(actual.scores[actual.read]).all()
 
 
 def test_an_architecture_that_nobody_listed_has_its_gradient() -> None:
     unlisted: Any = tiny.make_classifier("bert")
     unlisted.model.config.model_type = "unheard-of"
     column = SIGNALS.index("gradient")
-    found = zip(compute_signals(unlisted, EXAMPLES), compute_signals(tiny.classifier("bert"), EXAMPLES), strict=True)
-    for one, other in found:
+    actual = zip(compute_signals(unlisted, EXAMPLES), compute_signals(tiny.classifier("bert"), EXAMPLES), strict=True)
+    for one, other in actual:
         np.testing.assert_allclose(one.scores[:, column], other.scores[:, column], atol=1e-5)
         assert np.isnan(np.delete(one.scores, column, axis=1)).all()
     with pytest.raises(UnsupportedError, match="has none of the signals gae, attn_lrp; it has gradient"):
@@ -124,18 +124,18 @@ class TestFiles:
         write_signals(tmp_path / "signals.parquet", classifier, EXAMPLES)
         metadata = read_signals_metadata(tmp_path / "signals.parquet")
         assert (metadata["classifier"], metadata["texts"]) == (classifier.fingerprint, len(EXAMPLES))
-        for found, one in zip(
+        for actual, one in zip(
             read_signals(tmp_path / "signals.parquet"), compute_signals(classifier, EXAMPLES), strict=True
         ):
-            np.testing.assert_array_equal(found.scores, one.scores)
-            assert (found.example_id, found.words, found.predicted) == (one.example_id, one.words, one.predicted)
-            assert (found.probability, found.target) == (one.probability, one.target)
+            np.testing.assert_array_equal(actual.scores, one.scores)
+            assert (actual.example_id, actual.words, actual.predicted) == (one.example_id, one.words, one.predicted)
+            assert (actual.probability, actual.target) == (one.probability, one.target)
 
 
 class TestFeatures:
     def column(self, given: WordSignals, name: str) -> list[float]:
-        found: list[float] = word_matrix(given)[:, feature_names().index(name)].tolist()
-        return found
+        actual: list[float] = word_matrix(given)[:, feature_names().index(name)].tolist()
+        return actual
 
     def test_ranks_share_their_place_among_equals_and_so_do_numbers_equal_up_to_rounding(self) -> None:
         """Places 0, 1 and 2 shared by two: (0 + .5) / 4, twice (1.5 + .5) / 4, (3 + .5) / 4."""

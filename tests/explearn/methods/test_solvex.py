@@ -86,11 +86,11 @@ def test_a_wider_beam_is_no_worse_where_it_is_exhaustive() -> None:
 @pytest.mark.parametrize("kind", ["bert", "albert"])
 def test_scores_are_ranks(kind: str) -> None:
     of = tiny.classifier(kind)
-    for text, found in zip(SHORT, explearn.get_explainer("solvex").explain(of, SHORT, [1] * 5), strict=True):
+    for text, actual in zip(SHORT, explearn.get_explainer("solvex").explain(of, SHORT, [1] * 5), strict=True):
         order, _ = search(of, text, 1, Solvex())
         n = len(order)
-        assert np.argsort(-found.scores).tolist() == order
-        assert sorted(found.scores.tolist()) == pytest.approx([k / n for k in range(1, n + 1)])
+        assert np.argsort(-actual.scores).tolist() == order
+        assert sorted(actual.scores.tolist()) == pytest.approx([k / n for k in range(1, n + 1)])
 
 
 def test_orders_of_one_set_share_its_evaluation() -> None:

@@ -30,7 +30,7 @@ TEXTS = list(tiny.TEXTS[:3])
 
 
 @contextmanager
-def predicting(of: explearn.Classifier, expected: np.ndarray, found: list[str]) -> Iterator[None]:
+def predicting(of: explearn.Classifier, expected: np.ndarray, actual: list[str]) -> Iterator[None]:
     """Predict in another thread for as long as the block takes; what is not as expected goes into `found`."""
     over = threading.Event()
     encodings = of.encode(TEXTS)
@@ -42,15 +42,15 @@ def predicting(of: explearn.Classifier, expected: np.ndarray, found: list[str]) 
             while not over.is_set():
                 rounds += 1
                 if not np.array_equal(of.predict_proba(encodings), expected):
-                    found.append("a prediction is another one")
+                    actual.append("a prediction is another one")
                 if of.model.training or of.model.config._attn_implementation != implementation:
-                    found.append("the model's mode or attention is another one")
+                    actual.append("the model's mode or attention is another one")
                 if any(parameter.requires_grad for parameter in of.model.parameters()):
-                    found.append("a parameter takes gradients")
+                    actual.append("a parameter takes gradients")
                 if torch.is_inference_mode_enabled() or not torch.is_grad_enabled():
-                    found.append("gradients are off")
+                    actual.append("gradients are off")
         except Exception as error:
-            found.append(repr(error))
+            actual.append(repr(error))
 
     implementation = of.model.config._attn_implementation
     thread = threading.Thread(target=predict)
@@ -71,12 +71,12 @@ def test_explaining_in_one_thread_leaves_predictions_of_another_alone(name: str,
     expected = of.predict_proba(of.encode(TEXTS))
     alone = list(method.explain(of, TEXTS))
     before = torch.random.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()
-    found: list[str] = []
-    with predicting(of, expected, found):
+    actual: list[str] = []
+    with predicting(of, expected, actual):
         for _ in range(2):
             for one, other in zip(method.explain(of, TEXTS), alone, strict=True):
                 np.testing.assert_array_equal(one.scores, other.scores)
-    assert not found
+    assert not actual
     assert torch.equal(torch.random.get_rng_state(), before[0])
     assert (np.random.get_state()[1].tolist(), random.getstate()) == before[1:]
 
@@ -86,18 +86,18 @@ def test_two_threads_explain_as_one_does(name: str) -> None:
     of = tiny.make_classifier("bert", 3)
     method = explearn.get_explainer(name, **QUICK.get(name, {}))
     alone = [one.scores for one in method.explain(of, TEXTS)]
-    found: list[list[np.ndarray]] = []
+    actual: list[list[np.ndarray]] = []
 
     def explain() -> None:
         mine = explearn.get_explainer(name, **QUICK.get(name, {}))
-        found.extend([one.scores for one in mine.explain(of, TEXTS)] for _ in range(3))
+        actual.extend([one.scores for one in mine.explain(of, TEXTS)] for _ in range(3))
 
     threads = [threading.Thread(target=explain) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 6
-    for scores in found:
+    assert len(actual) == 6
+    for scores in actual:
         for one, other in zip(scores, alone, strict=True):
             np.testing.assert_array_equal(one, other)

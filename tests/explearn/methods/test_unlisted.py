@@ -121,12 +121,12 @@ def untrained() -> list[str]:
 
 def scores(of: Classifier, name: str, texts: list[str], targets: list[int]) -> list[Any]:
     method = explearn.get_explainer(name, **FEW.get(name, {}))
-    return [found.token_scores for found in method.explain(of, texts, targets)]
+    return [actual.token_scores for actual in method.explain(of, texts, targets)]
 
 
-def assert_close(found: Any, expected: Any, within: float = 1e-4) -> None:
+def assert_close(actual: Any, expected: Any, within: float = 1e-4) -> None:
     expected = np.asarray(expected)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=within * max(0.1, float(np.abs(expected).max())))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=within * max(0.1, float(np.abs(expected).max())))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -135,8 +135,8 @@ def test_every_method_explains_or_says_why_not(kind: str) -> None:
     of = classifier(kind)
     for name in untrained():
         if name in BY_ANSWERS or (name in AT_WORDS and kind not in REFUSED):
-            found = scores(of, name, TEXTS, TARGETS)
-            assert all(len(row) and np.isfinite(row).all() for row in found), name
+            actual = scores(of, name, TEXTS, TARGETS)
+            assert all(len(row) and np.isfinite(row).all() for row in actual), name
             continue
         method = explearn.get_explainer(name, **FEW.get(name, {}))
         with pytest.raises(UnsupportedError) as refusal:
@@ -179,7 +179,7 @@ class TestTrainingWherePaddingShows:
         texts = [(text, "no") for text in (*TEXTS, "slow fox")]
         backbone = str(tiny.save(tmp_path / "bert", "bert", 2))
         PAML(epochs=1, batch_size=4, backbone=backbone).fit(ListedTask(of, texts, texts))
-        assert lengths and all(len(found) == 1 for found in lengths)
+        assert lengths and all(len(actual) == 1 for actual in lengths)
 
 
 NORMS = {"bloom": "transformer.word_embeddings_layernorm", "funnel": "funnel.embeddings.layer_norm"}
@@ -208,10 +208,10 @@ class TestAgainstReferences:
     def test_occlusion_by_hand(self, kind: str) -> None:
         of = classifier(kind)
         (encoding,) = of.encode(TEXTS[:1])
-        (found,) = explearn.get_explainer("occlusion", removal="delete").explain(of, TEXTS[:1], [1])
+        (attribution,) = explearn.get_explainer("occlusion", removal="delete").explain(of, TEXTS[:1], [1])
         whole = plain_probability(of, encoding)
         left = [whole - plain_probability(of, encoding.delete([word])) for word in range(3)]
-        np.testing.assert_allclose(found.scores, left, atol=1e-5)
+        np.testing.assert_allclose(attribution.scores, left, atol=1e-5)
 
 
 def plain_probability(of: Classifier, encoding: Encoding) -> float:

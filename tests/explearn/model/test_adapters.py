@@ -74,9 +74,9 @@ def test_a_folder_of_adapters_is_the_adapted_classifier(
     plain = Classifier(tiny.model(kind, 3), tiny.tokenizer(kind), ComputeOptions(device="cpu"))
     assert len(merged.labels) == 3
     for method in ("input_x_gradient", "occlusion", "attcat", "attn_lrp"):
-        found, expected, other = (np.concatenate(scores(of, method)) for of in (merged, beside, plain))
+        actual, expected, other = (np.concatenate(scores(of, method)) for of in (merged, beside, plain))
         scale = float(np.abs(expected).max())
-        np.testing.assert_allclose(found, expected, atol=10 * tolerance(scale), err_msg=method)
+        np.testing.assert_allclose(actual, expected, atol=10 * tolerance(scale), err_msg=method)
         assert np.abs(other - expected).max() > 0.01 * scale
 
 

@@ -85,8 +85,8 @@ class TestParts:
         positions = torch.arange(TOKENS).expand(3, -1) + position_offset(model.config)
         with torch.inference_mode():
             own = model(**texts.model_inputs()).logits
-            found = model(**texts.model_inputs(), position_ids=positions).logits
-        assert_close(found, own)
+            actual = model(**texts.model_inputs(), position_ids=positions).logits
+        assert_close(actual, own)
 
 
 @pytest.mark.parametrize(

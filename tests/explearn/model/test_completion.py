@@ -106,8 +106,8 @@ def test_probabilities_are_the_softmax_of_the_label_words_next_token_logits(kind
     assert of.labels == ["slow", "quick"]
     texts = [TEXT, "lazy", "a warm funny sequel that nobody asked for"]
     encodings = of.encode(texts)
-    found = of.predict_proba(encodings)  # of different lengths, in one batch
-    for encoding, text, probabilities in zip(encodings, texts, found, strict=True):
+    actual = of.predict_proba(encodings)  # of different lengths, in one batch
+    for encoding, text, probabilities in zip(encodings, texts, actual, strict=True):
         ids, logits = written_out(kind, text)
         assert list(encoding.input_ids) == ids
         expected = np.exp(logits) / np.exp(logits).sum()
@@ -139,16 +139,16 @@ def test_every_method_of_decoders_explains_or_refuses_by_name(kind: str, prompte
             with pytest.raises(UnsupportedError, match=str(error)[:30]):
                 list(method.explain(of, []))
             continue
-        found = list(method.explain(of, [TEXT, "a quick fox"], [1, 0]))
-        assert [a.words for a in found] == [tuple(TEXT.split()), ("a", "quick", "fox")], name
-        assert all(np.isfinite(a.scores).all() for a in found), name
+        attributions = list(method.explain(of, [TEXT, "a quick fox"], [1, 0]))
+        assert [a.words for a in attributions] == [tuple(TEXT.split()), ("a", "quick", "fox")], name
+        assert all(np.isfinite(a.scores).all() for a in attributions), name
 
 
 def test_scores_of_the_shots_words_come_first(folders: Any) -> None:
     of = Classifier.from_pretrained(folders("gpt2"), device="cpu", completion={**PROMPT, "score_shots": True})
-    (found,) = explearn.get_explainer("input_x_gradient").explain(of, [TEXT])
-    assert found.words == ("the", "lazy", "dog", "sleeps", "a", "quick", "fox", *TEXT.split())
-    assert np.isfinite(found.scores).all() and (found.scores != 0).all()
+    (attribution,) = explearn.get_explainer("input_x_gradient").explain(of, [TEXT])
+    assert attribution.words == ("the", "lazy", "dog", "sleeps", "a", "quick", "fox", *TEXT.split())
+    assert np.isfinite(attribution.scores).all() and (attribution.scores != 0).all()
     with pytest.raises(UnsupportedError, match="score_shots"):
         of.encode([Example("a", ("slow",), "slow", "test", "t")])
 
@@ -169,8 +169,8 @@ def test_long_texts_are_cut_and_the_prompt_is_not(prompted: Any) -> None:
     (encoding,) = of.encode([long])
     assert len(encoding) == of.max_length
     assert read_back(of, encoding.input_ids).endswith("slow slow ! it was")
-    (found,) = explearn.get_explainer("occlusion").explain(of, [long])
-    assert len(found.words) == 300 and 0 < found.unaligned < 300 and np.isnan(found.scores[-1])
+    (attribution,) = explearn.get_explainer("occlusion").explain(of, [long])
+    assert len(attribution.words) == 300 and 0 < attribution.unaligned < 300 and np.isnan(attribution.scores[-1])
     (windowed,) = explearn.get_explainer("input_x_gradient").explain(of, [long], windows=40)
     assert windowed.windows > 1 and np.isfinite(windowed.scores).all()
 
@@ -314,9 +314,9 @@ def test_learned_methods_train_on_a_prompted_model(prompted: Any, tmp_path: Path
     own = Classifier.from_pretrained(tmp_path / "ivra" / "classifier", device="cpu")
     assert own.completion is not None and own.labels == of.labels
     for method, classifier in [*((one, of) for one in trained), (IvRA.from_pretrained(tmp_path / "ivra"), own)]:
-        found = list(method.explain(classifier, tiny.TEXTS))
-        assert [len(a.scores) for a in found] == [len(text.split()) for text in tiny.TEXTS]
-        assert all(np.isfinite(a.scores).all() for a in found)
+        attributions = list(method.explain(classifier, tiny.TEXTS))
+        assert [len(a.scores) for a in attributions] == [len(text.split()) for text in tiny.TEXTS]
+        assert all(np.isfinite(a.scores).all() for a in attributions)
     with pytest.raises(UnsupportedError, match="classifies by a prompt"):
         export_onnx(tmp_path / "l2e.onnx", explainer=trained[1], classifier=of)
     assert not (tmp_path / "l2e.onnx").exists()

@@ -80,8 +80,8 @@ def test_running_out_of_memory_halves_the_budget_and_changes_no_result(
     def answers(of: Classifier) -> Any:
         if method is None:
             return of.predict_proba(of.encode(tiny.TEXTS))
-        found = explearn.get_explainer(method, **tiny.QUICK.get(method, {})).explain(of, tiny.TEXTS)
-        return np.concatenate([a.scores for a in found])
+        attributions = explearn.get_explainer(method, **tiny.QUICK.get(method, {})).explain(of, tiny.TEXTS)
+        return np.concatenate([a.scores for a in attributions])
 
     expected = answers(tiny.make_classifier("bert", max_tokens=20))
     assert not short_of_memory
@@ -108,8 +108,8 @@ class TestWeightsAsSaved:
         batch = kept.batch(kept.encode(tiny.TEXTS))
         with torch.inference_mode():
             assert kept.logits(batch).dtype == torch.float32
-        found, expected = (of.predict_proba(of.encode(tiny.TEXTS)) for of in (kept, widened))
-        np.testing.assert_allclose(found, expected, atol=0.05)
+        actual, expected = (of.predict_proba(of.encode(tiny.TEXTS)) for of in (kept, widened))
+        np.testing.assert_allclose(actual, expected, atol=0.05)
 
     def test_every_method_gives_finite_scores_near_those_of_float32(self, kind: str, tmp_path: Path) -> None:
         folder = self.saved(tmp_path, kind)
@@ -125,8 +125,8 @@ class TestWeightsAsSaved:
                 with pytest.raises(UnsupportedError, match=rf"{name}: .* parts of a rounded state do not add up"):
                     list(method.explain(kept, tiny.TEXTS[:2]))
                 continue
-            found = list(method.explain(kept, tiny.TEXTS[:2], [1, 0]))
-            for a, b in zip(found, expected, strict=True):
+            attributions = list(method.explain(kept, tiny.TEXTS[:2], [1, 0]))
+            for a, b in zip(attributions, expected, strict=True):
                 assert a.scores.dtype == np.float32 and np.isfinite(a.scores).all(), name
                 largest = max(0.05, float(np.abs(b.scores).max()))
                 assert np.abs(a.scores - b.scores).max() < 0.5 * largest, name

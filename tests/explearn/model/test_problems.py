@@ -65,43 +65,43 @@ class TestMultiLabel:
     @pytest.mark.parametrize("name", METHODS)
     def test_each_label_that_holds_is_explained(self, of: Classifier, name: str) -> None:
         probabilities = of.predict_proba(of.encode(TEXTS))
-        found = iter(explain(name, of, TEXTS))
+        attributions = iter(explain(name, of, TEXTS))
         for text, row in zip(TEXTS, probabilities, strict=True):
             held = [i for i in range(3) if row[i] >= 0.5] or [int(row.argmax())]
             for label in held:
-                one = next(found)
+                one = next(attributions)
                 assert (" ".join(one.words), one.target) == (text, of.labels[label])
                 assert one.probability == pytest.approx(row[label], abs=1e-5)
-        assert next(found, None) is None
+        assert next(attributions, None) is None
 
     def test_labels_asked_for_are_explained_each(self, of: Classifier) -> None:
-        found = explain("occlusion", of, TEXTS[:2], [["bad", "good"], 1])
-        assert [(" ".join(one.words), one.target) for one in found] == [
+        attributions = explain("occlusion", of, TEXTS[:2], [["bad", "good"], 1])
+        assert [(" ".join(one.words), one.target) for one in attributions] == [
             (TEXTS[0], "bad"),
             (TEXTS[0], "good"),
             (TEXTS[1], "fair"),
         ]
 
     def test_occlusion_is_the_drop_of_the_label_s_own_probability(self, of: Classifier) -> None:
-        (found,) = explain("occlusion", of, [TEXT], ["fair"])
+        (attribution,) = explain("occlusion", of, [TEXT], ["fair"])
         (encoding,) = of.encode([TEXT])
         masked = [encoding.mask([word], of.mask_token_id) for word in range(4)]
         p = of.predict_proba([encoding, *masked])[:, 1]
-        np.testing.assert_allclose(found.scores, p[0] - p[1:], atol=tolerance())
+        np.testing.assert_allclose(attribution.scores, p[0] - p[1:], atol=tolerance())
 
     def test_faithfulness_is_of_the_label_alone(self, of: Classifier) -> None:
         example = Example("e", tuple(TEXT.split()), "fair", "test", "t")
-        (found,) = explain("occlusion", of, [example], ["fair"])
+        (attribution,) = explain("occlusion", of, [example], ["fair"])
         (encoding,) = of.encode([example])
-        result = faithfulness(of, {"e": encoding}, {"m": [found]}, EvaluateParams(headline_percent=25))["m"]
-        best = int(found.scores.argmax())
+        result = faithfulness(of, {"e": encoding}, {"m": [attribution]}, EvaluateParams(headline_percent=25))["m"]
+        best = int(attribution.scores.argmax())
         full, without, kept = of.predict_proba(
             [encoding, encoding.mask([best], of.mask_token_id), encoding.keep([best])]
         )[:, 1]
         assert result.values["confidence_full"][0] == pytest.approx(max(full, 1 - full), abs=1e-5)
         odds = np.log(full / (1 - full)) - np.log(without / (1 - without))
         assert result.values["delta_log_odds_positive"][0] == pytest.approx(
-            odds if found.scores[best] > 0 else 0, abs=1e-4
+            odds if attribution.scores[best] > 0 else 0, abs=1e-4
         )
         assert result.prediction[0] == int(kept >= 0.5)
 
@@ -113,36 +113,36 @@ class TestOneOutput:
         return model, Classifier(model, tiny.tokenizer(request.param), name="given")
 
     def test_there_are_two_classes_with_the_sigmoid_of_the_output(self, of: tuple[Any, Classifier]) -> None:
-        model, found = of
-        assert found.labels == ["not rude", "rude"]
-        z = outputs(model, found, TEXTS)
+        model, actual = of
+        assert actual.labels == ["not rude", "rude"]
+        z = outputs(model, actual, TEXTS)
         assert z.shape == (len(TEXTS), 1)  # the model given stays as it was
         expected = torch.cat([1 - z.sigmoid(), z.sigmoid()], 1)
-        np.testing.assert_allclose(found.predict_proba(found.encode(TEXTS)), expected, atol=tolerance())
+        np.testing.assert_allclose(actual.predict_proba(actual.encode(TEXTS)), expected, atol=tolerance())
         torch.testing.assert_close(
-            outputs(found.model, found, TEXTS), torch.cat([-z, z], 1), atol=tolerance(10), rtol=0
+            outputs(actual.model, actual, TEXTS), torch.cat([-z, z], 1), atol=tolerance(10), rtol=0
         )
 
     def test_weights_are_shared_but_for_the_last_layer(self, of: tuple[Any, Classifier]) -> None:
-        model, found = of
-        mine, theirs = dict(found.model.named_parameters()), dict(model.named_parameters())
+        model, actual = of
+        mine, theirs = dict(actual.model.named_parameters()), dict(model.named_parameters())
         own = [name for name in mine if mine[name] is not theirs.get(name)]
         assert sorted(own) == sorted(name for name, p in mine.items() if p.shape[0] == 2 and theirs[name].shape[0] == 1)
 
     @pytest.mark.parametrize("name", METHODS)
     def test_every_method_explains_both_classes(self, of: tuple[Any, Classifier], name: str) -> None:
-        _, found = of
-        yes, no = explain(name, found, [TEXT], [["rude", "not rude"]])
+        _, actual = of
+        yes, no = explain(name, actual, [TEXT], [["rude", "not rude"]])
         assert yes.probability + no.probability == pytest.approx(1, abs=1e-6)
         if name in ODD:
             largest = np.abs(yes.token_scores).max()
             np.testing.assert_allclose(yes.token_scores, -no.token_scores, atol=1e-4 * largest)
 
     def test_gradients_are_those_of_the_output_itself(self, of: tuple[Any, Classifier]) -> None:
-        model, found = of
-        (one,) = explain("input_x_gradient", found, [TEXT], ["rude"])
+        model, actual = of
+        (one,) = explain("input_x_gradient", actual, [TEXT], ["rude"])
         model.requires_grad_(False).eval()
-        batch = found.batch(found.encode([TEXT]))
+        batch = actual.batch(actual.encode([TEXT]))
         words = model.get_input_embeddings()(batch.input_ids).detach().requires_grad_()
         handle = model.get_input_embeddings().register_forward_hook(lambda *_: words)
         z = model(**batch.model_inputs()).logits[0, 0]
@@ -152,14 +152,14 @@ class TestOneOutput:
         np.testing.assert_allclose(one.token_scores, expected, atol=1e-5 * np.abs(expected).max())
 
     def test_it_comes_back_from_a_folder(self, of: tuple[Any, Classifier], tmp_path: Path) -> None:
-        model, found = of
-        for saved, folder in ((model, tmp_path / "given"), (found.model, tmp_path / "both")):
+        model, actual = of
+        for saved, folder in ((model, tmp_path / "given"), (actual.model, tmp_path / "both")):
             saved.save_pretrained(folder)
-            found.tokenizer.save_pretrained(folder)
+            actual.tokenizer.save_pretrained(folder)
             again = Classifier.from_pretrained(folder, device="cpu")
-            assert (again.labels, again.problem) == (found.labels, Problem.BINARY)
+            assert (again.labels, again.problem) == (actual.labels, Problem.BINARY)
             np.testing.assert_allclose(
-                again.predict_proba(again.encode(TEXTS)), found.predict_proba(found.encode(TEXTS)), atol=tolerance()
+                again.predict_proba(again.encode(TEXTS)), actual.predict_proba(actual.encode(TEXTS)), atol=tolerance()
             )
 
 
@@ -170,23 +170,23 @@ class TestRegression:
 
     @pytest.mark.parametrize("name", [name for name in METHODS if name not in ("integrated_gradients", "solvex")])
     def test_the_value_is_explained(self, of: Classifier, name: str) -> None:
-        (found,) = explain(name, of, [TEXT])
+        (attribution,) = explain(name, of, [TEXT])
         value = outputs(of.model, of, [TEXT])[0, 0].item()
-        assert (found.target, found.predicted) == ("rude", "rude")
-        assert found.value == pytest.approx(value, abs=1e-4)
-        assert np.isnan(found.probability)
-        assert f"value = {value:.4g}" in str(found)
+        assert (attribution.target, attribution.predicted) == ("rude", "rude")
+        assert attribution.value == pytest.approx(value, abs=1e-4)
+        assert np.isnan(attribution.probability)
+        assert f"value = {value:.4g}" in str(attribution)
 
     def test_occlusion_is_the_drop_of_the_value(self, of: Classifier) -> None:
-        (found,) = explain("occlusion", of, [TEXT])
+        (attribution,) = explain("occlusion", of, [TEXT])
         (encoding,) = of.encode([TEXT])
         masked = [encoding, *(encoding.mask([word], of.mask_token_id) for word in range(4))]
         values = of.model(**of.batch(masked).model_inputs()).logits[:, 0].detach().numpy()
-        np.testing.assert_allclose(found.scores, values[0] - values[1:], atol=tolerance(10))
+        np.testing.assert_allclose(attribution.scores, values[0] - values[1:], atol=tolerance(10))
 
     def test_several_values_are_explained_each(self) -> None:
-        found = explain("occlusion", classifier(problem_type="regression"), TEXTS[:2])
-        assert [one.target for one in found] == ["bad", "fair", "good"] * 2
+        attributions = explain("occlusion", classifier(problem_type="regression"), TEXTS[:2])
+        assert [one.target for one in attributions] == ["bad", "fair", "good"] * 2
 
     @pytest.mark.parametrize(
         ("name", "options"),
@@ -202,6 +202,6 @@ class TestRegression:
 
     def test_metrics_refuse(self, of: Classifier) -> None:
         example = Example("e", tuple(TEXT.split()), "rude", "test", "t")
-        (found,) = explain("occlusion", of, [example])
+        (attribution,) = explain("occlusion", of, [example])
         with pytest.raises(UnsupportedError, match="given: the model gives a value and no class"):
-            faithfulness(of, {"e": of.encode([example])[0]}, {"m": [found]}, EvaluateParams())
+            faithfulness(of, {"e": of.encode([example])[0]}, {"m": [attribution]}, EvaluateParams())

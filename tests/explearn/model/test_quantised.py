@@ -82,9 +82,9 @@ def test_every_method_gives_on_4_bits_the_scores_of_the_dequantised_weights(fold
     of = load(folder, precision="nf4")
     plain = plain_copy(of)
     for name in (name for name in list_explainers() if not get_info(name).learned):
-        for found, expected in zip(scores(of, name), scores(plain, name), strict=True):
+        for actual, expected in zip(scores(of, name), scores(plain, name), strict=True):
             largest = float(np.abs(expected).max())
-            np.testing.assert_allclose(found, expected, atol=100 * tolerance(largest), err_msg=name)
+            np.testing.assert_allclose(actual, expected, atol=100 * tolerance(largest), err_msg=name)
 
 
 def test_every_method_explains_8_bits_or_says_why_not(folder: Path) -> None:
@@ -100,9 +100,9 @@ def test_every_method_explains_8_bits_or_says_why_not(folder: Path) -> None:
 def test_occlusion_and_gradients_of_8_bits_are_near_those_of_the_dequantised_weights(folder: Path) -> None:
     of = load(folder, precision="int8")
     for name in ("occlusion", "input_x_gradient"):
-        for found, expected in zip(scores(of, name), scores(plain_copy(of), name), strict=True):
+        for actual, expected in zip(scores(of, name), scores(plain_copy(of), name), strict=True):
             # A product's inputs are rounded to 127 steps.
-            np.testing.assert_allclose(found, expected, atol=0.2 * np.abs(expected).max(), err_msg=name)
+            np.testing.assert_allclose(actual, expected, atol=0.2 * np.abs(expected).max(), err_msg=name)
 
 
 def test_random_weights_take_the_place_of_quantised_ones(folder: Path) -> None:

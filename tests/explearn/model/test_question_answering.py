@@ -115,8 +115,8 @@ class TestSpans:
         right = answerer.predict_proba(encodings).argmax(1) == np.array(labels)
         own = [encoding.answer == row.answer for encoding, row in zip(answerer.encode(rows), rows, strict=True)]
         assert right.tolist() == own
-        found = evaluate_classifier(answerer, rows)
-        assert found["accuracy"] == np.mean(own) and found["majority_rate"] is None
+        actual = evaluate_classifier(answerer, rows)
+        assert actual["accuracy"] == np.mean(own) and actual["majority_rate"] is None
 
     def test_saved_and_loaded_it_is_the_same(self, tmp_path: Path) -> None:
         answerer = tiny.make_answerer()
@@ -147,15 +147,15 @@ def test_methods_explain_the_answer_or_say_why_not(name: str) -> None:
         with pytest.raises(UnsupportedError, match="no classification head"):
             list(explainer.explain(answerer, QUESTIONS[:2]))
         return
-    for texts, encoding, found in zip(
+    for texts, encoding, actual in zip(
         QUESTIONS, answerer.encode(QUESTIONS), explainer.explain(answerer, QUESTIONS), strict=True
     ):
-        assert found.target == found.predicted == "answer" and found.unaligned == 0
-        assert found.words == tuple(" ".join(texts).split())
+        assert actual.target == actual.predicted == "answer" and actual.unaligned == 0
+        assert actual.words == tuple(" ".join(texts).split())
         # The words of the answer stay where they are and have no score.
         inside = range(*(encoding.answer or (0, 0)))
-        assert inside and np.flatnonzero(np.isnan(found.scores)).tolist() == list(inside)
-        assert np.isfinite(found.scores[found.read]).all()
+        assert inside and np.flatnonzero(np.isnan(actual.scores)).tolist() == list(inside)
+        assert np.isfinite(actual.scores[actual.read]).all()
 
 
 def settings(criteria: Sequence[str]) -> dict[str, Any]:
@@ -175,11 +175,11 @@ class TestIvRA:
         ivra.save_pretrained(tmp_path / "ivra")
         again = IvRA.from_pretrained(tmp_path / "ivra")
         own = Classifier.from_pretrained(tmp_path / "ivra/classifier", device="cpu")
-        for encoding, found in zip(own.encode(QUESTIONS), again.explain(own, QUESTIONS), strict=True):
+        for encoding, actual in zip(own.encode(QUESTIONS), again.explain(own, QUESTIONS), strict=True):
             free = any(word != NO_WORD for word in encoding.word_ids)
             first, end = encoding.answer or (0, 0)
-            others = np.delete(found.scores, range(first, end))
-            assert others.sum() == pytest.approx(1.0 if free else 0.0, abs=1e-5) and found.target == "answer"
+            others = np.delete(actual.scores, range(first, end))
+            assert others.sum() == pytest.approx(1.0 if free else 0.0, abs=1e-5) and actual.target == "answer"
 
     def test_the_task_s_loss_is_that_of_both_ends_of_the_true_answer(self) -> None:
         answerer = tiny.make_answerer()

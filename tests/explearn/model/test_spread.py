@@ -63,7 +63,7 @@ def partly_on_disk(kind: str) -> Classifier:
 
 
 def scores(name: str, of: Classifier) -> list[np.ndarray[Any, Any]]:
-    return [found.scores for found in get_explainer(name, **FEW.get(name, {})).explain(of, TEXTS)]
+    return [actual.scores for actual in get_explainer(name, **FEW.get(name, {})).explain(of, TEXTS)]
 
 
 @functools.cache
@@ -82,8 +82,8 @@ def check_same(name: str, kind: str, spread: Classifier, devices: Callable[[], A
             with pytest.raises(UnsupportedError):
                 scores(name, spread)
             return
-        found = scores(name, spread)
-    for one, other in zip(expected, found, strict=True):
+        actual = scores(name, spread)
+    for one, other in zip(expected, actual, strict=True):
         # Scores are differences of logits and probabilities, which are rounded at a scale of 1 and more.
         np.testing.assert_allclose(other, one, rtol=0, atol=tolerance(max(1.0, float(np.abs(one).max()))))
 
@@ -114,15 +114,15 @@ class TestOverTwoDevices:
 
     @pytest.mark.parametrize("kind", ["bert", "gpt2"])
     def test_predictions_features_and_states_are_those_of_one(self, spread: dict[str, Classifier], kind: str) -> None:
-        found, one = spread[kind], plain(kind)
+        actual, one = spread[kind], plain(kind)
         encodings = one.encode(TEXTS)
         features = batch_features(one, one.batch(encodings), hidden=True)
         expected = [one.predict_proba(encodings), aggregate_states(one, encodings), features.attention, features.hidden]
-        assert found.spread is not None and not found.spread.offloaded and str(found.device) == FIRST
-        assert [str(device) for device in found.spread.devices] == [FIRST, SECOND]
+        assert actual.spread is not None and not actual.spread.offloaded and str(actual.device) == FIRST
+        assert [str(device) for device in actual.spread.devices] == [FIRST, SECOND]
         with pretend_devices():
-            given = [found.predict_proba(encodings), aggregate_states(found, encodings)]
-            features = batch_features(found, found.batch(encodings), hidden=True)
+            given = [actual.predict_proba(encodings), aggregate_states(actual, encodings)]
+            features = batch_features(actual, actual.batch(encodings), hidden=True)
             assert features.hidden is not None
             given += [features.attention.cpu().numpy(), features.hidden.cpu().numpy()]
         for value, wanted in zip(given, expected, strict=True):
@@ -162,12 +162,12 @@ class TestWithWeightsOnDisk:
             torch.ones(1, 32) @ of.model.bert.encoder.layer[2].output.dense.weight.T
 
     def test_weights_are_on_disk_only_as_long_as_it_lives(self) -> None:
-        found = partly_on_disk("bert")
-        assert found.spread is not None and found.spread.offloaded and found.spread.folder is not None
-        folder = Path(found.spread.folder.name)
+        actual = partly_on_disk("bert")
+        assert actual.spread is not None and actual.spread.offloaded and actual.spread.folder is not None
+        folder = Path(actual.spread.folder.name)
         assert list(folder.iterdir())
-        assert found.fingerprint == plain("bert").fingerprint
-        found.spread.folder.cleanup()
+        assert actual.fingerprint == plain("bert").fingerprint
+        actual.spread.folder.cleanup()
         assert not folder.exists()
 
     def test_embeddings_on_disk_cannot_be_read(self) -> None:

@@ -73,12 +73,12 @@ def spread(one: Classifier, kind: str) -> Classifier:
 
 def check_same(explainer: Explainer, kind: str) -> None:
     one = of_it(explainer, kind)
-    expected = [found.scores for found in explainer.explain(one, TEXTS)]
+    expected = [actual.scores for actual in explainer.explain(one, TEXTS)]
     with pretend_devices():
         two = spread(one, kind)
         assert two.spread is not None and len(two.spread.devices) == 2
-        found = [attribution.scores for attribution in explainer.explain(two, TEXTS)]
-    for a, b in zip(expected, found, strict=True):
+        actual = [attribution.scores for attribution in explainer.explain(two, TEXTS)]
+    for a, b in zip(expected, actual, strict=True):
         np.testing.assert_allclose(b, a, rtol=0, atol=tolerance(max(1.0, float(np.abs(a).max()))))
 
 

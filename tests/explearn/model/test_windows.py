@@ -27,10 +27,10 @@ class TestCutting:
         of = tiny.classifier(kind)
         (whole,) = of.encode([text], whole=True)
         assert len(whole) > of.max_length
-        found = cut(whole, of.max_length, stride)
-        assert max(map(len, found.windows)) <= of.max_length
-        assert set.union(*(set(window.word_ids) for window in found.windows)) == set(whole.word_ids)
-        for window, places in zip(found.windows, found.places, strict=True):
+        actual = cut(whole, of.max_length, stride)
+        assert max(map(len, actual.windows)) <= of.max_length
+        assert set.union(*(set(window.word_ids) for window in actual.windows)) == set(whole.word_ids)
+        for window, places in zip(actual.windows, actual.places, strict=True):
             assert window.input_ids == tuple(whole.input_ids[i] for i in places)
             assert sum(window.special) == sum(whole.special)
 
@@ -55,9 +55,9 @@ class TestCutting:
     def test_scores_are_weighted_by_the_distance_from_a_cut(self) -> None:
         of = tiny.classifier()
         (whole,) = of.encode(["a b c d e f"], whole=True)
-        found = cut(whole, 6, 2)
-        assert [window.word_ids[1:-1] for window in found.windows] == [(0, 1, 2, 3), (2, 3, 4, 5)]
-        joined = found.join([np.full(6, 1.0), np.full(6, 4.0)])
+        actual = cut(whole, 6, 2)
+        assert [window.word_ids[1:-1] for window in actual.windows] == [(0, 1, 2, 3), (2, 3, 4, 5)]
+        joined = actual.join([np.full(6, 1.0), np.full(6, 4.0)])
         # Distances from the cut: 4 3 2 1 of the first, 1 2 3 4 of the second window.
         np.testing.assert_allclose(joined[1:-1], [1, 1, (2 * 1 + 1 * 4) / 3, (1 * 1 + 2 * 4) / 3, 4, 4])
 
@@ -84,27 +84,27 @@ class TestExplaining:
     @pytest.mark.parametrize("text", [LONG, PAIR], ids=["single", "pair"])
     def test_every_word_has_a_score(self, name: str, text: str) -> None:
         of = tiny.classifier("bert", 3)
-        (found,) = explearn.get_explainer(name).explain(of, [text], windows=20)
-        assert found.windows > 2 and found.unaligned == 0
-        assert np.isfinite(found.scores).all() and len(found.scores) == len(found.words)
-        assert found.token_scores.shape == (len(found.tokens),)
+        (attribution,) = explearn.get_explainer(name).explain(of, [text], windows=20)
+        assert attribution.windows > 2 and attribution.unaligned == 0
+        assert np.isfinite(attribution.scores).all() and len(attribution.scores) == len(attribution.words)
+        assert attribution.token_scores.shape == (len(attribution.tokens),)
 
     def test_the_answer_is_the_mean_of_the_windows_answers(self) -> None:
         of = tiny.classifier("bert", 3)
-        (found,) = explearn.get_explainer("attcat").explain(of, [LONG], windows=20)
+        (attribution,) = explearn.get_explainer("attcat").explain(of, [LONG], windows=20)
         windows = cut(of.encode([LONG], whole=True)[0], of.max_length, 20).windows
         mean = of.predict_proba(windows).mean(0)
-        assert found.target == found.predicted == of.labels[int(mean.argmax())]
-        assert found.probability == pytest.approx(mean.max(), abs=1e-5)
+        assert attribution.target == attribution.predicted == of.labels[int(mean.argmax())]
+        assert attribution.probability == pytest.approx(mean.max(), abs=1e-5)
 
     def test_the_scores_are_those_of_the_windows_joined(self) -> None:
         of = tiny.classifier("bert", 3)
         method = explearn.get_explainer("input_x_gradient")
-        (found,) = method.explain(of, [LONG], ["fair"], windows=20)
+        (attribution,) = method.explain(of, [LONG], ["fair"], windows=20)
         cuts = cut(of.encode([LONG], whole=True)[0], of.max_length, 20)
         alone = [method.score_texts(of, [window], [1])[0].scores for window in cuts.windows]
         expected = cuts.join(alone)[cuts.whole.positions]
-        np.testing.assert_allclose(found.token_scores, expected, atol=1e-5 * np.abs(expected).max())
+        np.testing.assert_allclose(attribution.token_scores, expected, atol=1e-5 * np.abs(expected).max())
 
     @pytest.mark.parametrize("stride", [0, True])
     def test_a_stride_that_cannot_be(self, stride: object) -> None:

@@ -94,8 +94,8 @@ def test_a_classifier_that_learned_nothing_is_a_warning():
 class TestTables:
     def test_the_matrix_says_who_is_better_in_the_metric_s_direction(self):
         figures = {"expnet": 0.1, "rollout": 0.4, "cam": 0.35}
-        found = comparison("aopc_sufficiency", figures, {("expnet", "rollout"): 0.01}, larger_is_better=False)
-        _, table = pair_tables(run(), task(comparisons={"aopc_sufficiency": found}))
+        actual = comparison("aopc_sufficiency", figures, {("expnet", "rollout"): 0.01}, larger_is_better=False)
+        _, table = pair_tables(run(), task(comparisons={"aopc_sufficiency": actual}))
         assert [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows] == [
             ["expnet", "", "+", "·"], ["rollout", "−", "", "·"], ["cam", "·", "·", ""],
         ]  # fmt: skip

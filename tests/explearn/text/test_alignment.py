@@ -92,15 +92,15 @@ class TestTokenizers:
     @example(words=["[SEP]", "<s>", "<mask>", "[MASK]", "</s>"], gap=" ")
     def test_every_piece_overlaps_the_word_it_belongs_to(self, kind: str, words: list[str], gap: str) -> None:
         text = gap.join(words)
-        found = encode(kind, text)
+        encoding = encode(kind, text)
         spans = word_spans(text)
-        assert found.words == tuple(words)
+        assert encoding.words == tuple(words)
         for position, piece in enumerate(offsets_of(kind, text)):
-            owner = found.word_ids[position]
+            owner = encoding.word_ids[position]
             if owner != NO_WORD:
-                assert not found.special[position]
+                assert not encoding.special[position]
                 assert overlap(piece, spans[owner]) > 0
-            elif not found.special[position]:
+            elif not encoding.special[position]:
                 assert not any(overlap(piece, span) for span in spans)
 
     @settings(max_examples=50)
@@ -118,42 +118,42 @@ class TestTokenizers:
     @given(first=any_words, second=any_words)
     def test_a_pair_is_its_two_texts_side_by_side(self, kind: str, first: list[str], second: list[str]) -> None:
         """Words of the second segment are counted on from those of the first."""
-        found = encode(kind, " ".join(first), " ".join(second))
-        assert found.words == (*first, *second)
+        encoding = encode(kind, " ".join(first), " ".join(second))
+        assert encoding.words == (*first, *second)
         alone = [encode(kind, " ".join(words)) for words in (first, second)]
         expected = [w for w in alone[0].word_ids if w != NO_WORD]
         expected += [w + len(first) for w in alone[1].word_ids if w != NO_WORD]
-        assert [w for w in found.word_ids if w != NO_WORD] == expected
+        assert [w for w in encoding.word_ids if w != NO_WORD] == expected
 
     def test_special_tokens_belong_to_no_word(self, kind: str) -> None:
-        for found in (encode(kind, "quick fox"), encode(kind, "quick fox", "lazy dog")):
-            assert found.special[0]
-            assert found.special[-1]
-            assert all(w == NO_WORD for w, special in zip(found.word_ids, found.special, strict=True) if special)
+        for actual in (encode(kind, "quick fox"), encode(kind, "quick fox", "lazy dog")):
+            assert actual.special[0]
+            assert actual.special[-1]
+            assert all(w == NO_WORD for w, special in zip(actual.word_ids, actual.special, strict=True) if special)
 
     def test_double_spaces_change_no_word(self, kind: str) -> None:
-        found = encode(kind, "  the   lazy\tdog\n")
-        assert found.words == ("the", "lazy", "dog")
-        assert set(found.word_ids) == {NO_WORD, 0, 1, 2}
+        encoding = encode(kind, "  the   lazy\tdog\n")
+        assert encoding.words == ("the", "lazy", "dog")
+        assert set(encoding.word_ids) == {NO_WORD, 0, 1, 2}
 
     def test_a_character_of_many_pieces_is_one_word(self, kind: str) -> None:
-        found = encode(kind, "quick \U0001f468\u200d\U0001f469 fox")
-        pieces = found.word_ids.count(1)
+        encoding = encode(kind, "quick \U0001f468\u200d\U0001f469 fox")
+        pieces = encoding.word_ids.count(1)
         # 11 UTF-8 bytes, none of which the byte-level vocabulary joins; elsewhere the emoji is unknown.
         assert pieces == 11 if kind == "roberta" else pieces >= 1
-        assert set(found.word_ids) == {NO_WORD, 0, 1, 2}
+        assert set(encoding.word_ids) == {NO_WORD, 0, 1, 2}
 
 
 def test_a_word_that_the_tokenizer_removes_has_no_piece() -> None:
-    found = encode("bert", "quick \u200b fox")
-    assert found.words == ("quick", "\u200b", "fox")
-    assert set(found.word_ids) == {NO_WORD, 0, 2}
+    encoding = encode("bert", "quick \u200b fox")
+    assert encoding.words == ("quick", "\u200b", "fox")
+    assert set(encoding.word_ids) == {NO_WORD, 0, 2}
 
 
 def test_a_text_of_which_nothing_is_left_has_no_pieces() -> None:
-    found = encode("bert", "\u200b \u200d")
-    assert found.word_ids == (NO_WORD, NO_WORD)
-    assert found.special == (True, True)
+    encoding = encode("bert", "\u200b \u200d")
+    assert encoding.word_ids == (NO_WORD, NO_WORD)
+    assert encoding.special == (True, True)
 
 
 class TestTruncation:
@@ -161,16 +161,16 @@ class TestTruncation:
     def test_words_behind_the_limit_have_no_piece(self, kind: str) -> None:
         words = ["castle"] * 60
         of = tiny.classifier(kind)
-        (found,) = of.encode([" ".join(words)])
-        assert len(found) == of.max_length == tiny.POSITIONS - 2
-        assert len(found.words) == 60
-        kept = set(found.word_ids) - {NO_WORD}
+        (encoding,) = of.encode([" ".join(words)])
+        assert len(encoding) == of.max_length == tiny.POSITIONS - 2
+        assert len(encoding.words) == 60
+        kept = set(encoding.word_ids) - {NO_WORD}
         assert kept == set(range(max(kept) + 1))
         assert 0 < max(kept) < 59
 
     def test_of_a_pair_the_longer_segment_is_cut(self) -> None:
         of = tiny.classifier("bert")
-        (found,) = of.encode([("fox " * 60, "lazy dog")])
-        assert len(found) == of.max_length
+        (encoding,) = of.encode([("fox " * 60, "lazy dog")])
+        assert len(encoding) == of.max_length
         # 46 positions: [CLS], [SEP], [SEP], the pair's two words, 41 of the first segment's.
-        assert set(found.word_ids) == {NO_WORD, *range(41), 60, 61}
+        assert set(encoding.word_ids) == {NO_WORD, *range(41), 60, 61}

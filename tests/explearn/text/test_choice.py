@@ -20,9 +20,9 @@ class TestTextsToLearnFrom:
     @pytest.mark.parametrize("unmarked", [0, 3, 100])
     def test_so_many_as_ever_and_unmarked_ones_besides(self, most: int, unmarked: int) -> None:
         before = set(ids(texts_to_explain(TEXTS, MARKED, most, 13)))
-        found = set(ids(texts_to_learn_from(TEXTS, MARKED, most, unmarked, 13)))
-        more = found - before
-        assert before <= found and not more & MARKED
+        actual = set(ids(texts_to_learn_from(TEXTS, MARKED, most, unmarked, 13)))
+        more = actual - before
+        assert before <= actual and not more & MARKED
         assert len(more) == min(unmarked, 10 - len(before - MARKED))
 
     def test_no_number_of_unmarked_texts_changes_the_marked_ones(self) -> None:
@@ -34,8 +34,8 @@ class TestTextsToLearnFrom:
         assert few < many
 
     def test_they_keep_their_order(self) -> None:
-        found = ids(texts_to_learn_from(TEXTS, MARKED, 4, 5, 13))
-        assert found == [key for key in ids(TEXTS) if key in set(found)]
+        actual = ids(texts_to_learn_from(TEXTS, MARKED, 4, 5, 13))
+        assert actual == [key for key in ids(TEXTS) if key in set(actual)]
 
     def test_without_a_limit_all_are_taken(self) -> None:
         assert texts_to_learn_from(TEXTS, MARKED, None, 0, 13) == TEXTS

@@ -42,18 +42,18 @@ class TestCalibrate:
         with ChatServer(lambda request: Reply(replay[request.text])) as server:
             arguments = ["--model", "m", "--prompt", "evidence", "--split", "test", "--texts", "10000"]
             project.succeed("calibrate", *arguments, server=server)
-        found = json.loads((project.root / "reports" / "annotation" / f"{task}.json").read_text())["best"]
+        document = json.loads((project.root / "reports" / "annotation" / f"{task}.json").read_text())["best"]
         author = np.concatenate([marks[e.id]["author"] for e in both])
         reader = np.concatenate([marks[e.id]["reader"] for e in both])
         hits, chosen, marked = (author & reader).sum(), reader.sum(), author.sum()
-        assert found["texts"] == len(both) == texts
-        assert found["precision"] == pytest.approx(hits / chosen, abs=1e-12)
-        assert found["recall"] == pytest.approx(hits / marked, abs=1e-12)
-        assert found["f1"] == pytest.approx(2 * hits / (chosen + marked), abs=1e-12)
+        assert document["texts"] == len(both) == texts
+        assert document["precision"] == pytest.approx(hits / chosen, abs=1e-12)
+        assert document["recall"] == pytest.approx(hits / marked, abs=1e-12)
+        assert document["f1"] == pytest.approx(2 * hits / (chosen + marked), abs=1e-12)
         direct = krippendorff.alpha(np.stack([author, reader]).astype(int), level_of_measurement="nominal")
-        assert found["alpha"] == pytest.approx(direct, abs=1e-12)
-        assert found["alpha"] == pytest.approx(alpha, abs=0.005)
-        assert (found["label_accuracy"], found["invalid_rate"], found["hallucination_rate"]) == (1.0, 0.0, 0.0)
+        assert document["alpha"] == pytest.approx(direct, abs=1e-12)
+        assert document["alpha"] == pytest.approx(alpha, abs=0.005)
+        assert (document["label_accuracy"], document["invalid_rate"], document["hallucination_rate"]) == (1.0, 0.0, 0.0)
 
     def test_compares_models_and_prompts_and_says_why_one_is_picked(self, films: Project) -> None:
         """People mark warm, bright, kind and cold, grey, mean. One model finds five of them, one two, one none."""
@@ -73,8 +73,8 @@ class TestCalibrate:
         with ChatServer(answer) as server:
             prompts = ["--prompt", "evidence", "--prompt", "fewest"]
             printed = films.succeed("calibrate", *models, *prompts, "--price", "1,2", server=server)
-        found = json.loads((films.root / "reports" / "annotation" / "films.json").read_text())
-        figures = {(c["model"], c["prompt"]): c for c in found["candidates"]}
+        document = json.loads((films.root / "reports" / "annotation" / "films.json").read_text())
+        figures = {(c["model"], c["prompt"]): c for c in document["candidates"]}
         assert len(figures) == 6
         good = figures["good", "evidence-1"]
         assert (good["precision"], good["recall"]) == (1.0, pytest.approx(5 / 6))
@@ -83,8 +83,8 @@ class TestCalibrate:
         assert figures["babble", "fewest-1"]["invalid_rate"] == 1.0
         assert figures["babble", "fewest-1"]["f1"] == 0.0
         assert good["money"] == pytest.approx((2 * 100 * 1 + 2 * 20 * 2) / 1e6)
-        assert (found["best"]["model"], found["best"]["prompt"]) == ("good", "evidence-1")
-        why = found["why"]
+        assert (document["best"]["model"], document["best"]["prompt"]) == ("good", "evidence-1")
+        why = document["why"]
         assert "F1 against people's marks is 0.909" in why
         assert "good with fewest-1 (0.909) equals within 0.01, and of these it costs least" in why
         assert "the next is half with evidence-1 with 0.500" in why

@@ -52,9 +52,9 @@ class TestAlignment:
         ],
     )
     def test_the_rounds(self, text: str, quotes: list[str], mask: str, rounds: tuple[int, int, int]) -> None:
-        found = align(text, *quotes)
-        assert (marked(found), (found.exact, found.insensitive, found.fuzzy)) == (mask, rounds)
-        assert (found.repeated, found.hallucinated) == (0, ())
+        aligned = align(text, *quotes)
+        assert (marked(aligned), (aligned.exact, aligned.insensitive, aligned.fuzzy)) == (mask, rounds)
+        assert (aligned.repeated, aligned.hallucinated) == (0, ())
 
     @pytest.mark.parametrize(
         ("quotes", "mask"),
@@ -72,12 +72,16 @@ class TestAlignment:
         assert marked(align("good but not bad , good", *quotes)) == mask
 
     def test_what_the_text_does_not_have_is_counted_and_marks_nothing(self) -> None:
-        found = align("a slow film", "boring", "not worth it", "slow")
-        assert (marked(found), found.hallucinated, found.hallucinated_words) == ("010", ("boring", "not worth it"), 4)
+        aligned = align("a slow film", "boring", "not worth it", "slow")
+        assert (marked(aligned), aligned.hallucinated, aligned.hallucinated_words) == (
+            "010",
+            ("boring", "not worth it"),
+            4,
+        )
 
     def test_the_same_words_given_again_are_no_hallucination(self) -> None:
-        found = align("a slow film", "slow", "Slow", "slow film")
-        assert (marked(found), found.repeated, found.hallucinated) == ("010", 2, ())
+        aligned = align("a slow film", "slow", "Slow", "slow film")
+        assert (marked(aligned), aligned.repeated, aligned.hallucinated) == ("010", 2, ())
 
     @pytest.mark.parametrize(
         ("word", "quote", "likeness"),
@@ -98,9 +102,9 @@ class TestAlignment:
     @given(st.lists(st.tuples(pieces, st.booleans()), min_size=1, max_size=12))
     def test_quotes_made_of_a_mask_give_the_mask_back(self, pairs: list[tuple[str, bool]]) -> None:
         words, mask = [word for word, _ in pairs], tuple(mark for _, mark in pairs)
-        found = align_quotes([Quote(*quote) for quote in quote_evidence(words, mask)], words)
-        assert found.mask == mask
-        assert (found.insensitive, found.fuzzy, found.repeated, found.hallucinated) == (0, 0, 0, ())
+        actual = align_quotes([Quote(*quote) for quote in quote_evidence(words, mask)], words)
+        assert actual.mask == mask
+        assert (actual.insensitive, actual.fuzzy, actual.repeated, actual.hallucinated) == (0, 0, 0, ())
 
     @pytest.mark.parametrize("task", ["reviews", "grammar", "civility", "topics"])
     def test_the_corpus_s_marks_come_back_from_their_quotes(self, repository: Path, task: str) -> None:
@@ -134,8 +138,8 @@ class TestAnswers:
         ],
     )
     def test_near_valid_answers_are_mended(self, content: str, finish: str) -> None:
-        found = parse_answer(content, finish, LABELS)
-        assert (found.label, found.quotes, found.repaired) == ("positive", QUOTES, True)
+        parsed = parse_answer(content, finish, LABELS)
+        assert (parsed.label, parsed.quotes, parsed.repaired) == ("positive", QUOTES, True)
 
     @pytest.mark.parametrize(
         ("evidence", "quotes"),
@@ -151,9 +155,9 @@ class TestAnswers:
         ],
     )
     def test_evidence_in_other_shapes(self, evidence: str, quotes: tuple[str, ...]) -> None:
-        found = parse_answer(f'{{"label": "positive", "evidence": {evidence}, "reason": "r"}}', "stop", LABELS)
-        assert found.quotes == tuple(Quote(quote) for quote in quotes)
-        assert found.repaired
+        parsed = parse_answer(f'{{"label": "positive", "evidence": {evidence}, "reason": "r"}}', "stop", LABELS)
+        assert parsed.quotes == tuple(Quote(quote) for quote in quotes)
+        assert parsed.repaired
 
     @pytest.mark.parametrize(
         ("content", "finish", "why"),

@@ -35,8 +35,8 @@ def stage() -> typer.Typer:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    (found,) = (value for value in vars(module).values() if isinstance(value, typer.Typer))
-    return found
+    (actual,) = (value for value in vars(module).values() if isinstance(value, typer.Typer))
+    return actual
 
 
 STAGE = stage()
@@ -58,8 +58,8 @@ def succeed(project: Project, server: ChatServer | None = None, **environment: s
 def outputs(project: Project) -> tuple[dict[tuple[str, str], str], dict[str, Any]]:
     folder = project.root / "data" / "rationales"
     rationales = read_rationales(folder / "films.parquet", project.examples)
-    found = {(r.example_id, r.annotator): "".join("01"[m] for m in r.mask) for r in rationales}
-    return found, json.loads((folder / "films.json").read_text())
+    actual = {(r.example_id, r.annotator): "".join("01"[m] for m in r.mask) for r in rationales}
+    return actual, json.loads((folder / "films.json").read_text())
 
 
 def first_word(request: Any) -> Reply:
@@ -74,12 +74,12 @@ class TestStage:
     def test_people_s_marks_and_the_model_s_come_together(self, films: Project) -> None:
         with ChatServer(first_word) as server:
             succeed(films, server)
-        found, figures = outputs(films)
-        by_model = {text: marks for (text, name), marks in found.items() if name == "llm:m"}
+        actual, figures = outputs(films)
+        by_model = {text: marks for (text, name), marks in actual.items() if name == "llm:m"}
         # f-5 is one word, all of it marked; validation has people's marks; test is not asked about.
         assert set(by_model) == {f"f-{n}" for n in range(10)} - {"f-5"}
         assert all(marks.startswith("1") and marks.count("1") == 1 for marks in by_model.values())
-        assert {key: marks for key, marks in found.items() if key[1] != "llm:m"} == HUMAN
+        assert {key: marks for key, marks in actual.items() if key[1] != "llm:m"} == HUMAN
         assert figures["kinds"] == {"human": 4, "llm": 9}
         assert figures["mean_length"] == 1.0
         llm = figures["llm"]
@@ -100,8 +100,8 @@ class TestStage:
     def test_without_llm_nobody_is_asked(self, films: Project) -> None:
         films.rationales({})
         succeed(films)
-        found, figures = outputs(films)
-        assert found == HUMAN
+        actual, figures = outputs(films)
+        assert actual == HUMAN
         assert "llm" not in figures
 
     def test_a_run_that_fails_leaves_earlier_outputs_and_the_answers_it_got(self, films: Project) -> None:
@@ -127,8 +127,8 @@ class TestStage:
         ]
         (films.folder / "adjudicated.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
         succeed(films)
-        found, figures = outputs(films)
-        assert found == {**{key: m for key, m in HUMAN.items() if key[0] != "f-10"}, ("f-10", "judge"): "10000"}
+        actual, figures = outputs(films)
+        assert actual == {**{key: m for key, m in HUMAN.items() if key[0] != "f-10"}, ("f-10", "judge"): "10000"}
         # Agreement stays that of the annotators before the decision.
         assert (figures["alpha_texts"], figures["adjudicated"]) == (2, 1)
         assert figures["mean_length_by_split"]["validation"] == 2.0

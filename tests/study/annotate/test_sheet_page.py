@@ -92,11 +92,11 @@ def test_what_the_page_saves_is_read_back(tmp_path: Path) -> None:
     assert encoded is not None
     saved = unquote(base64.b64decode(encoded[1]).decode())
     (tmp_path / "saved.csv").write_text(saved, encoding="utf-8", newline="")
-    found = read_sheet(tmp_path / "saved.csv", HOSTILE, None)
+    actual = read_sheet(tmp_path / "saved.csv", HOSTILE, None)
     nothing = [(False,) * len(e.all_words) for e in shown]
-    assert found.verdicts == [
+    assert actual.verdicts == [
         Verdict("f-20", "=ana", "accept", nothing[0]),
         Verdict("f-22", "=ana", "reject", nothing[2], 'no, "really"'),
     ]
-    assert found.rationales == [Rationale("f-21", "=ana", "human", (False, True, *nothing[1][2:]))]
-    assert found.untouched == 1
+    assert actual.rationales == [Rationale("f-21", "=ana", "human", (False, True, *nothing[1][2:]))]
+    assert actual.untouched == 1

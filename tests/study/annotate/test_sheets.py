@@ -19,13 +19,13 @@ from explearn_study.annotate.store import Store
 
 def fill(path: Path, **changes: dict[str, str]) -> Path:
     """Fill in a table as a person would: id -> column -> value."""
-    found = rows(path)
-    for row in found:
+    lines = rows(path)
+    for row in lines:
         row.update(changes.get(row["id"].replace("-", "_"), {}))
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(found[0]))
+        writer = csv.DictWriter(file, list(lines[0]))
         writer.writeheader()
-        writer.writerows(found)
+        writer.writerows(lines)
     return path
 
 
@@ -39,12 +39,12 @@ class TestTable:
     def test_marks_come_back_whatever_the_words_hold(self, tmp_path: Path, item: Example) -> None:
         marks = tuple(n % 2 == 0 for n in range(len(item.all_words)))
         write_new_sheet(tmp_path / "s.csv", "adjudicate", "t", [SheetRow(item, marks)])
-        found = rows(tmp_path / "s.csv")
-        found[0] |= {"verdict": "accept", "annotator": "ana"}
+        lines = rows(tmp_path / "s.csv")
+        lines[0] |= {"verdict": "accept", "annotator": "ana"}
         with (tmp_path / "s.csv").open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(found[0]))
+            writer = csv.DictWriter(file, list(lines[0]))
             writer.writeheader()
-            writer.writerows(found)
+            writer.writerows(lines)
         assert read_sheet(tmp_path / "s.csv", [item], None).decisions == [Rationale(item.id, "ana", "human", marks)]
 
 
@@ -73,10 +73,10 @@ class TestSpotCheck:
     def test_a_sample_of_what_was_kept_is_written(self, annotated: Project) -> None:
         out = annotated.root / "s.csv"
         assert "4 texts" in annotated.succeed("sheet", "--out", out)
-        found = {row["id"]: row for row in rows(out)}
-        assert set(found) == {"f-0", "f-1", "f-7", "f-9"}
-        assert found["f-0"]["text"] == "a [[warm]] and funny film"
-        assert found["f-0"]["reason"] == "<i>It</i> praises."
+        actual = {row["id"]: row for row in rows(out)}
+        assert set(actual) == {"f-0", "f-1", "f-7", "f-9"}
+        assert actual["f-0"]["text"] == "a [[warm]] and funny film"
+        assert actual["f-0"]["reason"] == "<i>It</i> praises."
         annotated.succeed("sheet", "--out", annotated.root / "two.csv", "--texts", "2")
         assert sorted(row["label"] for row in rows(annotated.root / "two.csv")) == ["negative", "positive"]
 
@@ -139,11 +139,11 @@ class TestMarking:
     def test_people_mark_a_blank_sheet_and_it_becomes_seeds(self, films: Project) -> None:
         out = films.root / "blank.csv"
         films.succeed("sheet", "--out", out, "--kind", "mark", "--texts", "4")
-        found = rows(out)
-        assert sorted(row["label"] for row in found) == ["negative"] * 2 + ["positive"] * 2
-        assert all("[[" not in row["text"] for row in found)
-        first, second, *_ = (row["id"] for row in found)
-        words = {row["id"]: row["text"].split() for row in found}
+        lines = rows(out)
+        assert sorted(row["label"] for row in lines) == ["negative"] * 2 + ["positive"] * 2
+        assert all("[[" not in row["text"] for row in lines)
+        first, second, *_ = (row["id"] for row in lines)
+        words = {row["id"]: row["text"].split() for row in lines}
         change = {
             first.replace("-", "_"): {"text": " ".join([f"[[{words[first][0]}]]", *words[first][1:]])},
             second.replace("-", "_"): {"verdict": "accept"},
@@ -180,9 +180,9 @@ class TestAgreement:
     def test_differences_are_decided(self, films: Project) -> None:
         out = films.root / "s.csv"
         films.succeed("adjudicate", "--out", out)
-        found = {row["id"]: row for row in rows(out)}
-        assert found["f-10"]["text"] == "[[warm]] and [[bright]] and [[kind]]"
-        assert found["f-10"]["reason"] == "ana: 1 0 1 0 1; ben: 1 0 1 0 0"
+        actual = {row["id"]: row for row in rows(out)}
+        assert actual["f-10"]["text"] == "[[warm]] and [[bright]] and [[kind]]"
+        assert actual["f-10"]["reason"] == "ana: 1 0 1 0 1; ben: 1 0 1 0 0"
         films.succeed("adjudicate", "--out", films.root / "s.html")
         page = (films.root / "s.html").read_text(encoding="utf-8")
         assert "<mark>kind</mark>" in page
@@ -209,8 +209,8 @@ def test_imports_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join(60)
-    found = {(mark.example_id, mark.annotator) for mark in store.read(store.human, texts)}
-    assert found == {(text.id, f"p{number}") for text in texts for number in range(4)}
+    actual = {(mark.example_id, mark.annotator) for mark in store.read(store.human, texts)}
+    assert actual == {(text.id, f"p{number}") for text in texts for number in range(4)}
     assert [path.name for path in tmp_path.iterdir()] == ["human.jsonl"]
 
 

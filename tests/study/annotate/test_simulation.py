@@ -45,11 +45,11 @@ def sheets(project: Project, *more: str) -> list[Path]:
 
 
 def answer(path: Path, person: str, answers: dict[str, str]) -> Path:
-    found = [{**row, "annotator": person, "verdict": answers.get(row["id"], "")} for row in rows(path)]
+    actual = [{**row, "annotator": person, "verdict": answers.get(row["id"], "")} for row in rows(path)]
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(found[0]))
+        writer = csv.DictWriter(file, list(actual[0]))
         writer.writeheader()
-        writer.writerows(found)
+        writer.writerows(actual)
     return path
 
 
@@ -114,12 +114,12 @@ def test_one_persons_answers_are_permuted_over_the_two_ways() -> None:
 def test_what_is_no_answer_is_refused(predicted: Project, change: dict[str, str], said: str) -> None:
     path, _ = sheets(predicted)
     answer(path, "", {})
-    found = rows(path)
-    found[0] |= change
+    lines = rows(path)
+    lines[0] |= change
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(found[0]))
+        writer = csv.DictWriter(file, list(lines[0]))
         writer.writeheader()
-        writer.writerows(found)
+        writer.writerows(lines)
     assert said in predicted.complaint("simulated", path, "--method", "random")
 
 

@@ -85,9 +85,9 @@ def test_a_classifier_outside_the_workspace_is_told_by_its_weights_alone(tmp_pat
     path.parent.mkdir()
     classifiers = {"films": {"name": str(elsewhere), "fingerprint": "0" * 64}}
     path.write_text(json.dumps({**EVIDENCE, "classifiers": classifiers}), encoding="utf-8")
-    _, found = check_manifest(path, lambda name: "1" * 64)
-    assert f"classifier of films ({elsewhere}): weights or labels differ" in found
-    assert not any(line.startswith("models: ") for line in found)
+    _, actual = check_manifest(path, lambda name: "1" * 64)
+    assert f"classifier of films ({elsewhere}): weights or labels differ" in actual
+    assert not any(line.startswith("models: ") for line in actual)
 
 
 def test_a_bundle_inside_the_folder_of_its_explainer(tmp_path: Path) -> None:

@@ -26,12 +26,12 @@ def test_headline_compares_means_over_the_tasks():
             "random": row(0.125),
         },
     }
-    found = headline("expnet_paper", BASELINES, tasks)
-    assert found["f1"] == 0.375 and found["auroc"] == 0.5 and found["aopc_sufficiency"] is None
-    assert (found["best_other"], found["best_other_f1"]) == ("expnet_in_domain", 0.5)
-    assert (found["best_baseline"], found["best_baseline_f1"]) == ("rollout", 0.375)
-    assert (found["tasks_won_f1"], found["tasks_won_f1_baselines"]) == (0, 1)
-    assert found["tasks"] == 2 and found["tasks_with_f1"] == 2
+    figures = headline("expnet_paper", BASELINES, tasks)
+    assert figures["f1"] == 0.375 and figures["auroc"] == 0.5 and figures["aopc_sufficiency"] is None
+    assert (figures["best_other"], figures["best_other_f1"]) == ("expnet_in_domain", 0.5)
+    assert (figures["best_baseline"], figures["best_baseline_f1"]) == ("rollout", 0.375)
+    assert (figures["tasks_won_f1"], figures["tasks_won_f1_baselines"]) == (0, 1)
+    assert figures["tasks"] == 2 and figures["tasks_with_f1"] == 2
 
 
 def test_headline_skips_tasks_without_marks_and_rivals_that_miss_one():
@@ -40,12 +40,12 @@ def test_headline_skips_tasks_without_marks_and_rivals_that_miss_one():
         "two": {"expnet_paper": row(None), "rollout": row(None)},
         "three": {"expnet_paper": row(0.25), "rollout": row(0.25), "raw_attention": row(0.9)},
     }
-    found = headline("expnet_paper", BASELINES, tasks)
-    assert found["f1"] == 0.375 and found["tasks"] == 3 and found["tasks_with_f1"] == 2
-    assert (found["best_other"], found["best_other_f1"]) == ("rollout", 0.25)
-    assert found["tasks_won_f1"] == 2
+    figures = headline("expnet_paper", BASELINES, tasks)
+    assert figures["f1"] == 0.375 and figures["tasks"] == 3 and figures["tasks_with_f1"] == 2
+    assert (figures["best_other"], figures["best_other_f1"]) == ("rollout", 0.25)
+    assert figures["tasks_won_f1"] == 2
 
 
 def test_headline_of_nothing_is_null():
-    found = headline("expnet_paper", BASELINES, {})
-    assert found["f1"] is None and found["best_other"] is None and found["tasks_won_f1"] is None
+    figures = headline("expnet_paper", BASELINES, {})
+    assert figures["f1"] is None and figures["best_other"] is None and figures["tasks_won_f1"] is None

@@ -65,16 +65,16 @@ def test_parameters_list_only_what_ran() -> None:
 def test_metrics_and_costs_are_two_files(tmp_path: Path) -> None:
     methods = {name: metrics(0.4, throughput=45.0, relative_throughput=0.5) for name in ("expnet", "rollout")}
     write_metrics(tmp_path, params(), [task("films", methods), task("meals", methods)])
-    found = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in ("metrics", "headline", "costs")}
+    actual = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in ("metrics", "headline", "costs")}
     of_machine = {name for name, metric in CATALOGUE.items() if metric.of_machine}
-    assert not of_machine & {*keys(found["metrics"]), *keys(found["headline"])}
-    assert found["costs"]["headline"] == {"explainer": "expnet", "relative_throughput": 0.5}
-    assert set(found["costs"]["tasks"]["films"]["rollout"]) == of_machine - {"time"}
-    assert found["metrics"]["tasks"]["films"]["rollout"]["f1"] == 0.4 and set(found["metrics"]["classifiers"]) == {
+    assert not of_machine & {*keys(actual["metrics"]), *keys(actual["headline"])}
+    assert actual["costs"]["headline"] == {"explainer": "expnet", "relative_throughput": 0.5}
+    assert set(actual["costs"]["tasks"]["films"]["rollout"]) == of_machine - {"time"}
+    assert actual["metrics"]["tasks"]["films"]["rollout"]["f1"] == 0.4 and set(actual["metrics"]["classifiers"]) == {
         "films",
         "meals",
     }
-    assert found["headline"]["f1_by_task"] == {"films": 0.4, "meals": 0.4}
+    assert actual["headline"]["f1_by_task"] == {"films": 0.4, "meals": 0.4}
 
 
 class TestPapers:

@@ -27,14 +27,14 @@ DATA = TaskData(EXAMPLES, RATIONALES, ["negative", "positive"], {}, frozenset("a
 
 
 def test_marked_words_are_masked_in_copies_of_training_and_validation_texts() -> None:
-    found = add_neutral(DATA, "[MASK]")
-    assert found.examples[:4] == EXAMPLES
-    assert found.examples[4:] == [
+    actual = add_neutral(DATA, "[MASK]")
+    assert actual.examples[:4] == EXAMPLES
+    assert actual.examples[4:] == [
         Example("a-neutral", ("a", "[MASK]", "film"), "neutral", "train", "films", ("so", "[MASK]")),
         Example("b-neutral", ("a", "[MASK]", "film"), "neutral", "validation", "films"),
     ]
-    assert found.labels == ["negative", "positive", "neutral"]
-    assert found.rationales == RATIONALES
+    assert actual.labels == ["negative", "positive", "neutral"]
+    assert actual.rationales == RATIONALES
 
 
 def test_a_source_without_rationales_or_with_a_neutral_label_is_refused() -> None:

@@ -164,8 +164,8 @@ def rationales(project: Path, task: str) -> list[Rationale]:
 
 
 def agreement(project: Path, task: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((project / f"data/rationales/{task}.json").read_text(encoding="utf-8"))
-    return found
+    actual: dict[str, Any] = json.loads((project / f"data/rationales/{task}.json").read_text(encoding="utf-8"))
+    return actual
 
 
 @pytest.mark.parametrize(
@@ -181,11 +181,11 @@ def agreement(project: Path, task: str) -> dict[str, Any]:
 def test_labels_and_splits(
     project: Path, task: str, labels: list[str], sizes: tuple[int, int, int], dropped: dict[str, int]
 ) -> None:
-    found = examples(project, task)
-    assert tuple(len(part) for part in found.values()) == sizes
+    actual = examples(project, task)
+    assert tuple(len(part) for part in actual.values()) == sizes
     stored = json.loads((project / f"data/examples/{task}/task.json").read_text(encoding="utf-8"))
     assert stored == {"labels": labels, "dropped": dropped, "unused_ids": []}
-    for part in found.values():
+    for part in actual.values():
         counts = Counter(example.label for example in part)
         assert set(counts) == set(labels)
         assert max(counts.values()) - min(counts.values()) <= 1
@@ -193,19 +193,19 @@ def test_labels_and_splits(
 
 @pytest.mark.parametrize("task", ["sst2", "cola"])
 def test_ids_are_those_the_readme_tells(project: Path, task: str) -> None:
-    found = examples(project, task)
-    held_out = {e.id: e.words for e in found["validation"] + found["test"]}
-    assert [e.id for e in found["train"]] == [f"{task}-train-{n}" for n in range(40)]
+    actual = examples(project, task)
+    held_out = {e.id: e.words for e in actual["validation"] + actual["test"]}
+    assert [e.id for e in actual["train"]] == [f"{task}-train-{n}" for n in range(40)]
     assert set(held_out) == {f"{task}-validation-{n}" for n in range(30)}
     assert held_out[f"{task}-validation-1"] == tuple(TEXTS[0].split())
     assert held_out[f"{task}-validation-3"] == (*TEXTS[0].split(), ",", "validation", "3")
 
 
 def test_posts_keep_their_ids_and_words(project: Path) -> None:
-    found = examples(project, "hatexplain")
-    assert [e.id for e in found["test"]] == [f"{n}_test" for n in range(36) if n % 4 in (1, 2)]
-    assert found["test"][2].words == ("you", "turnip", "test5")
-    assert [e.label for e in found["test"]][:3] == ["offensive", "hatespeech", "offensive"]
+    actual = examples(project, "hatexplain")
+    assert [e.id for e in actual["test"]] == [f"{n}_test" for n in range(36) if n % 4 in (1, 2)]
+    assert actual["test"][2].words == ("you", "turnip", "test5")
+    assert [e.label for e in actual["test"]][:3] == ["offensive", "hatespeech", "offensive"]
 
 
 def test_the_rationales_of_the_readme_fit(project: Path) -> None:
@@ -214,26 +214,26 @@ def test_the_rationales_of_the_readme_fit(project: Path) -> None:
         Rationale("sst2-train-0", "ana", "human", mask),
         Rationale("sst2-validation-2", "ana", "human", mask),
     ]
-    found = agreement(project, "sst2")
-    assert found["kinds"] == {"human": 2}
-    assert found["mean_length"] == 2.0
-    assert found["alpha"] is None  # one annotator
+    actual = agreement(project, "sst2")
+    assert actual["kinds"] == {"human": 2}
+    assert actual["mean_length"] == 2.0
+    assert actual["alpha"] is None  # one annotator
 
 
 def test_agreement_on_imported_rationales(project: Path) -> None:
-    found = agreement(project, "cola")
+    actual = agreement(project, "cola")
     in_test = "cola-validation-1" in {e.id for e in examples(project, "cola")["test"]}
     # cola-train-0 11000 at one half; cola-train-1 has no evidence and does not count.
-    assert (found["mean_length"], found["positive_rate"]) == (2.0, 0.4)
-    assert found["texts"] == {"train": 2, "validation": int(not in_test), "test": int(in_test)}
+    assert (actual["mean_length"], actual["positive_rate"]) == (2.0, 0.4)
+    assert actual["texts"] == {"train": 2, "validation": int(not in_test), "test": int(in_test)}
     # Of ten ratings 3 are marked, 7 not; one of five words is in dispute: 1 - (2/10) / (2*3*7 / (10*9)) = 4/7.
-    assert found["alpha"] == pytest.approx(4 / 7)
-    assert found["pairwise_f1"] == pytest.approx(2 / 3)
+    assert actual["alpha"] == pytest.approx(4 / 7)
+    assert actual["pairwise_f1"] == pytest.approx(2 / 3)
 
 
 def test_toxic_posts_bring_rationales(project: Path) -> None:
-    found = examples(project, "hatexplain")
-    toxic = {e.id for part in found.values() for e in part}
+    actual = examples(project, "hatexplain")
+    toxic = {e.id for part in actual.values() for e in part}
     stored = rationales(project, "hatexplain")
     assert {r.example_id for r in stored} == toxic
     assert {r.kind for r in stored} == {"human"}

@@ -47,17 +47,17 @@ class TestSearch:
         assert len(trials) == len(calls) == 25
         assert {trial["state"] for trial in trials} == {"complete", "pruned"}
         complete = [trial for trial in trials if trial["state"] == "complete"]
-        found = max(complete, key=lambda trial: trial["metric"])
-        assert (found["prediction_weight"], found["size_weight"]) == (best.prediction, best.size)
+        actual = max(complete, key=lambda trial: trial["metric"])
+        assert (actual["prediction_weight"], actual["size_weight"]) == (best.prediction, best.size)
 
     def test_a_search_that_was_broken_off_goes_on(self, tmp_path: Path) -> None:
         whole: list[Weights] = []
         expected = self.run(tmp_path / "whole", 5, whole)
         parts: list[Weights] = []
         self.run(tmp_path / "parts", 2, parts)
-        found = self.run(tmp_path / "parts", 5, parts)
+        actual = self.run(tmp_path / "parts", 5, parts)
         assert parts == whole
-        assert found == expected
+        assert actual == expected
 
     def test_a_file_that_is_no_database(self, tmp_path: Path) -> None:
         (tmp_path / "study.log").write_text("trials, in my own words\n" * 100)

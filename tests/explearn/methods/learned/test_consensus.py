@@ -68,10 +68,10 @@ def fitted(**options: Any) -> Consensus:
 
 class TestLearning:
     def test_it_finds_the_signal_that_tells_the_marks(self) -> None:
-        found = fitted().model.coefficients()
-        told = sum(found.pop(f"gae_{kind}") for kind in ("z", "rank", "share"))
+        actual = fitted().model.coefficients()
+        told = sum(actual.pop(f"gae_{kind}") for kind in ("z", "rank", "share"))
         assert told > 1
-        assert told > 3 * max(map(abs, found.values()))
+        assert told > 3 * max(map(abs, actual.values()))
 
     def test_it_chooses_the_marked_words_of_a_task_that_it_has_not_seen(self) -> None:
         consensus = fitted()
@@ -89,12 +89,12 @@ class TestLearning:
             for t in task_texts(1)
         ]
         model = fit_model({"one": texts}, ConsensusParams(bootstrap=0), 0)
-        found = []
+        actual = []
         for text in texts:
             scores = text.signals.scores.copy()
             scores[:, SIGNALS.index("gae")] = np.nan
-            found.append(model.logits(model.features(replace(text.signals, scores=scores))))
-        assert found_share(found, texts) > 0.9
+            actual.append(model.logits(model.features(replace(text.signals, scores=scores))))
+        assert found_share(actual, texts) > 0.9
 
     def test_tasks_weigh_the_same_whatever_their_size(self) -> None:
         texts = task_texts(1)
@@ -125,9 +125,9 @@ class TestLearning:
 
 
 def _copied(scores: np.ndarray[Any, Any], source: str, target: str) -> np.ndarray[Any, Any]:
-    found = scores.copy()
-    found[:, SIGNALS.index(target)] = found[:, SIGNALS.index(source)]
-    return found
+    actual = scores.copy()
+    actual[:, SIGNALS.index(target)] = actual[:, SIGNALS.index(source)]
+    return actual
 
 
 class TestCalibration:
@@ -206,9 +206,9 @@ class TestExplaining:
     def test_an_encoder_that_nobody_listed_is_explained_by_its_gradients(self, monkeypatch: Any) -> None:
         classifier = tiny.make_classifier("bert")
         classifier.model.config.model_type = "unheard-of"
-        (found,) = Consensus().explain(classifier, ["a warm funny sequel"])
-        assert np.isfinite(found.scores).all()
-        assert len(set(found.scores.tolist())) == 4
+        (attribution,) = Consensus().explain(classifier, ["a warm funny sequel"])
+        assert np.isfinite(attribution.scores).all()
+        assert len(set(attribution.scores.tolist())) == 4
         with pytest.raises(UnsupportedError, match=r"has none of the signals gae; it has gradient"):
             list(Consensus(signals=["gae"]).explain(classifier, ["lazy dog"]))
 

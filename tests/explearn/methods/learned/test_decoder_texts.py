@@ -84,15 +84,15 @@ def test_each_text_is_explained_and_the_others_of_the_batch_change_nothing(name:
     method, of = trained[name]
     texts = list(CASES.values())
     together = list(method.explain(of, texts))
-    for case, text, found in zip(CASES, texts, together, strict=True):
+    for case, text, actual in zip(CASES, texts, together, strict=True):
         words = " ".join(text).split() if isinstance(text, tuple) else text.split()
-        assert list(found.words) == words, case
-        assert found.read.any() and np.isfinite(found.scores[found.read]).all(), case
-        assert found.read.all() == ("cut" not in case), case
+        assert list(actual.words) == words, case
+        assert actual.read.any() and np.isfinite(actual.scores[actual.read]).all(), case
+        assert actual.read.all() == ("cut" not in case), case
         (alone,) = method.explain(of, [text])
-        assert (alone.target, alone.unaligned) == (found.target, found.unaligned), case
-        assert alone.probability == pytest.approx(found.probability, abs=1e-5), case
-        np.testing.assert_allclose(alone.scores, found.scores, atol=1e-5, err_msg=case)
+        assert (alone.target, alone.unaligned) == (actual.target, actual.unaligned), case
+        assert alone.probability == pytest.approx(actual.probability, abs=1e-5), case
+        np.testing.assert_allclose(alone.scores, actual.scores, atol=1e-5, err_msg=case)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -29,8 +29,8 @@ class TestLosses:
         states = torch.tensor([[0.0, 3.0], [4.0, 0.0]])
         there = 0.5 * math.log(0.5 / 0.25) + 0.5 * math.log(0.5 / 0.75)
         back = 0.25 * math.log(0.25 / 0.5) + 0.75 * math.log(0.75 / 0.5)
-        found = objectives.divergence_loss(r, states)
-        assert float(found) == pytest.approx((there + back) / 2 / 5.1, rel=1e-5)
+        actual = objectives.divergence_loss(r, states)
+        assert float(actual) == pytest.approx((there + back) / 2 / 5.1, rel=1e-5)
 
     def test_rank_correlation_is_nearer_to_spearman_than_to_pearson(self) -> None:
         generator = torch.Generator().manual_seed(0)
@@ -41,8 +41,8 @@ class TestLosses:
         spearman = spearmanr(pdist(r.numpy()), pdist(states.numpy())).statistic
         pearson = pearsonr(pdist(r.numpy()), pdist(states.numpy())).statistic
         assert abs(spearman - pearson) > 0.1
-        found = 1 - float(objectives.rank_correlation_loss(r, states))
-        assert abs(found - spearman) < abs(found - pearson)
+        actual = 1 - float(objectives.rank_correlation_loss(r, states))
+        assert abs(actual - spearman) < abs(actual - pearson)
         assert float(objectives.rank_correlation_loss(states, states)) == pytest.approx(0.0, abs=1e-5)
         assert float(objectives.rank_correlation_loss(torch.ones(3, 4), states[:3])) == pytest.approx(1.0, abs=1e-5)
 

@@ -59,9 +59,9 @@ def reference(name: str, module: Any, classifier: Classifier, encoding: Any) -> 
         else:
             scale = len(text) if module.norm == "softmax" else 1
             total += norm(weights["layer_weights"][layer] * scale * norm(logits)) / module.layers
-    found = np.zeros(len(encoding))
-    found[text] = norm(total) if name == "smat" else total
-    return found
+    actual = np.zeros(len(encoding))
+    actual[text] = norm(total) if name == "smat" else total
+    return actual
 
 
 class TestModule:
@@ -74,11 +74,11 @@ class TestModule:
         for texts in (tiny.TEXTS[:3], tiny.PAIRS[:2]):
             encodings = classifier.encode(list(texts))
             batch = classifier.batch(encodings)
-            found = explain_batch(classifier, module, batch)
-            torch.testing.assert_close(found.logits, classifier.logits(batch))
+            actual = explain_batch(classifier, module, batch)
+            torch.testing.assert_close(actual.logits, classifier.logits(batch))
             for row, encoding in enumerate(encodings):
                 expected = reference(name, module, classifier, encoding)
-                np.testing.assert_allclose(found.r[row, : len(encoding)].numpy(), expected, atol=2e-5)
+                np.testing.assert_allclose(actual.r[row, : len(encoding)].numpy(), expected, atol=2e-5)
         assert tiny.hooks(classifier.model) == 0
 
     @pytest.mark.parametrize("name", MODULES)
@@ -160,8 +160,8 @@ class TestGates:
                 (torch.ones_like(first), encodings),
             ):
                 with torch.inference_mode():
-                    found = classifier.model(**objectives.gated_inputs(classifier.model, batch, gate)).logits
-                torch.testing.assert_close(found, classifier.logits(classifier.batch(shortened)), atol=1e-4, rtol=1e-4)
+                    actual = classifier.model(**objectives.gated_inputs(classifier.model, batch, gate)).logits
+                torch.testing.assert_close(actual, classifier.logits(classifier.batch(shortened)), atol=1e-4, rtol=1e-4)
 
     @pytest.mark.parametrize("kind", ["bert", "albert"])
     def test_a_gate_s_slope_is_that_of_the_output(self, kind: str) -> None:

@@ -77,8 +77,8 @@ def test_the_network_finds_the_shares_of_an_additive_answer_and_the_marked_words
     reader, losses = train_reader(lessons, L2EParams(epochs=40, width=32), CPU, centred=True)
     assert losses[-1] < 0.5 * losses[0]
     read = reader(torch.eye(10)[None], torch.ones(1, 10, dtype=torch.bool))
-    found = read.scores[0].numpy()
-    assert np.corrcoef(found[:, 0], shares[:, 0])[0, 1] > 0.9 and np.corrcoef(found[:, 1], shares[:, 1])[0, 1] > 0.9
+    actual = read.scores[0].numpy()
+    assert np.corrcoef(actual[:, 0], shares[:, 0])[0, 1] > 0.9 and np.corrcoef(actual[:, 1], shares[:, 1])[0, 1] > 0.9
     assert read.marks[0, :4].min() > read.marks[0, 4:].max()
 
 
@@ -120,9 +120,9 @@ class TestRepair:
         (expected,) = explearn.get_explainer("kernel_shap", removal="delete").explain(of, [text], [0])
         (one,) = ask(of, of.encode([text]), [40_000], "delete", 0)
         for start in (np.zeros(len(of.encode([text])[0])), np.linspace(-1, 1, len(of.encode([text])[0]))):
-            found = word_sums(repaired(start, one, 0), one.text)
+            actual = word_sums(repaired(start, one, 0), one.text)
             # What is left is the penalty's share, and that of the draw.
-            np.testing.assert_allclose(found, expected.scores, atol=2e-3 + 2e-2 * np.abs(expected.scores).max())
+            np.testing.assert_allclose(actual, expected.scores, atol=2e-3 + 2e-2 * np.abs(expected.scores).max())
 
     def test_it_is_no_worse_than_kernel_shap_with_as_many_answers(self) -> None:
         """Noisy answers of twelve words: from near the truth 16 of them come nearer than Kernel SHAP's own from 0."""
@@ -194,9 +194,9 @@ class TestExplaining:
     @pytest.mark.parametrize("kind", ["roberta", "distilbert", "modernbert", "gpt2"])
     def test_other_architectures(self, kind: str) -> None:
         of = tiny.classifier(kind)
-        found = explained(L2E(**QUICK).fit(task(of, 12, 4)), of, ["the quick fox", ("a fox", "a dog")])
-        assert all(np.isfinite(one.scores).all() and np.ptp(one.scores) > 0 for one in found)
-        assert all(one.certificate is None for one in found)
+        attributions = explained(L2E(**QUICK).fit(task(of, 12, 4)), of, ["the quick fox", ("a fox", "a dog")])
+        assert all(np.isfinite(one.scores).all() and np.ptp(one.scores) > 0 for one in attributions)
+        assert all(one.certificate is None for one in attributions)
 
     def test_another_method_s_scores_are_learned(self) -> None:
         of = tiny.classifier("bert")
@@ -204,9 +204,11 @@ class TestExplaining:
         student = L2E(teacher="occlusion", width=64, epochs=40, learning_rate=3e-3).fit(of_task)
         lessons = of_task.lessons("occlusion").by_split["train"][:30]
         by_id = {example.id: example for example in of_task.examples("train")}
-        found = explained(student, of, [by_id[one.example_id] for one in lessons], [one.target for one in lessons])
-        rhos = [np.corrcoef(a.scores, b.weights)[0, 1] for a, b in zip(found, lessons, strict=True)]
-        assert np.mean(rhos) > 0.7 and found[0].certificate is None
+        attributions = explained(
+            student, of, [by_id[one.example_id] for one in lessons], [one.target for one in lessons]
+        )
+        rhos = [np.corrcoef(a.scores, b.weights)[0, 1] for a, b in zip(attributions, lessons, strict=True)]
+        assert np.mean(rhos) > 0.7 and attributions[0].certificate is None
 
 
 @pytest.fixture(scope="module")

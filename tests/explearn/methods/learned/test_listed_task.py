@@ -65,8 +65,8 @@ def test_expnet_learns_from_other_tasks(method: Any, protocol: str) -> None:
     one, other = task(name="one"), task(12, name="other")
     few = {"marks": 2} if protocol == "few_shot" else {}
     own = ["texts"] if few else []
-    found = method(epochs=1, protocol=protocol, **few).fit(task(others=[one, other]))
-    assert found.trained_on == ["one", "other", *own]
+    actual = method(epochs=1, protocol=protocol, **few).fit(task(others=[one, other]))
+    assert actual.trained_on == ["one", "other", *own]
     if method is ExpNetPaper:
         with pytest.raises(ParamsError, match=f"{protocol} needs another task than 'alone'"):
             method(protocol=protocol, **few).fit(task(name="alone"))
@@ -93,11 +93,11 @@ def test_an_ensemble_teaches_with_the_mean_of_its_ranks() -> None:
 
 def test_examples_keep_their_ids_and_pairs_are_numbered() -> None:
     example = explearn.Example("mine", ("the", "fox"), "yes", "train", "toy")
-    found = ListedTask(tiny.classifier("bert"), [example, ("the dog", "no")])
-    assert [row.id for row in found.examples()] == ["mine", "train-2"]
-    assert found.examples("validation") == found.examples("test") == []
+    actual = ListedTask(tiny.classifier("bert"), [example, ("the dog", "no")])
+    assert [row.id for row in actual.examples()] == ["mine", "train-2"]
+    assert actual.examples("validation") == actual.examples("test") == []
     with pytest.raises(UnknownNameError, match="dev"):
-        found.examples("dev")
+        actual.examples("dev")
 
 
 def test_labels_that_are_none_of_the_classifier_s_classes() -> None:

@@ -33,10 +33,10 @@ def task_of(kind: str) -> ListedTask:
 
 
 def explained(method: Any, of: Any) -> list[Any]:
-    found = list(method.explain(of, tiny.TEXTS))
-    assert all(np.isfinite(a.scores).all() for a in found)
-    assert [len(a.scores) for a in found] == [len(text.split()) for text in tiny.TEXTS]
-    return found
+    attributions = list(method.explain(of, tiny.TEXTS))
+    assert all(np.isfinite(a.scores).all() for a in attributions)
+    assert [len(a.scores) for a in attributions] == [len(text.split()) for text in tiny.TEXTS]
+    return attributions
 
 
 @pytest.mark.parametrize("kind", FEW)
@@ -44,10 +44,10 @@ class TestTraining:
     def test_expnet(self, kind: str, tmp_path: Path) -> None:
         task = task_of(kind)
         method = ExpNet(protocol="in_domain", epochs=2).fit(task)
-        found = explained(method, task.classifier)
+        attributions = explained(method, task.classifier)
         method.save_pretrained(tmp_path / "e")
         again = explained(ExpNet.from_pretrained(tmp_path / "e"), task.classifier)
-        np.testing.assert_array_equal(again[1].scores, found[1].scores)
+        np.testing.assert_array_equal(again[1].scores, attributions[1].scores)
 
     def test_l2e(self, kind: str) -> None:
         task = task_of(kind)
@@ -58,8 +58,8 @@ class TestTraining:
     def test_ivra_and_smat(self, kind: str, method: Any) -> None:
         task = task_of(kind)
         trained = method(criteria=["cons"], schedule={"epochs": 1}).fit(task)
-        for found in explained(trained, trained.classifier):
-            assert found.token_scores.sum() == pytest.approx(1, abs=1e-4)
+        for actual in explained(trained, trained.classifier):
+            assert actual.token_scores.sum() == pytest.approx(1, abs=1e-4)
 
     def test_paml_and_faml_with_an_encoder_of_another_tokenizer(self, kind: str, tmp_path: Path) -> None:
         tiny.model("bert").base_model.save_pretrained(tmp_path / "encoder")

@@ -78,11 +78,11 @@ def checked() -> dict[str, SanityResult]:
 def words_alone() -> Consensus:
     """A consensus without a signal, which has learned that long words are marked."""
     examples = texts(12, seed=3)
-    found = [
+    actual = [
         MarkedText(text, [len(word) > 4 for word in text.words])
         for text in compute_signals(trained_on(False), examples)
     ]
-    return Consensus(signals=[], bootstrap=0).fit_tasks({"t": found})
+    return Consensus(signals=[], bootstrap=0).fit_tasks({"t": actual})
 
 
 def expnet() -> ExpNet:
