@@ -3,7 +3,7 @@
 from explearn.core.storage import write_rationales
 from explearn.core.writing import write_json
 from explearn.text.agreement import agreement_metrics
-from explearn_study.annotate.options import Limits
+from explearn_study.annotate.options import Budget
 from explearn_study.params import Params
 from explearn_study.rationalise import read_task_marks
 from explearn_study.staging import TaskOption, stage
@@ -14,7 +14,7 @@ AGREEMENT = ("alpha", "alpha_texts", "pairwise_f1", "alpha_by_pair")
 
 
 @stage()
-def rationalise(task: TaskOption, params: Params, seed: int, bounds: Limits) -> None:
+def rationalise(task: TaskOption, params: Params, seed: int, meter: Budget) -> None:
     """Collect a task's rationales: by people, and with `llm` by a language model for the texts that nobody has marked.
 
     Those of people came with the texts, are in files named under `rationales`, or in data/annotations/TASK. Writes
@@ -31,7 +31,7 @@ def rationalise(task: TaskOption, params: Params, seed: int, bounds: Limits) -> 
         # The client of the language model takes a second to import.
         from explearn_study.annotate.llm.collecting import annotate, to_rationales
 
-        annotated, summary, model = annotate(marks, settings.llm, seed, bounds)
+        annotated, summary, model = annotate(marks, settings.llm, seed, meter)
         rationales += to_rationales(annotated, model)
         figures["llm"] = summary
     settled = marks.settled(rationales)

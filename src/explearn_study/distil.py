@@ -27,7 +27,6 @@ from explearn.model.classifier import Classifier
 from explearn.text.alignment import NO_WORD
 from explearn.text.choice import texts_to_explain
 from explearn_study.params import Params
-from explearn_study.shapes import AgreementFile
 from explearn_study.student_figures import SideScores, choose, judge, summarise
 from explearn_study.teacher_files import read_lessons
 from explearn_study.workspace import Workspace
@@ -57,7 +56,7 @@ def compare_with_students(
     options = params.method("l2e_paper").all_options
     teacher = make_teacher(name, {member: entry.options for member, entry in params.teachers.items()}, seed)
     gold = workspace.read_gold(task, params)
-    k = rationale_k(read_document(workspace.agreement(task), AgreementFile, "rationalise")["mean_length"])
+    k = rationale_k(read_document(workspace.agreement(task), dict[str, Any], "rationalise")["mean_length"])
     training = [example for example in workspace.read_examples(task) if example.split != "test"]
     tests = texts_to_explain(workspace.read_examples(task, "test"), gold, study.max_texts, seed)
     tests = [e for e, code in zip(tests, classifier.encode(tests), strict=True) if set(code.word_ids) - {NO_WORD}]

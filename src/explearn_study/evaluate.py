@@ -17,7 +17,6 @@ from explearn.model.classifier import Classifier
 from explearn.model.finetune import evaluate_classifier
 from explearn_study.metric_files import write_by_text, write_pairs
 from explearn_study.params import Params
-from explearn_study.shapes import AgreementFile, TrainedModel
 from explearn_study.workspace import Workspace
 
 
@@ -27,7 +26,7 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
     Raises DataError where an attribution file is missing, damaged, or of another classifier.
     """
     examples = {example.id: example for example in workspace.read_examples(task)}
-    agreement = read_document(workspace.agreement(task), AgreementFile, "rationalise")
+    agreement = read_document(workspace.agreement(task), dict[str, Any], "rationalise")
     gold = workspace.read_gold(task, params)
     classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     own = {
@@ -60,7 +59,7 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
     for name, model in own.items():
         of_own = judge(workspace.own_model_files(params, task, name), model, {})
         splits = {split: [e for e in examples.values() if e.split == split] for split in ("validation", "test")}
-        trained = read_document(workspace.explainer(task, name) / "config.json", TrainedModel, "fit")
+        trained = read_document(workspace.explainer(task, name) / "config.json", dict[str, Any], "fit")
         others[name] = {
             "criteria": trained["options"]["criteria"],
             "epochs": len(trained["history"]) - 1,

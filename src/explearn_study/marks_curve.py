@@ -20,7 +20,6 @@ from explearn.methods.expnet.targets import PSEUDO_SPLITS, Sources, curriculum_f
 from explearn.text.choice import texts_to_explain
 from explearn_study.curve_figures import judge_draws
 from explearn_study.params import Params
-from explearn_study.shapes import AgreementFile
 from explearn_study.train import WorkspaceTask
 from explearn_study.workspace import Workspace
 
@@ -71,7 +70,7 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
     if not tested:
         raise DataError(f"task {name!r}: no test text has both marks and a right prediction; there is nothing to judge")
     marked = [np.asarray(task.gold[row.example_id], dtype=np.bool_) for row in tested]
-    k = rationale_k(read_document(workspace.agreement(name), AgreementFile, "rationalise")["mean_length"])
+    k = rationale_k(read_document(workspace.agreement(name), dict[str, Any], "rationalise")["mean_length"])
     available = len(marked_targets(task))
     sources = read_sources(task, "universal")
     counts = [count for count in study.marks if count < available]

@@ -16,12 +16,11 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from explearn.core.documents import read_json
 from explearn.core.errors import DataError, first_line
 from explearn.core.parquet import read_metadata
 from explearn.core.records import Attribution, Example
 from explearn.core.storage import read_attributions, write_attributions
-from explearn.core.validation import Shape, check_shape
+from explearn.core.validation import read_document
 from explearn.core.writing import atomic_path, resumable_folder, write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
@@ -46,14 +45,6 @@ class Failure:
 
 class TooManyFailures(DataError):
     """A teacher failed on more than MOST_FAILED of the texts."""
-
-
-class _Manifest(Shape):
-    teacher: str
-    options: dict[str, Any]
-    classifier: str
-    shards: dict[str, list[str]]
-    signed: bool
 
 
 def teach(
@@ -187,9 +178,7 @@ def read_lessons(folders: Sequence[Path], fingerprint: str) -> Lessons:
 
 
 def _read_one(folder: Path, fingerprint: str) -> Lessons:
-    if not (folder / MANIFEST).exists():
-        raise DataError(f"{folder}: no whole teacher's file ({MANIFEST} is missing); run the stage teach again")
-    manifest = check_shape(read_json(folder / MANIFEST), _Manifest, folder / MANIFEST, "run the stage teach again")
+    manifest = read_document(folder / MANIFEST, dict[str, Any], "teach")
     origin = {key: manifest[key] for key in ("teacher", "options", "classifier")}
     if origin["classifier"] != fingerprint:
         raise DataError(f"{folder}: explains another classifier than the one given; run the stage teach again")

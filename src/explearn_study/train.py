@@ -13,7 +13,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
 from explearn.core.records import Example
 from explearn.core.seeds import seed_everything
-from explearn.core.validation import Number, Shape, read_document
+from explearn.core.validation import read_document
 from explearn.lens.features import ExampleFeatures, check_refusal, read_feature_metadata, read_features
 from explearn.lens.word_signals import WordSignals, read_signals
 from explearn.methods.base.learned import LearnedExplainer
@@ -29,16 +29,6 @@ if TYPE_CHECKING:
     from explearn.model.classifier import Classifier
 
 Item = TypeVar("Item", WordSignals, ExampleFeatures, Lesson)
-
-
-class _Skill(Shape):
-    mcc: Number
-
-
-class _Judged(Shape):
-    """What the stage finetune measured on validation texts, where there are any."""
-
-    validation: _Skill | None
 
 
 class WorkspaceTask:
@@ -71,7 +61,7 @@ class WorkspaceTask:
 
     @cached_property
     def skill(self) -> float | None:
-        judged = read_document(self.workspace.classifier_figures(self.name), _Judged, "finetune").get("validation")
+        judged = read_document(self.workspace.classifier_figures(self.name), dict[str, Any], "finetune")["validation"]
         return None if judged is None else float(judged["mcc"])
 
     @cached_property

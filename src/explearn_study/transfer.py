@@ -23,7 +23,6 @@ from explearn.model.classifier import Classifier
 from explearn.model.finetune import evaluate_classifier
 from explearn.text.choice import texts_to_explain
 from explearn_study.params import Params
-from explearn_study.shapes import TrainedModel
 from explearn_study.workspace import Workspace
 
 
@@ -63,7 +62,7 @@ def transfer(workspace: Workspace, params: Params, name: str, compute: ComputeOp
             folder = workspace.explainer(trained, name)
             explainer = make_explainer(params.methods[name].info, {}, str(folder))
             classifier = Classifier.from_pretrained(folder / "classifier", compute)
-            criteria = list(read_document(folder / "config.json", TrainedModel, "fit")["options"]["criteria"])
+            criteria = list(read_document(folder / "config.json", dict[str, Any], "fit")["options"]["criteria"])
             for task in group:
                 description = f"{name} of {trained} on {task}"
                 attributions = list(explainer.explain(classifier, chosen[task], description=description))

@@ -18,6 +18,9 @@ from explearn.cli.app import app
 from explearn.core.records import SPLITS, Example, Rationale
 from explearn.core.storage import write_examples, write_rationales
 from explearn.core.writing import write_json
+from explearn_study.params import load_params
+from explearn_study.rationalise import read_task_marks
+from explearn_study.workspace import Workspace
 
 KEY = "sk-0123456789-secret"
 
@@ -44,18 +47,30 @@ class Project:
         params |= {"methods": {"random": {}}, "rationales": value}
         (self.root / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
 
+    def kept(self) -> dict[str, str]:
+        """Text -> the words that are kept of the model's answers, all of which are there."""
+        from explearn_study.annotate.budget import Meter
+        from explearn_study.annotate.llm.collecting import annotate
+
+        with contextlib.chdir(self.root):
+            marks = read_task_marks(self.task, load_params(), Workspace())
+            annotated, _, _ = annotate(marks, marks.llm, 13, Meter())
+        return {item.example.id: "".join(str(int(m)) for m in item.mask) for item in annotated if item.fate == "kept"}
+
     def environment(self, server: ChatServer | None) -> dict[str, str | None]:
         names = ("BASE_URL", "API_KEY", "MODEL", "PRICES", "CONCURRENCY", "BUDGET_REQUESTS")
         unset: dict[str, str | None] = {f"EXPLEARN_LLM_{name}": None for name in names}
         there = {"EXPLEARN_LLM_BASE_URL": server.url, "EXPLEARN_LLM_API_KEY": KEY} if server else {}
         return {**unset, "COLUMNS": "240", **there}
 
-    def annotate(self, *arguments: str | Path, server: ChatServer | None = None, task: bool = True) -> Any:
+    def annotate(
+        self, *arguments: str | Path, server: ChatServer | None = None, task: bool = True, **environment: str
+    ) -> Any:
         """`explearn annotate ...`; the key must be in nothing that it prints."""
         words = [str(argument) for argument in arguments]
         words[1:1] = ["--task", self.task] if task else []
         with contextlib.chdir(self.root):
-            result = CliRunner().invoke(app, ["annotate", *words], env=self.environment(server))
+            result = CliRunner().invoke(app, ["annotate", *words], env={**self.environment(server), **environment})
         assert KEY not in result.output + result.stderr + repr(result.exception)
         return result
 

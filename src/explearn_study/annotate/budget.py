@@ -1,4 +1,4 @@
-"""A hard budget in requests, tokens and money: what could exceed it is not sent.
+"""A hard budget in requests and money: what could exceed it is not sent.
 
 Before a request its worst case is reserved: as many input tokens as the request has bytes (no tokenizer makes more) and
 the longest answer allowed. When the answer comes, what it really took takes the reservation's place.
@@ -53,15 +53,6 @@ def parse_prices(values: Sequence[str]) -> dict[str, Price]:
     return prices
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """Most requests, tokens (read and written) and money of one run; None sets no bound."""
-
-    requests: int | None = None
-    tokens: int | None = None
-    money: float | None = None
-
-
 @dataclass(slots=True)
 class Spent:
     """Requests sent, tokens read and written, and money (in the prices' currency)."""
@@ -70,10 +61,6 @@ class Spent:
     input_tokens: int = 0
     output_tokens: int = 0
     money: float = 0.0
-
-    @property
-    def tokens(self) -> int:
-        return self.input_tokens + self.output_tokens
 
     def add(self, other: Spent, sign: int = 1) -> None:
         self.requests += sign * other.requests
@@ -87,7 +74,7 @@ class Meter:
     """Counts what a run spends, over all its models, and refuses what the budget does not cover.
 
     Attributes:
-        budget: the bounds.
+        requests, money: most of one run; None sets no bound.
         prices: model -> price; ANY_MODEL stands for those not named.
         spent: what was sent so far. A request without a report of its tokens (a time-out, a server that counts none)
             counts as its worst case; one that the server refused counts as a request without tokens.
@@ -95,7 +82,8 @@ class Meter:
     Raises ParamsError for a budget in money without prices (see `price`).
     """
 
-    budget: Budget = field(default_factory=Budget)
+    requests: int | None = None
+    money: float | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
     spent: Spent = field(default_factory=Spent)
     _reserved: Spent = field(default_factory=Spent)
@@ -104,7 +92,7 @@ class Meter:
     def price(self, model: str) -> Price | None:
         """Return the model's price, None where none is known. Raises ParamsError when the budget needs it."""
         price = self.prices.get(model, self.prices.get(ANY_MODEL))
-        if price is None and self.budget.money is not None:
+        if price is None and self.money is not None:
             raise ParamsError(f"--price: got none for {model!r}; expected one, for the budget is in money")
         return price
 
@@ -120,12 +108,13 @@ class Meter:
         """
         worst = Spent(1, input_tokens, output_tokens, self.cost(model, input_tokens, output_tokens))
         async with self._changed:
-            while (bound := self._exceeded(worst)) is not None:
+            while not self._covers(worst):
                 if not self._reserved.requests:
+                    bounds = {f"{self.requests} requests": self.requests, f"{self.money} in money": self.money}
+                    budget = " and ".join(said for said, bound in bounds.items() if bound is not None)
                     raise BudgetError(
-                        f"the budget of {bound} does not cover another request "
-                        f"(sent: {self.spent.requests:,} requests, {self.spent.tokens:,} tokens); "
-                        "raise it and run again: what was answered is kept"
+                        f"the budget of {budget} does not cover another request (sent: {self.spent.requests:,} "
+                        "requests); raise it and run again: what was answered is kept"
                     )
                 await self._changed.wait()
             self._reserved.add(worst)
@@ -138,30 +127,8 @@ class Meter:
             self.spent.add(actual)
             self._changed.notify_all()
 
-    def _exceeded(self, worst: Spent) -> str | None:
-        """Return the bound that a request would exceed, None where there is none."""
-        budget, parts = self.budget, (self.spent, self._reserved, worst)
-        if budget.requests is not None and sum(part.requests for part in parts) > budget.requests:
-            return f"{budget.requests:,} requests"
-        if budget.tokens is not None and sum(part.tokens for part in parts) > budget.tokens:
-            return f"{budget.tokens:,} tokens"
-        if budget.money is not None and sum(part.money for part in parts) > budget.money:
-            return f"{budget.money:g} in money"
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The pace of a run and its budget; nothing here changes an answer.
-
-    Attributes:
-        concurrency: requests under way at once.
-        timeout: seconds for one request.
-        attempts: most requests for one answer, where the server fails for the moment.
-        meter: counts and bounds what is spent.
-    """
-
-    concurrency: int = 8
-    timeout: float = 60.0
-    attempts: int = 6
-    meter: Meter = field(default_factory=Meter)
+    def _covers(self, worst: Spent) -> bool:
+        return all(
+            bound is None or getattr(self.spent, of) + getattr(self._reserved, of) + getattr(worst, of) <= bound
+            for of, bound in (("requests", self.requests), ("money", self.money))
+        )

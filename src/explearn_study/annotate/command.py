@@ -6,6 +6,7 @@ What asks a language model is imported where it is needed: it belongs to an extr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,11 +22,11 @@ from explearn.core.writing import check_output, locked, write_json
 from explearn.judge.runs import read_run
 from explearn.text.agreement import agreement_metrics
 from explearn.text.rationales import merge_annotators
-from explearn_study.annotate.options import Limits
+from explearn_study.annotate.options import Budget
 from explearn_study.annotate.people.label_studio import read_label_studio
 from explearn_study.annotate.people.sheets import SheetKind, SheetRow, read_sheet, write_new_sheet
 from explearn_study.annotate.people.simulation import draw_texts, read_guesses, sheet_of, simulation_figures
-from explearn_study.annotate.store import rationale_rows, write_rows
+from explearn_study.annotate.store import write_rows
 from explearn_study.annotate.task import TaskMarks, spread_over_labels
 from explearn_study.params import Params, load_params
 from explearn_study.rationalise import read_task_marks
@@ -90,7 +91,7 @@ def calibrate(
     texts: Annotated[int, typer.Option(help="Most texts, drawn by seed.", min=1)] = 100,
     dry_run: DryRun = False,
     *,
-    bounds: Limits,
+    meter: Budget,
 ) -> None:
     """Compare models and prompts on texts that people have marked, and pick the best.
 
@@ -125,16 +126,16 @@ def calibrate(
     questions = {pair: [Question(*pair, example) for example in judged] for pair in pairs}
     everything = [question for listed in questions.values() for question in listed]
     if dry_run:
-        print_estimate(everything, marks, bounds.meter)
+        print_estimate(everything, marks, meter)
         return
-    ask(everything, marks, bounds)
+    ask(everything, marks, meter)
     candidates = [
-        judge(*pair, collect(listed, marks, marks.llm), gold, bounds.meter.price(pair[0]))
+        judge(*pair, collect(listed, marks, marks.llm), gold, meter.price(pair[0]))
         for pair, listed in questions.items()
     ]
     best, why = pick(candidates)
-    figures = {"task": task, "split": split, "best": best.to_record(), "why": why}
-    write_json(target, {**figures, "candidates": [candidate.to_record() for candidate in candidates]})
+    figures = {"task": task, "split": split, "best": asdict(best), "why": why}
+    write_json(target, {**figures, "candidates": [asdict(candidate) for candidate in candidates]})
     print_candidates(candidates, best)
     plain_console().print(f"{printed(why)}\n{printed(str(target))}: all figures")
 
@@ -144,34 +145,25 @@ def calibrate(
 def run(
     task: Task,
     dry_run: DryRun = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Also write the kept rationales to this JSON Lines file (format mask).")
-    ] = None,
     *,
-    bounds: Limits,
+    meter: Budget,
 ) -> None:
     """Have a model mark a task's texts; a run that was ended goes on where it stopped.
 
     explearn annotate run --task films --budget-money 5 --price 3,12
     """
-    from explearn_study.annotate.llm.collecting import annotate, questions_for, to_rationales
+    from explearn_study.annotate.llm.collecting import annotate, questions_for
     from explearn_study.annotate.llm.printing import print_estimate, print_summary
 
     run_params, marks = _open(task)
-    if out is not None:
-        check_output(out)
     if dry_run:
-        print_estimate(questions_for(marks, marks.llm, run_params.seed), marks, bounds.meter)
+        print_estimate(questions_for(marks, marks.llm, run_params.seed), marks, meter)
         return
-    annotated, summary, name = annotate(marks, marks.llm, run_params.seed, bounds)
+    _, summary, _ = annotate(marks, marks.llm, run_params.seed, meter)
     if summary is None:
         print("no text to ask about: people have marked all of them, or there are none of these labels")
-        return
-    print_summary(summary, bounds.meter)
-    if out is not None:
-        rationales = to_rationales(annotated, name)
-        write_rows(out, rationale_rows(rationales, marks.examples))
-        plain_console().print(f"{printed(str(out))}: {len(rationales):,} rationales by {printed(f'llm:{name}')}")
+    else:
+        print_summary(summary, meter)
 
 
 @app.command()
@@ -355,12 +347,9 @@ def rank(
     out: Annotated[
         Path, typer.Option(help="JSON Lines of texts and scores, for `explearn compare --scores`.", show_default=False)
     ],
-    method: Annotated[
-        str, typer.Option(help="Method of the run whose texts and predicted classes are taken.")
-    ] = "random",
     dry_run: DryRun = False,
     *,
-    bounds: Limits,
+    meter: Budget,
 ) -> None:
     """Have a model rank the words of the explained texts for their predicted classes: the method llm_ranking.
 
@@ -369,13 +358,15 @@ def rank(
     from explearn_study.annotate.llm.printing import print_estimate, print_spent
     from explearn_study.annotate.llm.ranking import rank, ranking_questions
 
-    _, marks, explained = _explained(task, method)
+    params = load_params()
+    # The texts and predicted classes of any method that explains the task's classifier.
+    _, marks, explained = _explained(task, next(name for name, of in params.methods.items() if not of.info.own_model))
     check_output(out)
     questions = ranking_questions(marks, explained)
     if dry_run:
-        print_estimate(questions, marks, bounds.meter)
+        print_estimate(questions, marks, meter)
         return
-    rankings = rank(questions, marks, bounds)
+    rankings = rank(questions, marks, meter)
     write_rows(out, rankings.rows)
     plain_console().print(
         f"{printed(str(out))}: {len(rankings.rows):,} texts; {rankings.invented:,} of {rankings.named:,} words "
@@ -383,7 +374,7 @@ def rank(
     )
     if rankings.unread:
         print(f"{rankings.unread:,} answers cannot be read, and the scores of their texts are 0; see llm.max_tokens")
-    print_spent(bounds.meter)
+    print_spent(meter)
 
 
 @app.command()
@@ -413,9 +404,6 @@ def simulated(
     sheets: Annotated[list[Path], typer.Argument(help="What people filled in, a file each.")],
     task: Task,
     method: Method,
-    out: Annotated[
-        Path | None, typer.Option(help="JSON of all figures (default: reports/annotation/TASK-METHOD.json).")
-    ] = None,
 ) -> None:
     """Say how well people predicted the model with a method's explanations and without, and test the difference.
 
@@ -424,7 +412,7 @@ def simulated(
     run_params, marks, explained = _explained(task, method)
     guesses = read_guesses(sheets, marks.examples, explained, marks.labels)
     figures = simulation_figures(guesses, run_params.seed)
-    target = out or Workspace().reports / "annotation" / f"{task}-{method}.json"
+    target = Workspace().reports / "annotation" / f"{task}-{method}.json"
     write_json(target, {"task": task, "method": method, **figures})
     table = Table(title=f"Predicting the model: {printed(task)}, {printed(method)}", title_justify="left")
     for column in ("person", "with", "texts", "without", "texts"):

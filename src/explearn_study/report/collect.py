@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from explearn.core.errors import DataError
+from typing import Any
+
 from explearn.core.records import SPLITS
 from explearn.core.validation import read_document
 from explearn.judge.costs import join_costs
@@ -11,7 +12,6 @@ from explearn.judge.runs import read_run
 from explearn.judge.significance import compare_methods
 from explearn.methods.results import TaskReport
 from explearn.show.examples import draw_examples
-from explearn_study import shapes
 from explearn_study.metric_files import read_agreement, read_by_text
 from explearn_study.params import Params
 from explearn_study.runs import read_costs, read_own_model_costs
@@ -23,8 +23,8 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
 
     Raises DataError where a file is missing or damaged.
     """
-    agreement = read_document(workspace.agreement(task), shapes.AgreementFile, "rationalise")
-    classifier = read_document(workspace.classifier_figures(task), shapes.ClassifierFigures, "finetune")
+    agreement = read_document(workspace.agreement(task), dict[str, Any], "rationalise")
+    classifier = read_document(workspace.classifier_figures(task), dict[str, Any], "finetune")
     by_split = {split: workspace.read_examples(task, split) for split in SPLITS}
     files = workspace.attribution_files(params, task)
     runs = {method: read_run(path) for method, path in files.items()}
@@ -32,15 +32,11 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
     k = rationale_k(agreement["mean_length"])
     rate = agreement["positive_rate"] or 0.0
     own = [method.name for method in params.with_own_model]
-    figures = read_document(workspace.metrics("explanations", task), shapes.Explanations, "judge")
+    figures = read_document(workspace.metrics("explanations", task), dict[str, Any], "judge")
     # Costs are missing where a method was not run on this machine.
     methods = join_costs(figures, read_costs(workspace, params, task))
     by_text = read_by_text(workspace.metrics_table("texts", task))
-    own_models = read_document(workspace.metrics("own_model", task), shapes.OwnModels, "judge")
-    if missing := sorted(set(own) - set(own_models)):
-        raise DataError(
-            f"{workspace.metrics('own_model', task)}: {', '.join(missing)} is missing; run the stage judge again"
-        )
+    own_models = read_document(workspace.metrics("own_model", task), dict[str, Any], "judge")
     for name, record in own_models.items():
         record["methods"] = join_costs(record["methods"], read_own_model_costs(workspace, params, task, name))
     return TaskReport(
@@ -56,7 +52,7 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         comparisons=compare_methods(methods, by_text, own, params.evaluate.significance),
         by_text=by_text,
         method_agreement=read_agreement(workspace.metrics_table("pairs", task)),
-        sanity=read_document(workspace.metrics("sanity", task), shapes.Sanity, "judge"),
+        sanity=read_document(workspace.metrics("sanity", task), dict[str, Any], "judge"),
         texts=draw_examples(
             by_split["test"],
             workspace.read_rationales(task),

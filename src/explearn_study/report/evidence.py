@@ -14,7 +14,6 @@ from explearn.show.html_page import render_html
 from explearn.show.manifest import CODE as INSTALLED
 from explearn.show.manifest import part
 from explearn.show.versions import versions
-from explearn_study import shapes
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace
 
@@ -75,9 +74,9 @@ def requirements(workspace: Workspace, params: Params, page: str) -> list[Requir
     skipped: list[str] = []
     labels = True
     for task in params.tasks:
-        figures = read_document(workspace.metrics("explanations", task), shapes.Explanations, "judge")
+        figures = read_document(workspace.metrics("explanations", task), dict[str, Any], "judge")
         judged.append(min((int(row["texts"]) for row in figures.values()), default=0))
-        sanity = read_document(workspace.metrics("sanity", task), shapes.Sanity, "judge")["methods"]
+        sanity = read_document(workspace.metrics("sanity", task), dict[str, Any], "judge")["methods"]
         checked |= {name for name, result in sanity.items() if not result["skipped"]}
         skipped += [f"{name} on {task}" for name, result in sanity.items() if result["skipped"]]
         labels = labels and any(result["random_labels"] for result in sanity.values())

@@ -18,7 +18,6 @@ from explearn.judge.arrays import mean_of_known
 from explearn.judge.catalogue import CATALOGUE
 from explearn.judge.costs import split_costs
 from explearn.methods.results import Number, RunFacts, TaskReport, in_table_order
-from explearn_study import shapes
 from explearn_study.params import Params
 from explearn_study.report.headline import headline
 from explearn_study.workspace import Workspace
@@ -48,10 +47,10 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     tasks = [collect_task(workspace, params, task, seed) for task in params.tasks]
     students = [_students(workspace, task, name) for task in params.tasks for name in params.compared_teachers]
     transfers = [
-        read_document(workspace.study("transfer", name), shapes.Transfer, "study") for name in params.transferred
+        read_document(workspace.study("transfer", name), dict[str, Any], "study") for name in params.transferred
     ]
     curves = {
-        task: read_document(workspace.study("marks_curve", task), shapes.MarksCurve, "study")
+        task: read_document(workspace.study("marks_curve", task), dict[str, Any], "study")
         for task in params.curve_tasks
     }
     run = run_facts(params, tasks)
@@ -156,6 +155,6 @@ def rounded(document: Any) -> Any:
 
 def _students(workspace: Workspace, task: str, teacher: str) -> dict[str, Any]:
     """Read what the study students found, with what it cost where it ran on this machine."""
-    results: dict[str, Any] = read_document(workspace.study("students", task, teacher), shapes.Distillation, "study")
+    results: dict[str, Any] = read_document(workspace.study("students", task, teacher), dict[str, Any], "study")
     costs = workspace.student_costs(task, teacher)
-    return {**results, **(read_document(costs, shapes.DistillationCosts, "study") if costs.exists() else {})}
+    return {**results, **(read_document(costs, dict[str, Any], "study") if costs.exists() else {})}

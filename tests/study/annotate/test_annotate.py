@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from annotate_cases import ANSWERS
@@ -20,6 +21,7 @@ from chat_server import ChatServer, Reply, Request, answer_json
 from project_cases import KEY, TEXTS, Project
 
 from explearn.core.records import Example
+from explearn_study.annotate.llm import client
 from explearn_study.annotate.llm.cache import read_answers
 
 BY_TEXT = {example.text: ANSWERS.get(example.id, ANSWERS["f-0"]) for example in TEXTS}
@@ -30,18 +32,15 @@ def by_text(request: Request) -> Reply:
 
 
 class TestRun:
-    def test_keeps_what_agrees_with_gold_and_marks_some_words(self, films: Project, tmp_path: Path) -> None:
-        out = tmp_path / "kept.jsonl"
+    def test_keeps_what_agrees_with_gold_and_marks_some_words(self, films: Project) -> None:
         with ChatServer(by_text) as server:
-            printed = films.succeed("run", "--out", out, server=server)
-        rows = films.rows(str(out))
-        assert {row["id"]: "".join(map(str, row["rationale"])) for row in rows} == {
+            printed = films.succeed("run", server=server)
+        assert films.kept() == {
             "f-0": "01010",
             "f-1": "0001010",
             "f-2": "00100110",
             "f-7": "01010",
         }
-        assert {(row["annotator"], row["kind"]) for row in rows} == {("llm:m", "llm")}
         for words in (
             "10 texts",
             "4  kept",
@@ -125,7 +124,7 @@ class TestRun:
 
     def test_requests_are_under_way_together_but_no_more_than_asked_for(self, films: Project) -> None:
         with ChatServer(lambda request: Reply(BY_TEXT[request.text], delay=0.05)) as server:
-            films.succeed("run", "--concurrency", "3", server=server)
+            films.succeed("run", server=server, EXPLEARN_LLM_CONCURRENCY="3")
         assert server.most_in_flight == 3
 
 
@@ -158,8 +157,8 @@ class TestTrouble:
         def answer(request: Request) -> Reply:
             return Reply(status=500, error="out of order") if "mess" in request.text else by_text(request)
 
-        with ChatServer(answer) as server:
-            message = films.complaint("run", "--attempts", "2", server=server)
+        with ChatServer(answer) as server, patch.object(client, "ATTEMPTS", 2):
+            message = films.complaint("run", server=server)
         assert "1 of 9 texts have no answer" in message
         assert "asked 2 times (HTTP 500, out of order)" in message
         with ChatServer(by_text) as server:
@@ -193,13 +192,13 @@ class TestTrouble:
         echo = answer_json("positive", "warm", "funny", reason=f"Bearer {KEY}")
         with ChatServer(lambda _: Reply(echo, headers={"X-Key": KEY})) as server:
             films.succeed("calibrate", "--prompt", "evidence", server=server)
-            films.succeed("run", "--out", films.root / "kept.jsonl", server=server)
+            films.succeed("run", server=server)
             films.succeed("sheet", "--out", films.root / "sheet.html")
         with ChatServer(lambda _: Reply(status=401, error=f"wrong key {KEY}", headers={"X-Key": KEY})) as server:
             films.params(model="n")
             assert "wrong key [key]; check" in films.complaint("run", server=server)
         written = [path for path in films.root.rglob("*") if path.is_file()]
-        assert len(written) >= 8
+        assert len(written) >= 7
         assert all(KEY.encode() not in path.read_bytes() for path in written)
         assert "[key]" in (films.folder / "answers.jsonl").read_text(encoding="utf-8")
         assert all(KEY not in record.getMessage() + repr(record.args) for record in caplog.records)
@@ -252,7 +251,7 @@ def test_kill_9_at_random_moments_loses_no_answer_and_doubles_none(
     project.params(model="m")
     path = project.folder / "answers.jsonl"
     generator = random.Random(20)
-    command = [sys.executable, "-m", "explearn.cli.app", "annotate", "run", "--task", "kills", "--concurrency", "16"]
+    command = [sys.executable, "-m", "explearn.cli.app", "annotate", "run", "--task", "kills"]
     environment: dict[str, str] = {name: value for name, value in os.environ.items() if "EXPLEARN" not in name}
 
     def reply(request: Request) -> Reply:
@@ -261,6 +260,7 @@ def test_kill_9_at_random_moments_loses_no_answer_and_doubles_none(
     repeated = 0
     with ChatServer(reply) as server:
         environment |= {"EXPLEARN_LLM_BASE_URL": server.url, "EXPLEARN_LLM_API_KEY": KEY}
+        environment["EXPLEARN_LLM_CONCURRENCY"] = "16"
         for kill in range(KILLS + 1):
             seen = server.served
             before = {answer.id for answer in read_answers(path)}

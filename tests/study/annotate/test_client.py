@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import logging
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import openai._base_client
 import pytest
 from chat_server import ChatServer, Reply, Request, answer_json
 
-from explearn_study.annotate.budget import Budget, BudgetError, Meter, Price, Spent
+from explearn_study.annotate.budget import BudgetError, Meter, Price, Spent
+from explearn_study.annotate.llm import client as client_module
 from explearn_study.annotate.llm.client import ChatClient, Completion, Form, NoAnswerError, RefusedError
 from explearn_study.annotate.llm.endpoint import Endpoint, EndpointError
 
@@ -36,20 +36,21 @@ def ask(
     times: int = 1,
     *,
     key: str = KEY,
-    budget: Budget | None = None,
-    prices: dict[str, Price] | None = None,
-    **options: Any,
+    timeout: float = 60.0,
+    attempts: int = 6,
+    **budget: Any,
 ) -> tuple[list[Completion | Exception], ChatServer, Meter]:
     """Ask `times` times at once; return the results, the server and the meter."""
-    meter = Meter(budget or Budget(), prices or {})
+    meter = Meter(**budget)
 
     async def ask_all(endpoint: Endpoint) -> list[Completion | Exception]:
-        async with ChatClient(endpoint, meter, **options) as client:
+        async with ChatClient(endpoint, meter) as client:
             requests = [client.complete("m", MESSAGES, SCHEMA, max_tokens=50, temperature=0.0) for _ in range(times)]
             return list(await asyncio.gather(*requests, return_exceptions=True))
 
-    with ChatServer(answer) as server:
-        endpoint = Endpoint.from_environment({"EXPLEARN_LLM_BASE_URL": server.url, "EXPLEARN_LLM_API_KEY": key})
+    with ChatServer(answer) as server, patch.object(client_module, "ATTEMPTS", attempts):
+        given = {"BASE_URL": server.url, "API_KEY": key, "TIMEOUT": str(timeout)}
+        endpoint = Endpoint.from_environment({f"EXPLEARN_LLM_{name}": value for name, value in given.items()})
         return asyncio.run(ask_all(endpoint)), server, meter
 
 
@@ -81,11 +82,8 @@ FAULTS = {
     "HTTP 500": Reply(status=500, error="boom"),
     "HTTP 429": Reply(status=429, error="slow down"),
     "a broken connection": Reply(GOOD, drop=True),
-    "silence": Reply(GOOD, delay=4.0),
     "a piece now and then": Reply(GOOD, drip=0.5),
     "half a reply": Reply(raw=b'{"choices": [{"mess'),
-    "a proxy's page": Reply(raw=b"<html></html>"),
-    "no choices": Reply(raw=b'{"choices": []}'),
     "content of another kind": Reply(raw=b'{"choices": [{"index": 0, "message": {"content": [1]}}]}'),
 }
 
@@ -103,15 +101,6 @@ class TestPassingFaults:
         assert str(result).startswith("model 'm': no answer, asked 2 times (")
         assert "\n" not in str(result)
         assert len(server.requests) == 2
-
-
-@pytest.mark.parametrize("as_date", [False, True])
-def test_a_pause_that_the_server_asks_for_is_kept(as_date: bool) -> None:
-    value = email.utils.formatdate(time.time() + 2, usegmt=True) if as_date else "1"
-    start = time.monotonic()
-    results, _, _ = ask(replies(Reply(status=429, headers={"Retry-After": value}), Reply(GOOD)))
-    assert only(results).content == GOOD
-    assert time.monotonic() - start >= 0.9
 
 
 def test_a_pause_that_is_too_long_is_named() -> None:
@@ -201,39 +190,34 @@ class TestBudget:
         """Tokens that a request may take, of which 50 are written."""
         _, _, meter = ask(lambda _: Reply(GOOD, usage=None))
         assert meter.spent.output_tokens == 50
-        return meter.spent.tokens
+        return meter.spent.input_tokens + 50
 
     @pytest.mark.parametrize("faults", [0, 3])
     def test_no_request_is_sent_beyond_it(self, faults: int) -> None:
         answer = replies(*[Reply(status=500)] * faults, Reply(GOOD))
-        results, server, meter = ask(answer, 30, budget=Budget(requests=10))
+        results, server, meter = ask(answer, 30, requests=10)
         assert len(server.requests) == meter.spent.requests == 10
         refused = [result for result in results if isinstance(result, BudgetError)]
         assert len(refused) == 30 - (10 - faults)
         assert "the budget of 10 requests does not cover another request" in str(refused[0])
 
-    def test_tokens_are_never_exceeded_whatever_an_answer_takes(self, worst: int) -> None:
+    def test_money_is_never_exceeded_whatever_an_answer_takes(self, worst: int) -> None:
         """Each request may take its worst case; the budget is kept though many are under way."""
-        reply = Reply(GOOD, usage=(worst - 50, 50))
-        _, server, meter = ask(lambda _: reply, 20, budget=Budget(tokens=5 * worst + 10))
-        assert (len(server.requests), meter.spent.tokens) == (5, 5 * worst)
-
-    def test_what_an_answer_did_not_take_is_free_for_the_next(self, worst: int) -> None:
-        results, _, meter = ask(lambda _: Reply(GOOD, usage=(10, 5), delay=0.01), 20, budget=Budget(tokens=3 * worst))
-        assert all(isinstance(result, Completion) for result in results)
-        assert meter.spent.tokens == 20 * 15
+        reply, price = Reply(GOOD, usage=(worst - 50, 50)), Price(1e6, 1e6)
+        _, server, meter = ask(lambda _: reply, 20, money=5 * worst + 10, prices={"m": price})
+        assert (len(server.requests), meter.spent.money) == (5, 5 * worst)
 
     def test_money_is_counted_by_the_model_s_price(self, worst: int) -> None:
         """100 tokens read at 20 and 50 written at 100 for a million cost 0.007."""
         price = Price(20.0, 100.0)
-        budget = Budget(money=2 * 0.007 + price.cost(worst - 50, 50) + 1e-9)
-        results, server, meter = ask(lambda _: Reply(GOOD, usage=(100, 50)), 6, budget=budget, prices={"m": price})
+        money = 2 * 0.007 + price.cost(worst - 50, 50) + 1e-9
+        results, server, meter = ask(lambda _: Reply(GOOD, usage=(100, 50)), 6, money=money, prices={"m": price})
         assert sum(isinstance(result, Completion) for result in results) == len(server.requests) == 3
         assert meter.spent.money == pytest.approx(3 * 0.007)
 
     def test_a_request_without_an_answer_counts_as_its_worst_case(self, worst: int) -> None:
         _, _, meter = ask(lambda _: Reply(GOOD, delay=4.0), timeout=0.3, attempts=1)
-        assert meter.spent.tokens == worst
+        assert meter.spent.input_tokens + meter.spent.output_tokens == worst
 
 
 def test_no_key_is_needed_and_other_libraries_variables_play_no_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,9 +235,8 @@ class TestTheKey:
     @pytest.mark.parametrize(
         "reply",
         [
-            *(Reply(status=n, error=f"your key is {KEY}", headers={"X-Echo": KEY}) for n in (307, 400, 401, 429, 500)),
+            *(Reply(status=n, error=f"your key is {KEY}", headers={"X-Echo": KEY}) for n in (307, 401, 429)),
             Reply(raw=f"<html>{KEY}</html>".encode(), headers={"X-Echo": KEY}),
-            Reply(status=418, raw=KEY.encode()),
             Reply(GOOD, drop=True, headers={"X-Echo": KEY}),
             Reply(GOOD, delay=4.0),
         ],

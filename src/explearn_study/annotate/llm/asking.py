@@ -9,13 +9,12 @@ import asyncio
 import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tqdm import tqdm
 
 from explearn.core.errors import ExplearnError
 from explearn.core.records import Example
-from explearn_study.annotate.budget import Bounds, Spent
+from explearn_study.annotate.budget import Meter, Spent
 from explearn_study.annotate.llm.answers import InvalidAnswerError, parse_answer
 from explearn_study.annotate.llm.cache import AnswerCache, CachedAnswer, read_answers
 from explearn_study.annotate.llm.client import ChatClient, NoAnswerError, RefusedError
@@ -43,7 +42,7 @@ class Question:
         return self.prompt.key(self.model, self.example)
 
 
-def ask(questions: Sequence[Question], marks: TaskMarks, bounds: Bounds) -> None:
+def ask(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> None:
     """Ask what the task's cache does not have; without such questions no server is needed.
 
     Every answer is in the cache as soon as it counts. Raises ParamsError without a server's address or a price that the
@@ -56,11 +55,11 @@ def ask(questions: Sequence[Question], marks: TaskMarks, bounds: Bounds) -> None
         return
     endpoint = Endpoint.from_environment()
     for model in {question.model for question in questions}:
-        bounds.meter.price(model)
+        meter.price(model)
     with AnswerCache(path) as cache:
         unknown = [question for key, question in waiting.items() if key not in cache]
         with tqdm(total=len(unknown), desc="ask", unit="text", disable=None, file=sys.stderr) as bar:
-            failures = asyncio.run(_ask_all(unknown, endpoint, cache, bounds, bar.update))
+            failures = asyncio.run(_ask_all(unknown, endpoint, cache, meter, bar.update))
     if failures:
         raise NoAnswerError(
             f"{len(failures):,} of {len(unknown):,} texts have no answer; the last failed thus: {failures[-1]}; run "
@@ -72,7 +71,7 @@ async def _ask_all(
     questions: Collection[Question],
     endpoint: Endpoint,
     cache: AnswerCache,
-    bounds: Bounds,
+    meter: Meter,
     progress: Callable[[], object],
 ) -> list[ExplearnError]:
     """Return why questions went without an answer; raise what ends the run."""
@@ -100,11 +99,8 @@ async def _ask_all(
                 return
 
     # Workers draw from one iterator: no more tasks, and no more memory, than requests under way.
-    async with (
-        ChatClient(endpoint, bounds.meter, timeout=bounds.timeout, attempts=bounds.attempts) as client,
-        asyncio.TaskGroup() as group,
-    ):
-        for _ in range(min(bounds.concurrency, len(questions))):
+    async with ChatClient(endpoint, meter) as client, asyncio.TaskGroup() as group:
+        for _ in range(min(endpoint.concurrency, len(questions))):
             group.create_task(work())
     if stop is not None:
         raise stop
@@ -112,14 +108,16 @@ async def _ask_all(
 
 
 async def _answer(question: Question, client: ChatClient) -> CachedAnswer:
-    prompt = question.prompt
-    arguments: dict[str, Any] = {"max_tokens": prompt.max_tokens, "temperature": prompt.temperature}
-    spent = Spent()
+    prompt, spent = question.prompt, Spent()
     content, finish = "", "refused"
     for _ in range(ASKS):
         try:
             answer = await client.complete(
-                question.model, prompt.messages(question.example), prompt.schema, **arguments
+                question.model,
+                prompt.messages(question.example),
+                prompt.schema,
+                max_tokens=prompt.max_tokens,
+                temperature=prompt.temperature,
             )
         except RefusedError:
             # From a server that answers others, a refusal is about the text, and final.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from explearn.core.errors import DataError
 from explearn.judge.context import mean_where_defined
 from explearn.judge.plausibility import f1_of_texts, pooled_agreement, rationale_counts
 from explearn.text.agreement import krippendorff_alpha
@@ -67,9 +66,6 @@ class Candidate:
         """The F1, to be read."""
         return "undefined" if self.f1 is None else f"{self.f1:.3f}"
 
-    def to_record(self) -> dict[str, object]:
-        return asdict(self)
-
 
 def judge(
     model: str,
@@ -81,14 +77,10 @@ def judge(
     """Figures of one candidate.
 
     Args:
-        annotated: what it said of each text; none unanswered.
+        annotated: what it said of each text, one at least; none unanswered.
         gold: text -> the words that people marked.
         price: of the model, where it is known.
-
-    Raises DataError when there is no text.
     """
-    if not annotated:
-        raise DataError("no text that people have marked to calibrate on; import marks first, or take another split")
     marked = [gold[item.example.id] for item in annotated]
     masks = [item.mask for item in annotated]
     answers = [item.cached for item in annotated if item.cached]

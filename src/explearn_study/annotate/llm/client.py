@@ -27,6 +27,9 @@ from explearn_study.annotate.llm.transport import REPLY, SPENT, MeteredTransport
 
 Message = Mapping[str, str]
 
+ATTEMPTS = 6
+"""Most requests for one answer, where the server fails for the moment."""
+
 SHOWN_CHARS = 200
 """Most characters of a server's words repeated in an error."""
 
@@ -92,15 +95,13 @@ class ChatClient:
     Args:
         endpoint: the server.
         meter: counts and bounds what is spent.
-        timeout: seconds for one request.
-        attempts: most requests for one answer.
 
     Attributes:
         accepted: models of which a request has been answered.
     """
 
-    def __init__(self, endpoint: Endpoint, meter: Meter, *, timeout: float = 60.0, attempts: int = 6) -> None:
-        self.endpoint, self.attempts = endpoint, attempts
+    def __init__(self, endpoint: Endpoint, meter: Meter) -> None:
+        self.endpoint = endpoint
         self.accepted: set[str] = set()
         self._forms: dict[str, Form] = {}
         # They write headers down, and a server may send the key back in one.
@@ -109,13 +110,13 @@ class ChatClient:
         self._client = openai.AsyncOpenAI(
             base_url=endpoint.base_url,
             api_key=endpoint.key.get_secret_value() or "-",  # "-" where none is needed
-            timeout=timeout,
-            max_retries=attempts - 1,
+            timeout=endpoint.timeout,
+            max_retries=ATTEMPTS - 1,
             http_client=httpx2.AsyncClient(
-                transport=MeteredTransport(endpoint, meter, timeout),
+                transport=MeteredTransport(endpoint, meter),
                 trust_env=False,
                 follow_redirects=False,
-                timeout=timeout,
+                timeout=endpoint.timeout,
             ),
         )
         # Taken from OPENAI_* variables, which are for another server.
@@ -135,7 +136,7 @@ class ChatClient:
         Raises:
             EndpointError: address, key or model are wrong, or nobody listens.
             RefusedError: the server refuses this request in every form.
-            NoAnswerError: nothing usable after `attempts` requests.
+            NoAnswerError: nothing usable after ATTEMPTS requests.
             BudgetError: the budget does not cover the next request.
         No error shows the key, nor has the library's exception, which carries it, as its cause.
         """
@@ -186,8 +187,7 @@ class ChatClient:
         return EndpointError(f"model {model!r}: HTTP {status}, {shown}{HINTS.get(status, '')}")
 
     def _no_answer(self, model: str, reason: str) -> NoAnswerError:
-        times = "once" if self.attempts == 1 else f"{self.attempts} times"
-        return NoAnswerError(f"model {model!r}: no answer, asked {times} ({reason})")
+        return NoAnswerError(f"model {model!r}: no answer, asked {ATTEMPTS} times ({reason})")
 
     def _shown(self, words: str) -> str:
         line = " ".join(self.endpoint.redact(words).split()) or "without a reason"

@@ -10,7 +10,7 @@ from typing import Any
 
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.records import Example, Rationale
-from explearn_study.annotate.budget import Bounds
+from explearn_study.annotate.budget import Meter
 from explearn_study.annotate.llm.answers import InvalidAnswerError, ParsedAnswer, parse_answer
 from explearn_study.annotate.llm.asking import Question, ask
 from explearn_study.annotate.llm.cache import CachedAnswer, read_answers
@@ -97,7 +97,7 @@ def questions_for(marks: TaskMarks, settings: LLMParams, seed: int) -> list[Ques
 
 
 def annotate(
-    marks: TaskMarks, settings: LLMParams, seed: int, bounds: Bounds
+    marks: TaskMarks, settings: LLMParams, seed: int, meter: Meter
 ) -> tuple[list[Annotated], dict[str, Any] | None, str]:
     """Ask about a task's unmarked texts and sort the answers.
 
@@ -108,7 +108,7 @@ def annotate(
     model = require_model(settings)
     if not questions:
         return [], None, model
-    ask(questions, marks, bounds)
+    ask(questions, marks, meter)
     annotated = collect(questions, marks, settings)
     return annotated, summarise(annotated, model, questions[0].prompt), model
 

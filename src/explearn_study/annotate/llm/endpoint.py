@@ -23,6 +23,9 @@ see every text."""
 PLAIN_HTTP = "EXPLEARN_LLM_PLAIN_HTTP"
 """Environment variable: 1 sends the key over plain http to another machine, where anybody on the way can read it."""
 
+CONCURRENCY, TIMEOUT = "EXPLEARN_LLM_CONCURRENCY", "EXPLEARN_LLM_TIMEOUT"
+"""Environment variables: requests under way at once, 1 to 256; seconds for one request."""
+
 LEAST_KEY_CHARS = 4
 """A shorter key could not be blacked out without harm to ordinary words."""
 
@@ -41,17 +44,21 @@ class Endpoint:
         base_url: address that `/chat/completions` is added to.
         key: sent as bearer token; empty where the server needs none.
         proxy: proxy to the server, with its password if it needs one; empty where the server is asked directly.
+        concurrency: requests under way at once.
+        timeout: seconds for one request.
     """
 
     base_url: str
     key: SecretStr = field(default_factory=lambda: SecretStr(""))
     proxy: SecretStr = field(default_factory=lambda: SecretStr(""))
+    concurrency: int = 8
+    timeout: float = 60.0
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Endpoint:
         """Return the server that the environment names.
 
-        Raises ParamsError where the address is missing, or address, key or proxy cannot be used; never shows them.
+        Raises ParamsError where the address is missing or a variable cannot be used; never shows address, key or proxy.
         """
         base_url, key, proxy = (environment.get(name, "").strip() for name in (BASE_URL, API_KEY, PROXY))
         if not base_url:
@@ -67,7 +74,11 @@ class Endpoint:
                 f"{API_KEY}: got a key with white space or characters outside ASCII, or of fewer than "
                 f"{LEAST_KEY_CHARS} characters; expected the key as the server's owner gave it (unset: none is sent)"
             )
-        local = _is_this_machine(parts.hostname or "")
+        host = (parts.hostname or "").rstrip(".")
+        try:
+            local = ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            local = host == "localhost" or host.endswith(".localhost")  # RFC 6761, 6.3
         if key and parts.scheme == "http" and not local and environment.get(PLAIN_HTTP, "").strip() != "1":
             raise ParamsError(
                 f"{BASE_URL}: got plain http to {parts.hostname}, where anybody on the way can read the key; expected "
@@ -75,7 +86,14 @@ class Endpoint:
             )
         if proxy:
             _parsed_address(PROXY, proxy)
-        return cls(base_url, SecretStr(key), SecretStr("" if local else proxy))
+        try:
+            concurrency, timeout = int(environment.get(CONCURRENCY) or 8), float(environment.get(TIMEOUT) or 60)
+            paced = 1 <= concurrency <= 256 and 0 < timeout < float("inf")
+        except ValueError:
+            paced = False
+        if not paced:
+            raise ParamsError(f"{CONCURRENCY}, {TIMEOUT}: expected a whole number from 1 to 256, and seconds above 0")
+        return cls(base_url, SecretStr(key), SecretStr("" if local else proxy), concurrency, timeout)
 
     def redact(self, text: str) -> str:
         """Return a text with the key blacked out, also as JSON and addresses write it."""
@@ -96,11 +114,3 @@ def _parsed_address(name: str, address: str) -> SplitResult:
     if not usable or parts.query or parts.fragment:
         raise ParamsError(f"{name}: not an address; expected http(s)://HOST:PORT/PATH, without a query")
     return parts
-
-
-def _is_this_machine(host: str) -> bool:
-    host = host.rstrip(".")
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")  # RFC 6761, 6.3

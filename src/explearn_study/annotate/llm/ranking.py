@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explearn.core.records import Attribution
-from explearn_study.annotate.budget import Bounds
+from explearn_study.annotate.budget import Meter
 from explearn_study.annotate.llm.asking import Question, ask
 from explearn_study.annotate.llm.collecting import collect, require_model
 from explearn_study.annotate.llm.prompts import FOLDER, bind_prompt
@@ -45,12 +45,12 @@ def ranking_questions(marks: TaskMarks, explained: Mapping[str, Attribution]) ->
     ]
 
 
-def rank(questions: Sequence[Question], marks: TaskMarks, bounds: Bounds) -> Rankings:
+def rank(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> Rankings:
     """Ask, and turn ranks into scores: of n quotes in the text the first gives its words 1, the last 1/n, all others 0.
 
     Raises as `ask` does.
     """
-    ask(questions, marks, bounds)
+    ask(questions, marks, meter)
     rows: list[dict[str, object]] = []
     unread = named = invented = 0
     for question, item in zip(questions, collect(questions, marks, marks.llm), strict=True):

@@ -58,15 +58,15 @@ class MeteredTransport(httpx2.AsyncHTTPTransport):
     """Sends a request once the budget covers its worst case, and returns the whole reply.
 
     Raises BudgetError, EndpointError where nobody listens, and errors of httpx2, which the openai library answers with
-    another request: for a reply that takes longer than `timeout` seconds, is too large or not the protocol's.
+    another request: for a reply that takes too long, is too large or not the protocol's.
     """
 
-    def __init__(self, endpoint: Endpoint, meter: Meter, timeout: float) -> None:
+    def __init__(self, endpoint: Endpoint, meter: Meter) -> None:
         # trust_env is for certificates alone here (SSL_CERT_FILE, SSL_CERT_DIR).
         super().__init__(
             trust_env=True, proxy=endpoint.proxy.get_secret_value() or None, limits=openai.DEFAULT_CONNECTION_LIMITS
         )
-        self.endpoint, self.meter, self.timeout = endpoint, meter, timeout
+        self.endpoint, self.meter = endpoint, meter
         self._reached = False
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -79,12 +79,15 @@ class MeteredTransport(httpx2.AsyncHTTPTransport):
         extensions: dict[str, Any] = {}
         try:
             # The bound of httpx2 starts anew with every piece that a slow server sends.
-            async with asyncio.timeout(self.timeout):
+            async with asyncio.timeout(self.endpoint.timeout):
                 response = await super().handle_async_request(request)
                 self._reached = True
                 content = await _read(response, request)
             if response.status_code == 200:
-                extensions[REPLY] = reply = _checked(content, request)
+                try:
+                    extensions[REPLY] = reply = ChatReply.model_validate(json.loads(content))
+                except (ValueError, RecursionError):  # whose words may hold what the server has sent
+                    raise httpx2.RemoteProtocolError("a reply that is not the protocol's", request=request) from None
                 if isinstance(reply.usage, _Usage):
                     used = reply.usage.prompt_tokens, reply.usage.completion_tokens
                     spent = Spent(1, *used, self.meter.cost(model, *used))
@@ -130,10 +133,3 @@ async def _read(response: httpx2.Response, request: httpx2.Request) -> bytes:
     finally:
         await response.aclose()
     return content
-
-
-def _checked(content: bytes, request: httpx2.Request) -> ChatReply:
-    try:
-        return ChatReply.model_validate(json.loads(content))
-    except (ValueError, RecursionError):  # whose words may hold what the server has sent
-        raise httpx2.RemoteProtocolError("a reply that is not the protocol's", request=request) from None
