@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from explearn.cli.choosing import LabelNames, parse_label_names
-from explearn.cli.running import Compute, Seed, command
+from explearn.cli.running import Compute, command
 from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 from explearn.core.extras import check_installed
@@ -20,9 +20,12 @@ from explearn.core.extras import check_installed
 
 @command
 def serve(
-    bundle: Annotated[
+    explainer: Annotated[
         list[str] | None,
-        typer.Argument(help="Bundles (`explearn export`), from folders or the hub.", show_default=False),
+        typer.Argument(
+            help="Bundles (`explearn export`), from folders or the hub; folders of trained explainers.",
+            show_default=False,
+        ),
     ] = None,
     classifier: Annotated[
         str | None,
@@ -33,10 +36,6 @@ def serve(
         ),
     ] = None,
     label_name: LabelNames = None,
-    explainer: Annotated[
-        list[str] | None,
-        typer.Option(help="Folder of a trained explainer, or a bundle; may be repeated."),
-    ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -72,7 +71,6 @@ def serve(
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Write a line for each request to stderr, without its texts.")
     ] = False,
-    seed: Seed = None,
     *,
     compute: Compute,
 ) -> None:
@@ -96,8 +94,8 @@ def serve(
         from explearn_apps.serve.app import make_app
         from explearn_apps.serve.loading import load, read_verdict
 
-        sources = [*(bundle or ()), *(explainer or ()), *(method or ())]
-        loaded, explainers, left_out = load(sources, classifier, compute, seed, parse_label_names(label_name))
+        sources = [*(explainer or ()), *(method or ())]
+        loaded, explainers, left_out = load(sources, classifier, compute, parse_label_names(label_name))
         hosts = hosts_of(listening)
         verdict = None if comparison is None else read_verdict(comparison, loaded)
         app = make_app(loaded, explainers, limits, hosts=hosts, embedders=embed or (), verdict=verdict)

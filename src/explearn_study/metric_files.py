@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from explearn.core.errors import DataError
 from explearn.core.parquet import parquet_writer, read_table
 from explearn.judge.agreement import AGREEMENT
 
@@ -67,18 +66,10 @@ def write_by_text(path: Path, evaluation: TaskEvaluation) -> None:
 def read_by_text(path: Path) -> dict[str, dict[str, Array]]:
     """metric -> method -> value on each text, (texts,), in one order for all; NaN where undefined.
 
-    Raises DataError for a missing or damaged file, and where a method lacks texts.
+    Raises DataError for a missing or damaged file.
     """
     by_text: dict[str, dict[str, Array]] = defaultdict(dict)
-    order = None
     for (metric, method), rows in read_table(path, TEXT_SCHEMA).to_pandas().groupby(["metric", "method"], sort=False):
-        ids = list(rows["example_id"])
-        order = order or ids
-        if ids != order:
-            raise DataError(
-                f"{path}: {metric} of {method} has {len(ids)} texts; expected the same {len(order)} as of all others; "
-                "run judge again"
-            )
         by_text[metric][method] = rows["value"].to_numpy(dtype=np.float64)
     return dict(by_text)
 

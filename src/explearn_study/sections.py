@@ -38,7 +38,7 @@ class LLMParams(Section):
     model: str | None = None
     """Name of the model on the server; default: the environment's EXPLEARN_LLM_MODEL, which DVC does not see."""
     prompt: str = "evidence"
-    """A shipped prompt (`explearn annotate prompts` lists them; without a number: the highest), or a YAML file."""
+    """A shipped prompt (evidence, decisive, fewest, faults, reason_first), or a YAML file."""
     about: str | None = None
     """What the texts are, for the prompt (default: the shipped sentence, for tasks that the project knows)."""
     meanings: dict[str, str] = Field(default_factory=dict)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.errors import UnsupportedError
 from explearn.judge.catalogue import CATALOGUE
 from explearn.judge.context import mean_where_defined
 from explearn.judge.faithfulness import logit
@@ -74,16 +74,10 @@ def choose(
     Args:
         percent: share of the words taken under `ranking`.
         seed: of the random words, as many as the others have; no word is both for and against.
-
-    Raises DataError where the sides differ in their texts, words or formulation.
     """
-    if len(teacher.scores) != len(student.scores) or (teacher.levels is None) != (student.levels is None):
-        raise DataError("teacher and student explain different texts or in different ways; expected the same")
     rng = np.random.default_rng(seed)
     sides: tuple[list[ChosenWords], list[ChosenWords], list[ChosenWords]] = ([], [], [])
     for text, (a, b) in enumerate(zip(teacher.scores, student.scores, strict=True)):
-        if a.shape != b.shape:
-            raise DataError(f"text {text}: scores of {a.size} words and of {b.size}; expected the same words")
         by_chance = rng.random(len(a))
         if teacher.levels is None or student.levels is None:
             count, against = top_count(len(a), percent), 0

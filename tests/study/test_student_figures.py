@@ -7,7 +7,6 @@ import pytest
 from fakes import MASK, FakeClassifier, encode
 from scipy.stats import wilcoxon
 
-from explearn.core.errors import DataError
 from explearn.judge.predictions import Predictions
 from explearn_study.student_figures import ChosenWords, SideScores, choose, judge, summarise
 
@@ -39,12 +38,6 @@ class TestChoice:
         assert sorted(np.sign(chance[0].levels).tolist()) == [-1, 0, 0, 1, 1]
         assert len(chance[0].positive) == 2 and len(chance[0].negative) == 1
         assert not set(chance[0].positive) & set(chance[0].negative)
-
-    def test_sides_that_do_not_fit(self) -> None:
-        with pytest.raises(DataError, match="different texts or in different ways"):
-            choose(SideScores([scores(1)]), SideScores([scores(1)], [marks(1)]), 30, 0)
-        with pytest.raises(DataError, match="text 0: scores of 1 words and of 2"):
-            choose(SideScores([scores(1)]), SideScores([scores(1, 2)]), 30, 0)
 
 
 def by_words(**weights: float) -> FakeClassifier:

@@ -99,7 +99,7 @@ def test_over_one_percent_failed_ends_it_and_nothing_looks_whole(tmp_path: Path,
         TooManyFailures, match=r"teacher failed on 2 of 120 texts \(train-5: ZeroDiv.*expected at most 1%"
     ):
         run(folder, Teacher(), {"train": examples(120, odd=[5, 6])})
-    with pytest.raises(DataError, match=r"teacher.json: no such file"):
+    with pytest.raises(DataError, match=r"teacher.json is missing"):
         lessons(tmp_path)
 
 
@@ -113,7 +113,7 @@ def test_a_run_that_was_ended_is_taken_up_where_it_stopped(tmp_path: Path, folde
     splits = {"train": examples(10), "validation": examples(3, "validation")}
     with pytest.raises(KeyboardInterrupt):
         run(folder, Interrupted(), splits)
-    with pytest.raises(DataError, match=r"teacher.json: no such file"):
+    with pytest.raises(DataError, match=r"teacher.json is missing"):
         lessons(tmp_path)
     second = Teacher()
     run(folder, second, splits)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from explearn.bundle.loading import find_explainer, is_method
+from explearn.bundle.loading import find_explainer
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.registry import accepted_options
 from explearn.model.classifier import Classifier
 
 QUICK = ("attn_lrp", "attcat", "gae", "occlusion")
@@ -23,7 +21,6 @@ def load(
     sources: Sequence[str],
     classifier: str | None,
     compute: ComputeOptions,
-    seed: int | None = None,
     label_names: Mapping[str, str] | None = None,
 ) -> tuple[Classifier, list[Explainer], dict[str, str]]:
     """Load a classifier and the methods to explain it by.
@@ -31,7 +28,6 @@ def load(
     Args:
         sources: bundles (folders or hub names), folders of trained explainers, or names of methods.
         classifier: folder or hub name; None: the one in the first bundle that has one.
-        seed: of methods that draw at random.
         label_names: class -> another name for it.
 
     Returns also, by name, the methods of QUICK that cannot explain the classifier, and why.
@@ -39,12 +35,7 @@ def load(
     Raises ParamsError where there is no classifier, ModelError for what cannot be read or was made for another
     classifier, UnsupportedError for a named method that cannot explain it.
     """
-
-    def seeded(source: str) -> dict[str, Any]:
-        takes_seed = seed is not None and is_method(source) and "seed" in accepted_options(source)
-        return {"seed": seed} if takes_seed else {}
-
-    chosen = [find_explainer(source, **seeded(source)) for source in sources]
+    chosen = [find_explainer(source) for source in sources]
     bundles = [bundle for _, bundle in chosen if bundle is not None]
     holding = [bundle for bundle in bundles if bundle.classifier_folder is not None]
     if classifier is None and not holding:
@@ -67,7 +58,7 @@ def load(
         return loaded, [explainer for explainer, _ in chosen], {}
     explainers, left_out = [], {}
     for name in QUICK:
-        explainer, _ = find_explainer(name, **seeded(name))
+        explainer, _ = find_explainer(name)
         try:
             explainer.check_explains(loaded)
         except UnsupportedError as error:

@@ -14,8 +14,7 @@ import typer
 from rich.table import Table
 
 from explearn.cli.running import command, plain_console, printed
-from explearn.core.errors import DataError, ParamsError, UnknownNameError
-from explearn.core.escape import printable
+from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.records import Attribution, Example, Rationale, Split
 from explearn.core.seeds import hash_order
 from explearn.core.writing import check_output, locked, write_json
@@ -48,32 +47,6 @@ SheetFile = Annotated[
 def _open(task: str) -> tuple[Params, TaskMarks]:
     params = load_params()
     return params, read_task_marks(params.check_task(task), params, Workspace())
-
-
-@app.command()
-@command
-def prompts(
-    name: Annotated[str | None, typer.Argument(help="A prompt to show in full, as sent for --task.")] = None,
-    task: Annotated[str | None, typer.Option(help="Task whose texts and labels fill the prompt.")] = None,
-) -> None:
-    """List the shipped prompts, or show one as a task's texts are asked with it.
-
-    explearn annotate prompts evidence --task films
-    """
-    from explearn_study.annotate.llm.collecting import task_prompt
-    from explearn_study.annotate.llm.prompts import list_prompts
-
-    if name is None:
-        for shipped, summary in list_prompts().items():
-            plain_console().print(f"[bold cyan]{shipped}[/bold cyan]  {printed(summary)}")
-        return
-    if task is None:
-        raise ParamsError("--task: got none; expected the task whose texts and labels fill the prompt")
-    _, marks = _open(task)
-    prompt = task_prompt(marks, marks.llm, name)
-    print(f"{prompt.name}, version {prompt.version}, {len(prompt.shots)} examples")
-    for message in prompt.messages(marks.examples[0]):
-        print(printable(f"\n--- {message['role']}\n{message['content']}"))
 
 
 @app.command()

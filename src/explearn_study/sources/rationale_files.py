@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Iterable
 from itertools import zip_longest
 from pathlib import Path
@@ -43,7 +42,7 @@ def import_rationales(
         all_ids: ids of the source's other texts, subsampled away; their rationales are passed over. Default: none.
 
     Returns the rationales in the file's order.
-    Raises DataError naming file, row and field for an unknown id (with near ones), words that differ from the
+    Raises DataError naming file, row and field for an unknown id, words that differ from the
     example's, a mask of the wrong length or with values other than 0 and 1, and an (id, annotator) that comes twice.
     """
     known = {example.id: example for example in examples}
@@ -64,9 +63,7 @@ def import_rationales(
         if example is None:
             if identifier in others:
                 continue
-            near = difflib.get_close_matches(identifier, [*known, *others], n=2, cutoff=0.8)
-            hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-            raise row.error(column, identifier, f"the id of a text of this task{hint}")
+            raise row.error(column, identifier, "the id of a text of this task")
         if row.values.get("words") is not None:
             with row.located("words"):
                 words = parse_word_list(row.values["words"])

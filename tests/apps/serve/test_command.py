@@ -122,13 +122,10 @@ class TestMistakes:
             said = command_complaint("serve", str(bundle), "--port", port)
         assert said.startswith(f"error: --host 127.0.0.1, --port {port}: cannot be used (Address already in use")
 
-    @pytest.mark.parametrize(
-        ("module", "package"), [("fastapi", "fastapi"), ("prometheus_client", "prometheus_client")]
-    )
-    def test_a_missing_extra(self, bundle: Path, monkeypatch: pytest.MonkeyPatch, module: str, package: str) -> None:
-        monkeypatch.setitem(sys.modules, module, None)
+    def test_a_missing_extra(self, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "fastapi", None)
         said = command_complaint("serve", str(bundle))
-        assert said.startswith("error: explearn serve needs the package ") and package in said
+        assert said.startswith("error: explearn serve needs the package ") and "fastapi" in said
         assert "pip install 'explearn[serve]'" in said
 
     def test_a_bundle_with_a_changed_file(self, bundle: Path, tmp_path: Path) -> None:
@@ -149,9 +146,7 @@ class TestMistakes:
             (("BUNDLE", "--method", "lime", "--method", "lime"), ("'lime' comes twice",)),
             (("BUNDLE", "--classifier", "OTHER"), ("made for the classifier with fingerprint",)),
             (("nowhere", "--timeout", "inf"), ("'--timeout'",)),
-            (("nowhere", "--timeout", "nan"), ("'--timeout'",)),
             (("BUNDLE", "--host", "host.invalid"), ("--host host.invalid", "cannot be used")),
-            (("BUNDLE", "--host", "192.0.2.1"), ("cannot be used",)),
         ],
     )
     def test_others(self, bundle: Path, tiny_folder: Path, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:

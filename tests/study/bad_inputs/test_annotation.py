@@ -29,26 +29,17 @@ def studio(**change: Any) -> dict[str, Any]:
 
 LABEL_STUDIO: list[Any] = [
     None,
-    {"data": {}},
     [3],
     [{"data": {"text": 3}}],
     [{"data": {"text": "another text"}, "annotations": [{"result": []}]}],
-    [{"data": {"text": "one two"}, "annotations": {"result": []}}],
-    [{"data": {"text": "one two"}, "annotations": [{"result": "x"}]}],
     [{"data": {"text": "one two"}, "annotations": [{"result": [{"value": [REGION]}]}]}],
-    [{"data": {"text": "one two"}, "annotations": [{"result": [], "was_cancelled": "perhaps"}]}],
     [{"data": {"text": "one two"}, "annotations": [{"result": [], "completed_by": {"email": {}, "id": [3]}}]}],
     [studio(start="0")],
-    [studio(start=True)],
-    [studio(start=-1)],
     [studio(end=99, text=None)],
-    [studio(end=10**90, text=None)],
     [studio(end=0)],
     [studio(text="two")],
     [studio(labels="e")],
-    [studio(labels=[3])],
     [{"text": "one two", "label": [{"start": "0", "end": 3}], "annotator": 1}],
-    [{"text": "one two", "label": [REGION], "annotator": [1]}],
     [studio(), studio()],
 ]
 
@@ -63,11 +54,8 @@ def test_label_studio(tmp_path: Path, document: Any) -> None:
 SHEETS: list[dict[str, Any]] = [
     {},
     {"sheet": ["mark"]},
-    {"sheet": "mark", "id": ["a"]},
     {"sheet": "mark", "id": "a", "text": "one two"},
     {"sheet": "mark", "id": "a", "text": "one two", "shown": "0 \u00b2"},
-    {"sheet": "mark", "id": "a", "text": ["one"], "shown": "0 0"},
-    {"sheet": "mark", "id": "a", "text": "[[one]] two", "shown": "0 0", "annotator": ["ana"]},
     {"sheet": "mark", "id": "a", "text": "[[one]] two", "shown": "0 0", "annotator": "ana", "verdict": "reject"},
     {"sheet": "check", "id": "a", "text": "one two", "shown": "0 0", "annotator": "ana", "rationale": {"0": 1}},
 ]
@@ -94,19 +82,13 @@ PROMPT = {"summary": "s", "order": ["label", "evidence", "reason"], "system": "{
 
 
 TEMPLATES = [
-    "{{",
     "{% for x in labels %}",
     "{{ nothing }}",
-    "{{ labels[0] }}",
     "{{ 1 / 0 }}",
-    "{{ 1 + 'a' }}",
     "{{ range(1000000000) | join }}",
     "{{ ''.__class__.__mro__ }}",
-    "{{ self.__init__.__globals__ }}",
-    "{{ about.format.__globals__ }}",
     "{{ labels.clear() }}",
     "{% include '/etc/passwd' %}",
-    "{% import 'os' as os %}",
     "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
     "{{ " + "(" * 4000 + "1" + ")" * 4000 + " }}",
 ]
@@ -121,8 +103,6 @@ def test_templates(tmp_path: Path, template: str) -> None:
     complaint(lambda: bind_prompt(str(path), "films", ["yes", "no"], [], settings), str(path), "system")
 
 
-@pytest.mark.parametrize(
-    "name", ["nobody", "evidence-99", "none.yaml", "", "../x.yaml", "x" * 300 + ".yaml", "a\x00.yaml"]
-)
+@pytest.mark.parametrize("name", ["nobody", "evidence-99", "none.yaml", "a\x00.yaml"])
 def test_prompts_that_are_not_there(name: str) -> None:
     complaint(lambda: bind_prompt(name, "films", ["yes", "no"], [], LLMParams()))

@@ -46,40 +46,21 @@ def with_line(line: bytes) -> bytes:
 
 JSONL: dict[str, bytes] = {
     "empty": b"",
-    "blank lines": b"\n\n",
     "cut short": with_line(b'{"id": "3", "te'),
     "a list": with_line(b"[1, 2]"),
-    "null": with_line(b"null"),
-    "a number": with_line(b"3"),
     "NaN": with_line(b'{"id": "3", "text": NaN, "label": "no"}'),
-    "a label that is NaN": with_line(b'{"id": "3", "text": "a", "label": NaN}'),
     "many digits": with_line(b'{"id": ' + b"9" * 5000 + b', "text": "a", "label": "no"}'),
     "nested": with_line(b'{"id": "3", "text": ' + b"[" * 100_000),
-    "nested and closed": with_line(b'{"id": "3", "text": ' + b"[" * 500 + b"]" * 500 + b"}"),
     "no UTF-8": with_line(b'{"id": "3", "text": "\xff\xfe", "label": "no"}'),
-    "UTF-16": jsonl(GOOD).decode().encode("utf-16"),
     "no text": with_row(text=...),
-    "a text that is null": with_row(text=None),
-    "a text that is empty": with_row(text=""),
     "a text that is blank": with_row(text=" \t "),
-    "a text that is a number": with_row(text=3),
     "a text that is a list": with_row(text=["a"]),
-    "a text that is an object": with_row(text={"a": 1}),
     "a text with half a character": with_row(text="a \ud800 film"),
     "a word of 2,000 characters": with_row(text="a" * 2000),
     "no label": with_row(label=...),
-    "a label that is null": with_row(label=None),
-    "a label that is blank": with_row(label=" "),
     "a label that is a list": with_row(label=["no"]),
-    "a label that is an object": with_row(label={"no": 1}),
-    "a label with half a character": with_row(label="\ud800"),
     "no id": with_row(id=...),
-    "an id that is null": with_row(id=None),
-    "an id that is blank": with_row(id=""),
     "an id that is a list": with_row(id=[3]),
-    "an id that is a fraction": with_row(id=3.5),
-    "an id that is a truth": with_row(id=True),
-    "an id with half a character": with_row(id="\udfff"),
     "an id twice": with_row(id="2"),
     "one label alone": jsonl([{**row, "label": "yes"} for row in GOOD]),
     "labels that read the same": jsonl(
@@ -104,17 +85,12 @@ CSV: dict[str, bytes] = {
     "empty": b"",
     "a header alone": b"id,text,label\n",
     "a column twice": b"id,text,text,label\n1,a,b,yes\n",
-    "a column without a name": b"id,,label\n1,a,yes\n",
     "a cell too many": b"id,text,label\n1,a,yes\n2,b,no,more\n",
-    "a cell too few": b"id,text,label\n1,a,yes\n2,b\n",
     "an open quote": b'id,text,label\n1,"a,yes\n',
-    "a quote inside": b'id,text,label\n1,"a"b,yes\n',
     "no UTF-8": b"id,text,label\n1,\xff,yes\n",
     "a NUL": b"id,text,label\n1,a,yes\n2,,no\n",
     "a cell of a megabyte": b"id,text,label\n1," + b"a " * 500_000 + b",yes\n",
-    "semicolons": b"id;text;label\n1;a;yes\n",
     "a terminal's commands": b"id,text,label\n1,a,yes\n1,\x1b[2Jb,no\n",
-    "an empty text": b"id,text,label\n1,a,yes\n2,,no\n",
 }
 
 
@@ -136,16 +112,9 @@ def dictionary_bomb() -> pa.Table:
 PARQUET: dict[str, Any] = {
     "a label that is NaN": lambda: parquet(label=[0.0, 1.0, float("nan")] + [1.0] * 17),
     "labels of bytes": lambda: parquet(label=[b"yes", b"no"] * 10),
-    "labels of dates": lambda: parquet(label=pa.array([0] * 20, pa.date32())),
-    "labels of lists": lambda: parquet(label=[["yes"]] * 20),
     "texts of bytes": lambda: parquet(text=[b"a film"] * 20),
-    "texts of numbers": lambda: parquet(text=list(range(20))),
     "texts of nothing": lambda: parquet(text=pa.nulls(20)),
-    "texts of lists": lambda: parquet(text=[["a", "film"]] * 20),
     "no texts": lambda: parquet(text=...),
-    "no labels": lambda: parquet(label=...),
-    "no ids": lambda: parquet(id=...),
-    "ids of fractions": lambda: parquet(id=[i / 2 for i in range(20)]),
     "no rows": lambda: parquet().slice(0, 0),
     "a column twice": lambda: pa.Table.from_arrays(
         [pa.array(["a"]), pa.array(["b"]), pa.array(["1"]), pa.array(["yes"])], names=["text", "text", "id", "label"]
@@ -159,18 +128,15 @@ def test_parquet(tmp_path: Path, name: str) -> None:
     complaint(lambda: load(tmp_path), "films")
 
 
-@pytest.mark.parametrize("damage", ["empty", "text", "half", "head", "tail", "page"])
+@pytest.mark.parametrize("damage", ["text", "half", "page"])
 def test_damaged_parquet(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "films.parquet"
     pq.write_table(parquet(), path)
     raw = path.read_bytes()
     path.write_bytes(
         {
-            "empty": b"",
             "text": b"id,text,label\n",
             "half": raw[: len(raw) // 2],
-            "head": raw[100:],
-            "tail": raw[:-4],
             "page": raw[:20] + b"\xff" * 120 + raw[140:],
         }[damage]
     )
@@ -198,11 +164,6 @@ class TestWhatExpands:
         pq.write_table(parquet(blob=pa.array(["x" * 10_000_000] * 20)), tmp_path / "films.parquet", compression="zstd")
         assert len(load(tmp_path).examples) == 20
 
-    def test_numbers_that_repeat(self, tmp_path: Path) -> None:
-        path = tmp_path / "n.parquet"
-        pq.write_table(pa.table({"a": pa.array([0] * 3_000_000, pa.int64())}), path, compression="zstd")
-        complaint(lambda: list(iter_rows(path, 10_000)), "expected at most 8")
-
     def test_what_compresses_well(self, tmp_path: Path) -> None:
         path = tmp_path / "n.parquet"
         table = pa.table({"a": ["y" * 9_000_000 + str(i) for i in range(3)]})
@@ -215,7 +176,7 @@ class TestWhatExpands:
         assert path.stat().st_size < 40_000
         complaint(lambda: read_examples(path), "e.parquet", "expected at most 8")
 
-    @pytest.mark.parametrize("value", ["0", "many", "1.5"])
+    @pytest.mark.parametrize("value", ["0", "many"])
     def test_a_limit_that_is_none(self, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("EXPLEARN_PARQUET_LIMIT_MB", value)
         complaint(parquet_limit, "EXPLEARN_PARQUET_LIMIT_MB")
@@ -232,32 +193,21 @@ SOURCES: list[dict[str, Any]] = [
     {"path": "none"},
     {"path": "films.txt"},
     {"path": "a\x00b"},
-    {"path": "x" * 300},
     {"columns": {"id": "nummer", "text": "text"}},
-    {"columns": {"text": "texts"}},
     {"columns": {"text": "text", "words": "text"}},
     {"columns": {"label": "label"}},
-    {"columns": {"text": "text", "label": "class"}},
     {"columns": {"text": "text", "mask": "label"}},
-    {"columns": {"text": "text", "spans": "label"}},
     {"columns": {"text": "text", "mask": "mask", "spans": "spans"}},
     {"columns": {"text": "text", "pair": "second"}},
     {"columns": {"marked": "label", "text": "text"}},
     {"labels": ["yes"]},
-    {"labels": ["yes", "yes"]},
     {"labels": ["yes", "maybe"]},
     {"labels": ["yes", "no", "caf\u00e9", "cafe\u0301"]},
-    {"labels": ["yes", "no", ""]},
-    {"labels": ["yes", "no", "\ud800"]},
     {"label_names": {"yes": "oui"}},
     {"labels": ["yes", "no"], "label_names": {"1": "perhaps"}},
     {"adapter": "sst2"},
     {"adapter": "nobody"},
-    {"adapter": "corpus"},
     {"adapter": "hatexplain"},
-    {"adapter": "squad"},
-    {"adapter": "movie_rationales"},
-    {"adapter": "snli"},
     {"adapter": "hatexplain", "view": "ternary"},
     {"adapter": "sst2", "view": "binary"},
     {"adapter": "sst2", "labels": ["a", "b"]},
@@ -276,47 +226,29 @@ def test_sources(tmp_path: Path, source: dict[str, Any], hub_cache: Path) -> Non
 
 ROWS: list[tuple[str, dict[str, Any]]] = [
     ("sst2", {"text": "a film", "label": 2}),
-    ("sst2", {"text": "a film", "label": -1}),
     ("sst2", {"text": "a film", "label": "fair"}),
-    ("sst2", {"text": "a film", "label": "\u00b2"}),
     ("sst2", {"text": "a film", "label": "9" * 5000}),
-    ("sst2", {"text": "a film", "label": 1.0}),
-    ("sst2", {"text": "a film", "label": True}),
     ("sst2", {"text": "a film", "label": None}),
-    ("sst2", {"text": "a film", "label": []}),
     ("sst2", {"text": "a film", "label": 1, "id": {}}),
-    ("sst2", {"text": "a film", "label": 1, "idx": []}),
-    ("snli", {"premise": "a", "hypothesis": None, "label": 0}),
     ("snli", {"premise": "a", "label": 0}),
     ("squad", {"question": "who", "context": "a man", "answers": None}),
-    ("squad", {"question": "who", "context": "a man", "answers": []}),
     ("squad", {"question": "who", "context": "a man", "answers": {"text": ["man"], "answer_start": ["2"]}}),
     ("squad", {"question": "who", "context": "a man", "answers": {"text": ["man"], "answer_start": [99]}}),
-    ("squad", {"question": "who", "context": "a man", "answers": {"text": ["man"], "answer_start": [-3]}}),
-    ("squad", {"question": "who", "context": "a man", "answers": {"text": [3], "answer_start": [0]}}),
-    ("squad", {"question": "who", "context": "a man", "answers": {"text": "man", "answer_start": 2}}),
     ("squad", {"question": "who", "context": "a man", "answers": {"text": [" "], "answer_start": [1]}}),
     ("squad", {"question": "", "context": "a man", "answers": {"text": ["man"], "answer_start": [2]}}),
-    ("squad", {"question": "who", "context": 3, "answers": {"text": ["man"], "answer_start": [2]}}),
     ("hatexplain", {"tokens": ["a"], "labels": [0, 1], "annotators": [1, 2], "rationales": []}),
-    ("hatexplain", {"tokens": "a", "labels": [0, 0, 0], "annotators": [1, 2, 3], "rationales": []}),
     ("hatexplain", {"tokens": ["a"], "labels": [0, 0, 7], "annotators": [1, 2, 3], "rationales": []}),
     ("hatexplain", {"tokens": ["a"], "labels": [0, 0, 0], "annotators": None, "rationales": []}),
     ("hatexplain", {"tokens": ["a"], "labels": [0, 0, 0], "annotators": [1, 2, 3], "rationales": [[1, 1]]}),
-    ("hatexplain", {"tokens": ["a"], "labels": [0, 0, 0], "annotators": [1, 2, 3], "rationales": 3}),
     ("hatexplain", {"tokens": ["a"], "labels": [0, 0, 0], "annotators": [1, 2, 3], "rationales": [["x"]]}),
     ("hatexplain", {"post_tokens": ["a"], "annotators": [{"label": 0}], "rationales": []}),
     ("movie_rationales", {"review": "a film", "label": 0, "evidences": "a"}),
-    ("movie_rationales", {"review": "a film", "label": 0, "evidences": [3]}),
     ("movie_rationales", {"review": "a film", "label": 0}),
     ("corpus", {"task": "books", "split": "train", "words": ["a"], "label": "x", "annotations": []}),
     ("corpus", {"task": "films", "split": "dev", "words": ["a"], "label": "x", "annotations": []}),
-    ("corpus", {"task": "films", "split": [], "words": ["a"], "label": "x", "annotations": []}),
     ("corpus", {"task": "films", "split": "train", "words": "a", "label": "x", "annotations": []}),
-    ("corpus", {"task": "films", "split": "train", "words": [3], "label": "x", "annotations": []}),
     ("corpus", {"task": "films", "split": "train", "words": ["a b"], "label": "x", "annotations": []}),
     ("corpus", {"task": "films", "split": "train", "words": ["a"], "label": 3, "annotations": []}),
-    ("corpus", {"task": "films", "split": "train", "words": ["a"], "label": "x", "annotations": {}}),
     ("corpus", {"task": "films", "split": "train", "words": ["a"], "label": "x", "annotations": [3]}),
     (
         "corpus",
@@ -326,16 +258,6 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
             "words": ["a"],
             "label": "x",
             "annotations": [{"annotator": {}, "rationale": [1]}],
-        },
-    ),
-    (
-        "corpus",
-        {
-            "task": "films",
-            "split": "train",
-            "words": ["a"],
-            "label": "x",
-            "annotations": [{"annotator": "a", "rationale": [2]}],
         },
     ),
 ]

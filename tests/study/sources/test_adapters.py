@@ -17,17 +17,11 @@ class TestTextAndLabel:
         ("adapter", "values", "label"),
         [
             ("sst2", {"id": "s-1", "text": "a dull hour", "label": "negative"}, "negative"),
-            ("sst2", {"idx": 3, "sentence": "a bright hour", "label": 1}, "positive"),
             ("cola", {"id": "c-1", "text": "Him left .", "label": "unacceptable"}, "unacceptable"),
-            ("cola", {"idx": 0, "sentence": "He left .", "label": 1}, "acceptable"),
-            ("rotten_tomatoes", {"text": "a bright hour", "label": 1}, "positive"),
             ("rotten_tomatoes", {"text": "a dull hour", "label": "neg"}, "negative"),
-            ("ag_news", {"text": "Shares fell on Monday", "label": 2}, "business"),
             ("ag_news", {"text": "A new comet was seen", "label": "Sci/Tech"}, "sci/tech"),
             ("imdb", {"text": "I left before the end", "label": 0}, "negative"),
-            ("emotion", {"text": "i feel so small today", "label": 0}, "sadness"),
             ("emotion", {"text": "i did not expect that", "label": 5}, "surprise"),
-            ("emotion", {"text": "i feel calm", "label": "joy"}, "joy"),
             ("sst2", {"text": "a bright hour", "label": "1"}, "positive"),  # a CSV cell
         ],
     )
@@ -46,9 +40,8 @@ class TestTextAndLabel:
         assert example("sst2", {"idx": 3, "sentence": "fine", "label": 1}).id == "task-train-3"
         assert example("imdb", {"text": "fine", "label": 1}).id is None
 
-    @pytest.mark.parametrize("adapter", ["sst2", "cola"])
-    def test_a_test_part_without_labels_is_refused(self, adapter: str) -> None:
-        assert "got -1; expected one of 0 (" in complaint(adapter, {"idx": 0, "sentence": "fine", "label": -1})
+    def test_a_test_part_without_labels_is_refused(self) -> None:
+        assert "got -1; expected one of 0 (" in complaint("sst2", {"idx": 0, "sentence": "fine", "label": -1})
 
     def test_an_unknown_label_brings_near_names(self) -> None:
         message = complaint("sst2", {"text": "fine", "label": "postive"})
@@ -140,7 +133,6 @@ class TestCustom:
         [
             ("marked", "[[fine]] soup"),
             ("mask", [1, 0]),
-            ("mask", "1 0"),
             ("spans", [[0, 1]]),
             ("spans", "[[0, 1]]"),
         ],

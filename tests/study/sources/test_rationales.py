@@ -149,7 +149,7 @@ class TestImport:
     @pytest.mark.parametrize(
         ("row", "field", "expected"),
         [
-            ({"id": "r-11", "rationale": [0, 1]}, "id", "did you mean r-1"),
+            ({"id": "r-11", "rationale": [0, 1]}, "id", "expected the id of a text"),
             ({"rationale": [0, 1]}, "id", "expected a column 'id'"),
             ({"id": "r-2"}, "rationale", "expected a column 'rationale'"),
             ({"id": "r-2", "rationale": [0, 1, 1]}, "rationale", "got 3 entries; expected 2"),

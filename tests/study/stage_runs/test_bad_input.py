@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from pathlib import Path
 from typing import Any
 
@@ -93,25 +92,18 @@ def test_another_task_whose_rationales_mark_no_word(project: Path, explainer: st
 
 FILES: list[tuple[str, str, list[str] | None]] = [
     ("data/examples/films/native.parquet", "rationalise", []),
-    ("data/examples/films/train.parquet", "finetune", []),
     ("data/classifiers/films/model.safetensors", "features", []),
-    ("data/classifiers/films/model.safetensors", "teach", ["--teacher", "occlusion"]),
     ("data/features/films/train.parquet", "fit", ["--method", "expnet"]),
     ("data/signals/meals/train.parquet", "fit", ["--method", "expnet"]),
-    ("data/rationales/meals.parquet", "fit", ["--method", "expnet"]),
     ("data/teachers/films/occlusion/teacher.json", "fit", ["--method", "l2e_paper"]),
-    ("data/teachers/films/occlusion/train-00000.parquet", "fit", ["--method", "l2e_paper"]),
     ("data/classifiers/films/model.safetensors", "explain", []),
     ("data/explainers/films/l2e_paper/student.safetensors", "explain", []),
     ("data/attributions/films/random.parquet", "judge", []),
     ("data/rationales/films.json", "judge", []),
-    ("data/classifiers/films/config.json", "judge", []),
     ("data/explainers/films/expnet/expnet.safetensors", "judge", []),
-    ("data/teachers/films/occlusion/teacher.json", "study", None),
     ("data/attributions/films/random.parquet", "report", None),
     ("reports/metrics/films/explanations.json", "report", None),
     ("reports/metrics/films/pairs.parquet", "report", None),
-    ("reports/metrics/films/sanity.json", "report", None),
     ("reports/studies/students/films/occlusion.json", "report", None),
 ]
 
@@ -135,27 +127,16 @@ def test_a_file_of_an_earlier_stage_that_is_missing_or_damaged(
     assert path.name in message or str(Path(file).parent) in message
 
 
-@pytest.mark.parametrize(
-    ("name", "document"),
-    [
-        ("reports/metrics/films/explanations.json", []),
-        ("reports/metrics/films/explanations.json", {"expnet": {"f1": "high"}}),
-        ("reports/metrics/meals/sanity.json", {"methods": {"rollout": 1}}),
-        ("reports/metrics/films/own_model.json", {"ivra": {}}),
-        ("reports/studies/transfer/ivra.json", [1]),
-        ("reports/studies/students/films/occlusion.json", {"texts": 8}),
-        ("data/classifiers/meals.json", {"test": 0.5}),
-        ("data/rationales/films.json", {"mean_length": "long"}),
-    ],
-)
-def test_a_damaged_document_of_the_report_leaves_the_earlier_report(project: Path, name: str, document: object) -> None:
+def test_a_damaged_document_of_the_report_leaves_the_earlier_report(project: Path) -> None:
     """All is read and drawn before the first file of an earlier report is replaced."""
-    (project / name).write_text(json.dumps(document), encoding="utf-8")
-    assert complaint(project, "report")
+    before = (project / "reports" / "report.md").read_bytes()
+    (project / "reports" / "metrics" / "films" / "explanations.json").write_text("[]", encoding="utf-8")
+    assert "run the stage judge again" in complaint(project, "report")
+    assert (project / "reports" / "report.md").read_bytes() == before
 
 
 @NO_GPU
-@pytest.mark.parametrize("stage", ["finetune", "features", "explain", "judge", "fit", "teach"])
+@pytest.mark.parametrize("stage", ["finetune", "judge"])
 def test_a_gpu_that_is_not_there(project: Path, stage: str) -> None:
     message = complaint(project, stage, *required(stage), "--device", "cuda")
     assert "device 'cuda': this machine has 0 usable CUDA devices" in message

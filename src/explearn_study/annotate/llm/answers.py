@@ -12,10 +12,7 @@ import json_repair
 
 from explearn_study.annotate.llm.quotes import Quote
 
-EVIDENCE_NAMES = ("evidence", "evidence_words", "words", "rationale", "quotes", "ranking")
-"""Names under which models put the evidence, the one asked for first."""
-
-QUOTE_NAMES = ("quote", "words", "word", "text")
+EVIDENCE_NAMES = ("evidence", "ranking")
 
 WITHHELD = {
     "refused": "the server refused the text",
@@ -50,7 +47,7 @@ def parse_answer(content: str, finish: str, labels: Sequence[str]) -> ParsedAnsw
         labels: those of the task.
 
     Mended are: text and code fences around the JSON, JSON that is not quite valid, a label in other capitals, evidence
-    under another name, as plain words or as one text, a missing reason.
+    as plain words or as one text, a missing reason.
     Raises InvalidAnswerError for everything else.
     """
     if finish in WITHHELD:
@@ -65,11 +62,6 @@ def parse_answer(content: str, finish: str, labels: Sequence[str]) -> ParsedAnsw
             value, repaired = json_repair.loads(text[text.index("{") :]), True
         except (ValueError, RecursionError) as error:
             raise InvalidAnswerError("no JSON object") from error
-    if isinstance(value, list):
-        answers = [item for item in value if isinstance(item, dict) and "label" in item]
-        if len(answers) != 1:
-            raise InvalidAnswerError(f"{len(answers)} JSON objects with a label; expected one")
-        value, repaired = answers[0], True
     if not isinstance(value, dict):
         raise InvalidAnswerError("no JSON object")
     closed = content.count("}") >= content.count("{")
@@ -92,18 +84,17 @@ def _evidence(answer: dict[str, Any]) -> tuple[tuple[Quote, ...], bool]:
     name = next((name for name in EVIDENCE_NAMES if name in answer), None)
     if name is None:
         raise InvalidAnswerError("no evidence; expected a list, if need be an empty one")
-    listed, mended = answer[name], name != EVIDENCE_NAMES[0]
+    listed, mended = answer[name], False
     if listed is None or isinstance(listed, str | dict):
         listed, mended = [listed] if listed else [], True
     if not isinstance(listed, list):
         raise InvalidAnswerError(f"evidence of type {type(listed).__name__}; expected a list")
     quotes: list[Quote] = []
     for item in listed:
-        fields = item if isinstance(item, dict) else {"text": item}
-        text = next((fields[name] for name in QUOTE_NAMES if name in fields), None)
-        said = fields.get("occurrence")
+        fields = item if isinstance(item, dict) else {"quote": item}
+        text, said = fields.get("quote"), fields.get("occurrence")
         occurrence = said if type(said) is int and said > 0 else 1
-        mended = mended or "quote" not in fields or said != occurrence or said is True
+        mended = mended or (fields is not item and name == "evidence") or said not in (None, occurrence) or said is True
         if not isinstance(text, str | int | float) or isinstance(text, bool):
             raise InvalidAnswerError(f"evidence {_clean(repr(item))[:60]}; expected a quote")
         if str(text).strip():

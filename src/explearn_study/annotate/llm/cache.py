@@ -116,12 +116,7 @@ class AnswerCache:
         return key in self._keys
 
     def append(self, answer: CachedAnswer) -> None:
-        """Return once the answer is on disk.
-
-        Raises ValueError for a key that the file has, DataError when the disk takes no more.
-        """
-        if answer.key in self._keys:
-            raise ValueError(f"answer {answer.key} is in {self.path} already")
+        """Return once the answer is on disk. Raises DataError when the disk takes no more."""
         line = (json.dumps(answer.model_dump(), ensure_ascii=False) + "\n").encode()
         size = os.fstat(self._file.fileno()).st_size
         try:

@@ -68,18 +68,14 @@ def read_shots(marks: TaskMarks) -> list[Shot]:
     return [Shot(by_id[seed.example_id], seed.mask) for seed in seeds]
 
 
-def task_prompt(marks: TaskMarks, settings: LLMParams, name: str | None = None) -> BoundPrompt:
-    """Return the prompt of the parameters, or the one named, with the task's seeds; raises as `bind_prompt` does."""
-    shots = spread_over_labels(read_shots(marks), marks.labels, settings.shots)
-    return bind_prompt(name or settings.prompt, marks.name, marks.labels, shots, settings)
-
-
 def questions_for(marks: TaskMarks, settings: LLMParams, seed: int) -> list[Question]:
     """Return the questions that annotate a task: the texts that nobody has marked, as the parameters say.
 
     Raises ParamsError or UnknownNameError for parameters that do not fit the task.
     """
-    model, prompt = require_model(settings), task_prompt(marks, settings)
+    model = require_model(settings)
+    shots = spread_over_labels(read_shots(marks), marks.labels, settings.shots)
+    prompt = bind_prompt(settings.prompt, marks.name, marks.labels, shots, settings)
     for label in settings.labels or ():
         if label not in marks.labels:
             raise UnknownNameError("label under llm.labels", label, marks.labels)

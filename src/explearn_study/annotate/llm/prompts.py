@@ -18,7 +18,7 @@ import jinja2
 import jinja2.sandbox
 import pydantic
 
-from explearn.core.documents import read_bytes, read_yaml
+from explearn.core.documents import read_yaml
 from explearn.core.errors import ParamsError, UnknownNameError, first_line
 from explearn.core.records import Example
 from explearn.core.validation import Section, check
@@ -163,31 +163,23 @@ def _question(example: Example) -> str:
     return json.dumps({"text": example.text, **pair}, ensure_ascii=False)
 
 
-def list_prompts() -> dict[str, str]:
-    """Return name and number -> summary of the shipped prompts."""
-    return {path.stem: _read(path).summary for path in sorted(FOLDER.glob("*-*.yaml"))}
+def list_prompts() -> dict[str, Path]:
+    """Return name and number -> file of the shipped prompts, higher numbers last."""
+    return {path.stem: path for path in sorted(FOLDER.glob("*-*.yaml"), key=lambda path: path.stem.rpartition("-")[2])}
 
 
 def find_prompt(name: str) -> Path:
     """Return the file of a shipped prompt, by name (its highest number) or name and number, or the user's (.yaml).
 
-    Raises UnknownNameError, with near names, or ParamsError for a file that is not there.
+    Raises UnknownNameError, with near names.
     """
     if name.endswith((".yaml", ".yml")):
-        read_bytes(name, ParamsError)
         return Path(name)
-    shipped = {
-        path.stem: path for path in sorted(FOLDER.glob("*-*.yaml"), key=lambda path: int(path.stem.rpartition("-")[2]))
-    }
-    shipped |= {stem.rpartition("-")[0]: path for stem, path in shipped.items()}  # the highest number comes last
+    shipped = list_prompts()
+    shipped |= {stem.rpartition("-")[0]: path for stem, path in shipped.items()}
     if name not in shipped:
         raise UnknownNameError("prompt", name, shipped)
     return shipped[name]
-
-
-def _read(path: Path) -> PromptFile:
-    file: PromptFile = check(PromptFile, read_yaml(path), ParamsError, f"{path}, ")
-    return file
 
 
 def bind_prompt(
@@ -204,7 +196,7 @@ def bind_prompt(
     that the task does not have.
     """
     path = find_prompt(name)
-    file = _read(path)
+    file: PromptFile = check(PromptFile, read_yaml(path), ParamsError, f"{path}, ")
     brief = read_yaml(FOLDER / "tasks.yaml").get(task, {})
     for label in settings.meanings:
         if label not in labels:
