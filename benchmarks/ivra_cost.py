@@ -82,7 +82,7 @@ def main() -> None:
         for norm in ("softmax", "sparsemax"):
             explainer = method(norm=norm)
             explainer.attention = kind(*size_of(classifier.model), norm=norm).requires_grad_(False)
-            explainer.any_classifier = True
+            explainer.trained_classifier = classifier.fingerprint
 
             def explain(explainer: IvRA | SMaT = explainer) -> object:
                 return list(explainer.explain(classifier, texts))

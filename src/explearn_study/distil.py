@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from statistics import median
 from typing import Any
 
@@ -115,7 +114,7 @@ def compare_with_students(
                     "formulation": formulation,
                     "seed": draw,
                     "texts": student.trained_on["train"],
-                    "epochs": [asdict(epoch) for epoch in student.history],
+                    "epochs": student.history,
                     "rank_agreement": mean_where_defined(rank_agreement(sides)[0, 1:]),
                     "top_overlap": mean_where_defined(top_overlap(sides)[0, 1:]),
                 }

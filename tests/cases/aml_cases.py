@@ -99,6 +99,7 @@ def untrained(of: Classifier, **options: Any) -> PAML:
     """A pAML with G as it starts, without a step of training."""
     paml = PAML(**{**QUICK, **options})
     paml.model = paml._start(of, None, None).eval().requires_grad_(False)
+    paml.trained_classifier = of.fingerprint
     return paml
 
 

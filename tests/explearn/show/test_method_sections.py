@@ -39,15 +39,12 @@ class TestAML:
         (table,) = tables(aml_report(run(), [task(notes={"paml": self.trained()})]))
         assert table.rows == [["paml", "films", "prediction 1.00, size 0.25", "log_odds", "-0.500", "-1.500", "1 of 2"]]
 
-    def test_a_search_shows_its_best_trials_and_its_picture(self):
+    def test_a_search_shows_its_best_trials(self):
         trials = [*(self.trial(i, -float(i % 7)) for i in range(12)), self.trial(12, -9.0, "pruned")]
         blocks = aml_report(run(), [task(notes={"paml": self.trained([*trials, self.trial(13, None, "failed")])})])
         training, search = tables(blocks)
         assert "(best of 13 trials)" in training.rows[0][2]
         assert [row[0] for row in search.rows[:3]] == ["6", "5", "4"] and len(search.rows) == SHOWN_TRIALS
-        (picture,) = (block for block in walk(blocks) if isinstance(block, Picture))
-        drawn = svg(picture)
-        assert picture.file == "figures/study-films-paml.svg" and "best so far" in drawn and "pruned" in drawn
 
     def test_what_chose_its_maps_by_a_metric_says_so_with_its_passes(self):
         judged = {name: {"comprehensiveness": 0.5, "log_odds": -1.0} for name in ("comprehensiveness", "log_odds")}

@@ -78,6 +78,12 @@ class Reading:
     source: Batch
     linked: torch.Tensor | None = None
 
+    @property
+    def unread(self) -> list[int]:
+        """Of each text how many words the classifier reads and the backbone's own tokenizer does not."""
+        pairs = zip(self.target.encodings, self.source.encodings, strict=True)
+        return [len(set(text.word_ids) - set(source.word_ids)) for text, source in pairs]
+
     def to_target(self, scores: torch.Tensor) -> torch.Tensor:
         """Carry logits at the backbone's sub-tokens, (b, n'), to the classifier's, (b, n): AML, section 3.3.
 
@@ -151,13 +157,6 @@ class AttributionModel(nn.Module):
                 table[row, position, : len(of_one)] = torch.tensor(of_one, dtype=torch.int64)
         device = classifier.device
         return Reading(target, collate(sources, int(self.bridge.tokenizer.pad_token_id), device), table.to(device))
-
-    def unread(self, encodings: Sequence[Encoding]) -> tuple[int, ...]:
-        """Return of each text how many words the classifier reads and the backbone's own tokenizer does not."""
-        if self.bridge is None:
-            return (0,) * len(encodings)
-        sources = self.bridge.read(encodings)
-        return tuple(len(set(e.word_ids) - set(s.word_ids)) for e, s in zip(encodings, sources, strict=True))
 
     def inputs(self, batch: Batch, predictions: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return the backbone's arguments for b texts of n positions, with the prediction behind each last token.

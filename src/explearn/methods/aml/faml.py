@@ -22,7 +22,7 @@ from explearn.judge.plausibility import ranking
 from explearn.lens.anatomy import block_calls, dissect_blocks
 from explearn.lens.threads import here_only
 from explearn.methods.aml.attribution_model import AttributionModel, Reading
-from explearn.methods.aml.loss import DivergedError, Weights, loss_terms, weighted
+from explearn.methods.aml.loss import DivergedError, Weights, loss_terms, removes, weighted
 from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.aml.params import FAMLParams, Metric
 from explearn.methods.aml.target_metric import JudgedText, Map, MapJudge
@@ -428,7 +428,7 @@ class FAML(RefiningExplainer, BatchExplainer):
             logits = classifier.logits(batch)
         chosen = resolve_targets(logits, targets)
         predictions = prediction_information(classifier, logits, chosen)
-        judge = MapJudge(classifier, self.metrics, start.protocol)
+        judge, removed = MapJudge(classifier, self.metrics, start.protocol), removes(classifier)
         together = 1 if self.options.scope == "full" else len(batch)
         scores = torch.zeros(batch.input_ids.shape)
         # inference_mode(False) turns gradients on inside no_grad, too.
@@ -441,7 +441,7 @@ class FAML(RefiningExplainer, BatchExplainer):
                     batch.encodings[part],
                     predictions[part],
                     chosen[part].tolist(),
-                    start.removed,
+                    removed,
                     start.weights,
                     judge,
                     self.options,
@@ -449,4 +449,4 @@ class FAML(RefiningExplainer, BatchExplainer):
                 for row, one in enumerate(refined, start=first):
                     scores[row, : len(one.scores)] = torch.from_numpy(one.scores)
                 self._refined += refined
-        return BatchScores(scores, logits, chosen, unread=start.model.unread(batch.encodings))
+        return BatchScores(scores, logits, chosen, unread=start.model.read(classifier, batch.encodings).unread)

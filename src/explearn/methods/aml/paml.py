@@ -31,7 +31,7 @@ from explearn.methods.aml.params import PAMLParams
 from explearn.methods.aml.target_metric import Map, MapJudge, protocol_of
 from explearn.methods.aml.weight_search import search
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.learned import LearnedExplainer, TrainedState
+from explearn.methods.base.learned import BoundExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
 from explearn.methods.info import About
@@ -213,7 +213,7 @@ def _diverged(epoch: int, why: str) -> ModelError:
 # ---- the explainer -------------------------------------------------------------------------------------------------
 
 
-class PAML(LearnedExplainer, BatchExplainer):
+class PAML(BoundExplainer, BatchExplainer):
     """A model trained to mask all but the words that keep the prediction, and whose absence changes it.
 
     Attributions a = sigmoid(G(x, y)) in [0, 1]: how much of each token a mask keeps (AML, eq. 1).
@@ -240,14 +240,11 @@ class PAML(LearnedExplainer, BatchExplainer):
     Options = PAMLParams
     options: PAMLParams
     weights_file = "aml.safetensors"
+    kept = ("history", "study")
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.model: AttributionModel | None = None
-        self.removed = False
-        self.classifier = ""
-        self.labels: list[str] = []
-        self.vocabulary = 0
         self.weights = Weights(self.options.prediction_weight, self.options.size_weight, self.options.inverse_weight)
         self.history: list[dict[str, Any]] = []
         self.study: list[dict[str, Any]] = []
@@ -255,7 +252,7 @@ class PAML(LearnedExplainer, BatchExplainer):
     @property
     def protocol(self) -> FaithfulnessProtocol:
         """How the metric of interest is taken."""
-        return protocol_of(self.options.protocol, self.options.removal)
+        return protocol_of(self.options.protocol)
 
     # ---- training ------------------------------------------------------------------------------------------------
 
@@ -291,15 +288,15 @@ class PAML(LearnedExplainer, BatchExplainer):
                 f"trials: got {options.trials} without a file for the search; expected a task that has one, or trials=0"
             )
         model = self._start(classifier, task.encoder, task.encoder_revision)
-        self.model, self.study = None, []
+        self.model, self.trained_classifier, self.study = None, "", []
         texts, validation = (PredictedTexts.of(classifier, classifier.encode(rows)) for rows in splits)
-        judge = MapJudge(classifier, [options.metric], self.protocol)
+        judge, removed = MapJudge(classifier, [options.metric], self.protocol), removes(classifier)
 
         def run(
             model: AttributionModel, weights: Weights, after_epoch: Callable[[dict[str, Any]], None] | None = None
         ) -> list[dict[str, Any]]:
             return train(
-                model, classifier, texts, validation, judge, self.removed, weights, options, description, after_epoch
+                model, classifier, texts, validation, judge, removed, weights, options, description, after_epoch
             )
 
         if options.trials:
@@ -328,13 +325,13 @@ class PAML(LearnedExplainer, BatchExplainer):
             )
         self.history = run(model, self.weights)
         self.model = model.requires_grad_(False).eval()
+        self.trained_classifier = classifier.fingerprint
         return self
 
     def _start(self, classifier: Classifier, encoder: str | None, revision: str | None) -> AttributionModel:
         """A G with new head and prediction embeddings around the backbone."""
         options, bridge, name = self.options, None, self.options.backbone
         check_words(classifier)
-        self.removed = removes(classifier)
         if name == "classifier":
             backbone = classifier_backbone(classifier)
         else:
@@ -360,42 +357,19 @@ class PAML(LearnedExplainer, BatchExplainer):
                 f"backbone {name!r} reads {longest} sub-tokens a text, the classifier {classifier.max_length}; "
                 "expected one that reads as many"
             )
-        self.classifier = classifier.fingerprint
-        self.labels = list(classifier.labels)
-        self.vocabulary = len(classifier.tokenizer)
         return model.requires_grad_(True)
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
-    def check(self, classifier: Classifier) -> None:
-        if self.model is None:
-            raise self._untrained()
-        if (len(classifier.labels), len(classifier.tokenizer)) != (len(self.labels), self.vocabulary):
-            raise UnsupportedError(
-                f"this pAML was trained for a classifier of {len(self.labels)} classes and {self.vocabulary:,} "
-                f"sub-tokens, this one has {len(classifier.labels)} and {len(classifier.tokenizer):,}; train one for it"
-            )
-        if not self.any_classifier and classifier.fingerprint != self.classifier:
-            raise UnsupportedError(
-                "this pAML has learned what another classifier looks at; train one for the classifier given"
-            )
-
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        assert self.model is not None
         logits = classifier.logits(batch)
         chosen = resolve_targets(logits, targets)
-        scores = self.attribute(classifier, batch.encodings, prediction_information(classifier, logits, chosen))
-        assert self.model is not None
-        return BatchScores(scores.sigmoid(), logits, chosen, unread=self.model.unread(batch.encodings))
-
-    def attribute(
-        self, classifier: Classifier, encodings: Sequence[Encoding], predictions: torch.Tensor
-    ) -> torch.Tensor:
-        """Return the logits of the attributions, (b, n), float32; predictions: y, (b, C)."""
-        assert self.model is not None
-        self.model.to(classifier.device)
-        scores: torch.Tensor = self.model(classifier, self.model.read(classifier, encodings), predictions)
-        return scores
+        y = prediction_information(classifier, logits, chosen)
+        reading = self.model.to(classifier.device).read(classifier, batch.encodings)
+        scores: torch.Tensor = self.model(classifier, reading, y)
+        return BatchScores(scores.sigmoid(), logits, chosen, unread=reading.unread)
 
     def notes(self) -> dict[str, Any]:
         """Return what the report shows: the metric watched in training, the loss's weights, epochs and trials."""
@@ -412,14 +386,9 @@ class PAML(LearnedExplainer, BatchExplainer):
         if self.model is None:
             raise self._untrained()
         record = {
-            "classifier": self.classifier,
-            "labels": self.labels,
-            "vocabulary": self.vocabulary,
-            "removed": self.removed,
+            "classifier": self.trained_classifier,
             "own_tokenizer": self.model.bridge is not None,
             "weights": self.weights._asdict(),
-            "history": self.history,
-            "study": self.study,
         }
         return TrainedState(self.model.state_dict(), record)
 
@@ -432,20 +401,16 @@ class PAML(LearnedExplainer, BatchExplainer):
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
         record, place = state.record, folder / BACKBONE_FOLDER
-        self.classifier = str(record["classifier"])
-        self.labels = [str(label) for label in record["labels"]]
-        self.vocabulary = int(record["vocabulary"])
-        self.removed = bool(record.get("removed"))
+        self.trained_classifier = str(record["classifier"])
         self.weights = Weights(**record["weights"])
-        self.history = list(record["history"])
-        self.study = list(record["study"])
         config = transformers.AutoConfig.from_pretrained(place, trust_remote_code=False)
         backbone = without_pooler(transformers.AutoModel.from_config(config))  # type: ignore[no-untyped-call]
         bridge = None
         if record["own_tokenizer"]:
             tokenizer = transformers.AutoTokenizer.from_pretrained(place, trust_remote_code=False)
             bridge = Bridge(check_tokenizer(tokenizer, str(place)), config)
-        model = AttributionModel(backbone, len(self.labels), self.options.head == "by_class", bridge)
+        classes = len(state.tensors["prediction"]) - 1
+        model = AttributionModel(backbone, classes, self.options.head == "by_class", bridge)
         model.load_state_dict(dict(state.tensors))
         self.model = model.requires_grad_(False).eval()
 

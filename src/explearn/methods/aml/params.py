@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from explearn.core.validation import MOST_ROUNDS, Fraction, PositiveInt, Rounds, Seeded, Units
 
@@ -28,8 +28,6 @@ class PAMLParams(Seeded):
     """The metric of interest: the epoch that is best by it is kept."""
     protocol: Literal["default", "aml"] = "default"
     """How the metric is taken, as `evaluate.protocol`: over words, or over sub-tokens as in AML's own code."""
-    removal: Literal["delete", "mask"] = "delete"
-    """How words are taken away for the metric, as `evaluate.removal`."""
     backbone: str = "classifier"
     """Model that G starts from: `encoder` (the parameter of that name), `classifier` (the task's own, fine-tuned), a
     hub name or a local folder; it may have another tokenizer."""
@@ -59,12 +57,6 @@ class PAMLParams(Seeded):
     trials: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 0
     """Trials of a search for the three weights on the validation split; 0 takes those given. A weight that is given as
     0 stays 0."""
-
-    @model_validator(mode="after")
-    def _something_to_learn(self) -> Self:
-        if not (self.prediction_weight or self.size_weight or self.inverse_weight):
-            raise ValueError("prediction_weight, size_weight and inverse_weight are all 0; expected one above 0")
-        return self
 
 
 class FAMLParams(Seeded):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from explearn.core.blocks import Block, Fold, Heading, Paragraph, Picture, Table, bold, columns
+from explearn.core.blocks import Block, Fold, Heading, Paragraph, Table, bold, columns
 from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.results import Number, RunFacts, TaskReport
 
 SHOWN_TRIALS = 10
-"""How many trials of a search the report's table shows, the best first. The picture shows all."""
+"""How many trials of a search the report shows, the best first."""
 
 LOSSES = ("prediction_weight", "size_weight", "inverse_weight")
 
@@ -74,32 +73,9 @@ def _search(task: str, method: str, notes: Mapping[str, Any]) -> Fold:
 
     order = sorted(notes["trials"], key=place)[:SHOWN_TRIALS]
     rows = [[str(t["number"]), *(f"{t[name]:.2f}" for name in LOSSES), _number(t["metric"]), t["state"]] for t in order]
-    picture = Picture(
-        f"figures/study-{task}-{method}.svg",
-        f"Search for the weights of {method}: {task}",
-        "Metric of every trial of the search",
-        (5.0, 2.6),
-        partial(_draw, notes),
-    )
     heads = columns([], ["Trial", "Prediction", "Size", "Inverse", notes["metric"]]) + columns(["State"])
     table = Table(heads, rows, f"The {len(rows)} best trials")
-    return Fold(f"Search for the weights of {method}: {task}", [picture, table])
-
-
-def _draw(notes: Mapping[str, Any], figure: Any) -> None:
-    complete = [(t["number"], t["metric"]) for t in notes["trials"] if t["state"] == "complete"]
-    pruned = [(t["number"], t["metric"]) for t in notes["trials"] if t["state"] == "pruned" and t["metric"] is not None]
-    choose = max if CATALOGUE[notes["metric"]].larger_is_better else min
-    best = [choose(value for _, value in complete[: i + 1]) for i in range(len(complete))]
-    axes = figure.subplots()
-    axes.scatter(*zip(*complete, strict=True), color="#0072B2", label="complete", zorder=3)
-    if pruned:
-        label = "pruned, when it ended"
-        axes.scatter(*zip(*pruned, strict=True), color="#7F7F7F", marker="x", label=label, zorder=3)
-    axes.step([number for number, _ in complete], best, where="post", color="#D55E00", label="best so far")
-    axes.set_xlabel("trial")
-    axes.set_ylabel(f"{notes['metric']}, validation texts")
-    axes.legend(frameon=False, fontsize=8)
+    return Fold(f"Search for the weights of {method}: {task}", [table])
 
 
 def _refinement(task: TaskReport, method: str, notes: Mapping[str, Any]) -> Block:

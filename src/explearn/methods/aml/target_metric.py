@@ -35,9 +35,9 @@ Part = tuple[str, int]
 """A change of a text, `without` or `only` its top units or with them `masked`, and the share of the top in percent."""
 
 
-def protocol_of(protocol: str, removal: str) -> FaithfulnessProtocol:
-    """Return how the metrics of interest are taken, from pAML's options."""
-    return FaithfulnessProtocol(protocol, removal, PERCENTS, HEADLINE_PERCENT)  # type: ignore[arg-type]
+def protocol_of(protocol: str) -> FaithfulnessProtocol:
+    """Return how the metrics of interest are taken, from pAML's option `protocol`: the words of a top are deleted."""
+    return FaithfulnessProtocol(protocol, "delete", PERCENTS, HEADLINE_PERCENT)  # type: ignore[arg-type]
 
 
 def parts_of(metric: Metric, protocol: FaithfulnessProtocol) -> list[Part]:
@@ -173,8 +173,7 @@ class MapJudge:
         pool, protocol = self._pool, self.protocol
         order = text.order(scores)
         parts = dict.fromkeys(part for of_metric in self._parts.values() for part in of_metric)
-        masks = protocol.removal == "mask" or any(change == "masked" for change, _ in parts)
-        mask = self.classifier.mask_token_id if masks else -1
+        mask = self.classifier.mask_token_id if any(change == "masked" for change, _ in parts) else -1
         rows: dict[Part, int] = {}
         for change, share in parts:
             count = protocol.count(len(order), share)

@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file, save, save_file
 
 from explearn.core.documents import check_regular, read_json
-from explearn.core.errors import DataError, ModelError, ParamsError, first_line
+from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.finite import check_weights
 from explearn.core.records import Example
 from explearn.core.validation import Shape, check_shape
@@ -27,6 +27,7 @@ from explearn.methods.base.explainer import Explainer
 
 if TYPE_CHECKING:
     from explearn.methods.base.task import TaskData
+    from explearn.model.classifier import Classifier
 
 CONFIG = "config.json"
 TRAINED_TEXTS = "trained_texts"
@@ -56,11 +57,13 @@ class LearnedExplainer(Explainer):
 
     Class attributes:
         weights_file: name of the safetensors file in its folder.
+        kept: names of attributes that come from training, JSON values, and are saved and loaded with the weights.
 
-    A subclass gives the result of its training (`_state`) and rebuilds itself from that (`_restore`).
+    A subclass gives the rest of the result of its training (`_state`) and rebuilds itself from that (`_restore`).
     """
 
     weights_file: ClassVar[str]
+    kept: ClassVar[tuple[str, ...]] = ()
     trained_texts: frozenset[str] = frozenset()
     """Hashes (`text_hashes`) of the texts that it was given to learn from, where whoever trained it noted them."""
 
@@ -101,7 +104,8 @@ class LearnedExplainer(Explainer):
         with atomic_folder(folder) as partial:
             save_file(tensors, partial / self.weights_file)
             self._save_more(partial)
-            config = {"explainer": type(self).__name__, "options": self.options.model_dump(), **state.record}
+            kept = {name: getattr(self, name) for name in self.kept}
+            config = {"explainer": type(self).__name__, "options": self.options.model_dump(), **kept, **state.record}
             if self.trained_texts:
                 config[TRAINED_TEXTS] = sorted(self.trained_texts)
             write_json(partial / CONFIG, config)
@@ -120,6 +124,8 @@ class LearnedExplainer(Explainer):
             cls(**known)
         explainer = cls(**{**known, **options})  # a bad value here is no fault of the folder's
         with raise_as_model_error(folder, cls.name):
+            for name in cls.kept:
+                setattr(explainer, name, state.record[name])
             explainer._restore(state, folder)
             explainer.trained_texts = frozenset(state.record.get(TRAINED_TEXTS, ()))
         return explainer
@@ -135,6 +141,24 @@ class LearnedExplainer(Explainer):
             f"this {self.name} is not trained; call fit, or load a trained one with get_explainer(name, path=FOLDER), "
             "--explainer FOLDER on the command line"
         )
+
+
+class BoundExplainer(LearnedExplainer):
+    """A learned method that explains the classifier it was trained for, and no other.
+
+    Class attributes:
+        instead: advice where it is given another one.
+    """
+
+    instead: ClassVar[str] = "train one for the classifier given"
+    trained_classifier: str = ""
+    """Fingerprint of the classifier that it was trained for."""
+
+    def check(self, classifier: Classifier) -> None:
+        if not self.trained_classifier:
+            raise self._untrained()
+        if not self.any_classifier and classifier.fingerprint != self.trained_classifier:
+            raise UnsupportedError(f"this {self.name} was trained for another classifier; {self.instead}")
 
 
 class RefiningExplainer(Explainer):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.core.records import Attribution, Example
 from explearn.judge.arrays import ranks
 from explearn.methods.base.task import Lesson, Lessons
@@ -79,6 +79,16 @@ def lessons_of(
 def lesson_of(attribution: Attribution) -> Lesson:
     """Take what a student learns from an attribution; unread words have the text's lowest score."""
     return Lesson(attribution.example_id, attribution.target, np.asarray(attribution.filled(), dtype=np.float64))
+
+
+def check_lesson(teacher: str, lesson: Lesson, example: Example | None) -> None:
+    """Raise DataError where a lesson does not have a score for each word of its text, or there is no such text."""
+    words = len(example.all_words) if example else 0
+    if len(lesson.weights) != words:
+        raise DataError(
+            f"teacher {teacher!r}, example {lesson.example_id!r}: {len(lesson.weights)} word scores for a text of "
+            f"{words} words; expected one a word, run the stage teach again"
+        )
 
 
 def combine_lessons(lessons: Sequence[Lessons]) -> Lessons:

@@ -138,13 +138,8 @@ class WordModel:
 
     @classmethod
     def of_tensors(cls, tensors: dict[str, torch.Tensor], signals: Sequence[str], word_features: bool) -> WordModel:
-        """Raises ValueError for tensors of other shapes than the columns ask for."""
+        """Make the model that `tensors` was taken from."""
         values = {name: tensor.double().numpy() for name, tensor in tensors.items()}
-        count = len(feature_names(signals, word_features))
-        shapes = {"mean": (count,), "scale": (count,), "coefficients": (count,), "intercept": (1,), "calibration": (2,)}
-        for name, shape in {**shapes, **({"intervals": (2, count)} if "intervals" in values else {})}.items():
-            if values[name].shape != shape:
-                raise ValueError(f"tensor {name} has shape {values[name].shape}; expected {shape}")
         slope, offset = values["calibration"].tolist()
         return cls(
             tuple(signals),

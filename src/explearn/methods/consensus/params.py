@@ -30,6 +30,4 @@ class ConsensusParams(Seeded):
     def _looks_at_something(self) -> Self:
         if not self.signals and not self.word_features:
             raise ValueError("signals: got none, and word_features false; expected a signal, or word_features true")
-        if twice := [name for name in self.signals if self.signals.count(name) > 1]:
-            raise ValueError(f"signals: got {twice[0]!r} twice; expected each once")
         return self

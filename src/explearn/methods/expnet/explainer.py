@@ -7,7 +7,7 @@ Supervised Token Attribution from Transformer Attention Patterns".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.errors import DataError
 from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.learned import LearnedExplainer, TrainedState
+from explearn.methods.base.learned import BoundExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.expnet.network import (
     WITH_MARKS,
@@ -36,7 +36,7 @@ from explearn.methods.expnet.network import (
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.expnet.targets import PSEUDO_SPLITS, Curriculum, curriculum_for
 from explearn.methods.info import About, Variant
-from explearn.model.encoding import Batch, Encoding
+from explearn.model.encoding import Batch
 from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ TEXT_OFFSET = 2**32
 """Offset that keeps the words of different texts of a batch apart."""
 
 
-class ExpNet(LearnedExplainer, BatchExplainer):
+class ExpNet(BoundExplainer, BatchExplainer):
     """A small network that finds in the attention of all layers what people would mark; the task needs no marks.
 
     For each word the largest log(A + 1e-5) over its pieces, for every head of every layer, from [CLS] to the word and
@@ -80,16 +80,15 @@ class ExpNet(LearnedExplainer, BatchExplainer):
         ),
     }
     weights_file = "expnet.safetensors"
+    kept = ("layers", "trained_on", "calibration", "losses")
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.regime = WITHOUT_MARKS if self.options.protocol == "universal" else WITH_MARKS
         self.network: WordNetwork | None = None
         self.layers: list[int] = []
-        self.encoder: dict[str, int] = {}
-        self.classifier = ""
         self.trained_on: list[str] = []
-        self.calibration = (1.0, 0.0)
+        self.calibration = [1.0, 0.0]
         self.losses: list[float] = []
 
     # ---- training ------------------------------------------------------------------------------------------------
@@ -140,38 +139,24 @@ class ExpNet(LearnedExplainer, BatchExplainer):
             words, self.options, self.regime, device or torch.device("cpu"), description
         )
         self.layers = list(source["attended"])
-        self.encoder = {"layers": int(source["layers"]), "heads": int(source["heads"])}
-        self.classifier, self.trained_on = str(source["classifier"]), list(curriculum.trained_on)
-        self.calibration = curriculum.calibration
+        self.trained_classifier, self.trained_on = str(source["classifier"]), list(curriculum.trained_on)
+        self.calibration = list(curriculum.calibration)
         return self
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
-    def check(self, classifier: Classifier) -> None:
-        if self.network is None:
-            raise self._untrained()
-        shape = {"layers": layer_count(classifier.model), "heads": int(classifier.model.config.num_attention_heads)}
-        for key, value in shape.items():
-            if self.encoder[key] != value:
-                raise UnsupportedError(
-                    f"this ExpNet was trained on encoders with {self.encoder[key]} {key}, the classifier has {value}; "
-                    "train one for this classifier"
-                )
-        if not self.any_classifier and classifier.fingerprint != self.classifier:
-            raise UnsupportedError(
-                "this ExpNet has learned to read another classifier's attention; train one for the classifier given"
-            )
-
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         features = batch_features(classifier, batch, self.layers)
-        texts, tokens, _ = features.attention.shape
-        pooled = pool_words(features.attention.flatten(0, 1), _owners(batch.encodings, tokens))
+        owners = batch.word_ids().cpu().numpy()
+        # Words of different texts are different words.
+        owners = np.where(owners == NO_WORD, NO_WORD, owners + TEXT_OFFSET * np.arange(len(owners))[:, None])
+        pooled = pool_words(features.attention.flatten(0, 1), owners.reshape(-1))
         probabilities = self._probabilities(pooled, pooled.owners // TEXT_OFFSET)
         # One more entry, which -1 reads: positions of no word have score 0.
         of_words = torch.cat([probabilities, probabilities.new_zeros(1)])
         scores = of_words[torch.from_numpy(pooled.rows).to(of_words.device)]
-        return BatchScores(scores.view(texts, tokens), features.logits, resolve_targets(features.logits, targets))
+        return BatchScores(scores.view(owners.shape), features.logits, resolve_targets(features.logits, targets))
 
     def _probabilities(self, pooled: PooledWords, texts: NDArray[np.int64]) -> torch.Tensor:
         """Return the probability that each word is evidence, (words,); `texts`: the number of each word's text."""
@@ -201,30 +186,11 @@ class ExpNet(LearnedExplainer, BatchExplainer):
     def _state(self) -> TrainedState:
         if self.network is None:
             raise self._untrained()
-        return TrainedState(
-            self.network.state_dict(),
-            {
-                "classifier": self.classifier,
-                "encoder": self.encoder,
-                "inputs": inputs_of(self.layers, self.encoder["heads"]),
-                "trained_on": self.trained_on,
-                "calibration": list(self.calibration),
-                "losses": self.losses,
-            },
-        )
+        return TrainedState(self.network.state_dict(), {"classifier": self.trained_classifier})
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        self.classifier = str(state.record["classifier"])
-        self.encoder = {key: int(state.record["encoder"][key]) for key in ("layers", "heads")}
-        inputs = state.record["inputs"]
-        self.layers = list(dict.fromkeys(int(layer) for layer, _, _ in inputs))
-        if inputs != inputs_of(self.layers, self.encoder["heads"]) or max(self.layers) >= self.encoder["layers"]:
-            raise ValueError("inputs: expected all of each layer's; train it again")
-        self.trained_on = list(state.record["trained_on"])
-        slope, offset = state.record["calibration"]
-        self.calibration = (float(slope), float(offset))
-        self.losses = list(state.record["losses"])
-        self.network = WordNetwork(len(inputs), self.options.hidden, self.regime)
+        self.trained_classifier = str(state.record["classifier"])
+        self.network = WordNetwork(len(state.tensors["offset"]), self.options.hidden, self.regime)
         self.network.load_state_dict(dict(state.tensors))
         self.network.freeze()
 
@@ -236,20 +202,6 @@ def check_source(task: TaskData, source: Mapping[str, Any], split: str) -> None:
             f"task {task.name!r}, split {split!r}: its features are of another classifier than the task's own; "
             "run the stage features again"
         )
-
-
-def inputs_of(layers: Sequence[int], heads: int) -> list[list[Any]]:
-    """List the numbers read of a word as layer, row ([CLS] to it) or column, and head, in the features' order."""
-    return [[layer, kind, head] for layer in layers for kind in ("row", "column") for head in range(heads)]
-
-
-def _owners(encodings: Sequence[Encoding], tokens: int) -> NDArray[np.int64]:
-    """Number the word of each position of a batch, (batch tokens,); words of different texts are different words."""
-    owners = np.full((len(encodings), tokens), NO_WORD, dtype=np.int64)
-    for row, encoding in enumerate(encodings):
-        ids = np.asarray(encoding.word_ids)
-        owners[row, : len(ids)] = np.where(ids == NO_WORD, NO_WORD, ids + row * TEXT_OFFSET)
-    return owners.reshape(-1)
 
 
 def training_words(features: Iterable[ExampleFeatures], curriculum: Curriculum) -> TrainingWords:

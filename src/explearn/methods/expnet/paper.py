@@ -96,6 +96,7 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
     Options = ExpNetPaperParams
     options: ExpNetPaperParams
     weights_file = "expnet.safetensors"
+    kept = ("encoder", "trained_on", "losses")
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -259,15 +260,9 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
     def _state(self) -> TrainedState:
         if self.network is None:
             raise self._untrained()
-        return TrainedState(
-            self.network.state_dict(),
-            {"encoder": self.encoder, "trained_on": self.trained_on, "losses": self.losses},
-        )
+        return TrainedState(self.network.state_dict(), {})
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        self.encoder = {key: int(state.record["encoder"][key]) for key in ENCODER_KEYS}
-        self.trained_on = list(state.record["trained_on"])
-        self.losses = list(state.record["losses"])
         self.network = self._build(state.tensors["0.weight"].shape[1])
         self.network.load_state_dict({name: state.tensors[name] for name in self.network.state_dict()})
         self.network.requires_grad_(False).eval()

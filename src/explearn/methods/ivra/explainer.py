@@ -26,7 +26,7 @@ from explearn.judge.simulatability import simulatability
 from explearn.lens.representations import aggregate_states, word_embeddings
 from explearn.methods.base.attributions import attribution_of
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.learned import DIVERGED, LearnedExplainer, TrainedState
+from explearn.methods.base.learned import DIVERGED, BoundExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.info import About
 from explearn.methods.ivra.attention import (
@@ -60,7 +60,7 @@ CLASSIFIER = "classifier"
 """Folder, inside the explainer's own, of the classifier that was trained with it."""
 
 
-class IvRA(LearnedExplainer, BatchExplainer):
+class IvRA(BoundExplainer, BatchExplainer):
     """Attention of all layers, weighted by feature, head and layer, trained with a classifier for chosen criteria.
 
     The module: `explearn.methods.ivra.attention.InterpretableAttention` (eq. 1 to 5). A token's score is its share
@@ -86,12 +86,13 @@ class IvRA(LearnedExplainer, BatchExplainer):
     signed = False
     problems = ONE_CLASS
     weights_file = "attention.safetensors"
+    kept = ("history",)
+    instead = f"load the one in its folder {CLASSIFIER!r}"
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.attention: AttentionModule | None = None
         self.classifier: Classifier | None = None
-        self.trained_classifier = ""
         self.history: list[dict[str, Any]] = []
 
     def _sized(self, layers: int, heads: int, head_size: int) -> AttentionModule:
@@ -142,12 +143,8 @@ class IvRA(LearnedExplainer, BatchExplainer):
             sim = SimulatabilityLoss(copied, module, texts, generator)
         judged = [validation[i] for i in order]
         trainer = JointTrainer(copied, module, train, sim, options, generator, weights, lambda: self._measure(judged))
-        self.attention, self.classifier, self.history = module, copied, []
-        try:
-            self.history = trainer.run(description)
-        except BaseException:
-            self.attention, self.classifier = None, None
-            raise
+        self.attention, self.classifier, self.trained_classifier, self.history = module, copied, "", []
+        self.history = trainer.run(description)
         copied.__dict__.pop("fingerprint", None)
         self.trained_classifier = copied.fingerprint
         if self.best_epoch == 0:
@@ -223,15 +220,6 @@ class IvRA(LearnedExplainer, BatchExplainer):
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
-    def check(self, classifier: Classifier) -> None:
-        if self.attention is None:
-            raise self._untrained()
-        if not self.any_classifier and classifier.fingerprint != self.trained_classifier:
-            raise UnsupportedError(
-                f"this {self.name} explains the classifier that was trained with it, and got another; "
-                f"load the one in its folder {CLASSIFIER!r}"
-            )
-
     @torch.no_grad()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         assert self.attention is not None
@@ -244,20 +232,20 @@ class IvRA(LearnedExplainer, BatchExplainer):
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> TrainedState:
-        if self.attention is None or self.classifier is None:
+        if not self.trained_classifier or self.attention is None:
             raise self._untrained()
         record = {
             "encoder": {name: getattr(self.attention, name) for name in ("layers", "heads", "head_size")},
             "classifier": self.trained_classifier,
             "coefficients": self.attention.coefficients(),
-            "history": self.history,
             "best_epoch": self.best_epoch,
         }
         return TrainedState(self.attention.state_dict(), record)
 
     def _save_more(self, folder: Path) -> None:
         """The classifier that was trained with the module, for Classifier.from_pretrained."""
-        assert self.classifier is not None
+        if self.classifier is None:
+            raise self._untrained()
         check_weights(self.classifier.model.named_parameters(), "IvRA's classifier diverged in training", DIVERGED)
         self.classifier.save_pretrained(folder / CLASSIFIER)
 
@@ -267,7 +255,6 @@ class IvRA(LearnedExplainer, BatchExplainer):
         module = self._sized(int(sizes["layers"]), int(sizes["heads"]), int(sizes["head_size"]))
         module.load_state_dict(dict(state.tensors))
         self.trained_classifier = str(state.record["classifier"])
-        self.history = list(state.record["history"])
         self.attention = module.requires_grad_(False).eval()
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from explearn.core.validation import Fraction, PositiveInt, Rounds, Section, Seeded, Units
 
@@ -48,20 +48,6 @@ class SMaTParams(Seeded):
     """How classifier and attention module are trained."""
     consistency_loss: Literal["rank", "kl"] = "rank"
     """The loss of criterion cons. rank: correlation of the soft ranks of distances. kl: equation 13."""
-
-    @model_validator(mode="after")
-    def _criteria_suit_the_schedule(self) -> Self:
-        schedule = self.schedule
-        if len(set(self.criteria)) != len(self.criteria):
-            raise ValueError(f"criteria {self.criteria} repeat a name; expected each once")
-        for name in ("batch_size", "max_texts", "validation_texts"):
-            texts = getattr(schedule, name)
-            if "cons" in self.criteria and texts is not None and texts < LEAST_TEXTS:
-                raise ValueError(
-                    f"criterion 'cons' compares texts with each other; expected schedule.{name} of {LEAST_TEXTS} or "
-                    f"more, got {texts}"
-                )
-        return self
 
 
 class IvRAParams(SMaTParams):

@@ -70,7 +70,8 @@ class BagStudent(nn.Module):
     def beginning(self, generator: torch.Generator) -> Parameters:
         """Return parameters of a student that knows nothing, with a u drawn anew."""
         drawn = torch.randn(len(self.query), generator=generator) / len(self.query) ** 0.5
-        return {**trainable(self), "query": drawn.to(self.query).requires_grad_()}
+        learned = {**dict(self.named_parameters()), "query": drawn.to(self.query)}
+        return {name: p.detach().clone().requires_grad_() for name, p in learned.items()}
 
     def forward(self, batch: Batch, content: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return logits (b, C) and log-attention (b, n), -inf outside the text."""
@@ -78,11 +79,6 @@ class BagStudent(nn.Module):
         attention = (words @ self.query).masked_fill(~content, float("-inf")).log_softmax(-1)
         pooled = torch.einsum("bn,bnd->bd", attention.exp(), words)
         return pooled @ self.weight.T + self.bias, attention
-
-
-def trainable(student: nn.Module) -> Parameters:
-    """Return its learned parameters, by name, as leaves of no graph."""
-    return {name: p.detach().clone().requires_grad_() for name, p in student.named_parameters() if p.requires_grad}
 
 
 def simulation_loss(

@@ -18,13 +18,13 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.certificate import certificates
-from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.errors import DataError
 from explearn.core.records import Example
 from explearn.lens.representations import read_states, spaced_layers
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
-from explearn.methods.base.learned import LearnedExplainer, TrainedState
+from explearn.methods.base.learned import BoundExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_task
-from explearn.methods.base.teachers import ANSWERS, members
+from explearn.methods.base.teachers import ANSWERS, check_lesson, members
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.expnet.targets import WordTargets, curriculum_for
 from explearn.methods.info import About
@@ -70,7 +70,7 @@ class _Read(NamedTuple):
     features: torch.Tensor
 
 
-class L2E(LearnedExplainer, BatchExplainer):
+class L2E(BoundExplainer, BatchExplainer):
     """A small network that reads the classifier's hidden states and says how its answer is made up of the words.
 
     Hidden states of four layers of the pass that classifies; standardised; Linear - ReLU - one Transformer block -
@@ -107,6 +107,7 @@ class L2E(LearnedExplainer, BatchExplainer):
     Options = L2EParams
     options: L2EParams
     weights_file = "reader.safetensors"
+    kept = ("layers", "signed", "texts", "usual_bound", "calibration", "losses")
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -114,10 +115,9 @@ class L2E(LearnedExplainer, BatchExplainer):
         self.reader: Reader | None = None
         self.certifier: Certifier | None = None
         self.layers: list[int] = []
-        self.classifier = ""
         self.texts = {"training": 0, "held_out": 0}
         self.usual_bound = 0.0
-        self.calibration = (1.0, 0.0)
+        self.calibration = [1.0, 0.0]
         self.losses: list[float] = []
 
     # ---- training ------------------------------------------------------------------------------------------------
@@ -151,13 +151,13 @@ class L2E(LearnedExplainer, BatchExplainer):
         marks: Mapping[str, WordTargets] = {}
         if self.options.people is not None:
             curriculum = curriculum_for(task, ExpNetParams(protocol=self.options.people, seed=self.options.seed))
-            marks, self.calibration = curriculum.texts, curriculum.calibration
+            marks, self.calibration = curriculum.texts, list(curriculum.calibration)
         if by_answers:
             lessons = self._answered(classifier, training, marks, description)
         else:
             lessons = self._taught(task, training, marks)
         self.reader, self.losses = train_reader(lessons, self.options, task.device, by_answers, description)
-        self.classifier = classifier.fingerprint
+        self.trained_classifier = classifier.fingerprint
         self.certifier = Certifier(self.options.width)
         held_out = held_out[:MOST_HELD_OUT] if by_answers and len(held_out) >= LEAST_HELD_OUT else []
         self.texts = {"training": len(lessons), "held_out": len(held_out)}
@@ -192,15 +192,12 @@ class L2E(LearnedExplainer, BatchExplainer):
         self.signed = given.signed
         of_teacher = {one.example_id: one for one in given.by_split.get("train", ())}
         chosen = [example for example in examples if example.id in of_teacher]
+        for example in chosen:
+            check_lesson(self.options.teacher, of_teacher[example.id], example)
         encodings = task.classifier.encode(chosen)
         lessons = []
         for encoding, states in zip(encodings, self._states(task.classifier, encodings), strict=True):
             lesson, owners = of_teacher[str(encoding.example_id)], np.asarray(encoding.word_ids)
-            if len(lesson.weights) != len(encoding.words):
-                raise DataError(
-                    f"teacher {self.options.teacher!r}, example {lesson.example_id!r}: {len(lesson.weights)} word "
-                    f"scores for a text of {len(encoding.words)} words; expected one a word, run the stage teach again"
-                )
             words = np.unique(owners[owners != NO_WORD])
             values = np.full((len(words), len(task.classifier.labels)), np.nan, dtype=np.float32)
             values[:, task.classifier.label_index(lesson.target)] = lesson.weights[words]
@@ -270,15 +267,6 @@ class L2E(LearnedExplainer, BatchExplainer):
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
-    def check(self, classifier: Classifier) -> None:
-        reader, _ = self._parts()
-        shape = int(classifier.model.config.hidden_size) * len(self.layers), len(classifier.labels)
-        fits = self.any_classifier and shape == (reader.read.in_features, reader.head.out_features)
-        if classifier.fingerprint != self.classifier and not fits:
-            raise UnsupportedError(
-                "this L2E has learned to read another classifier's hidden states; train one for the classifier given"
-            )
-
     def _parts(self) -> tuple[Reader, Certifier]:
         if self.reader is None or self.certifier is None:
             raise self._untrained()
@@ -345,26 +333,10 @@ class L2E(LearnedExplainer, BatchExplainer):
     def _state(self) -> TrainedState:
         reader, certifier = self._parts()
         parts = torch.nn.ModuleDict({"reader": reader, "certifier": certifier})
-        return TrainedState(
-            parts.state_dict(),
-            {
-                "classifier": self.classifier,
-                "layers": self.layers,
-                "signed": self.signed,
-                "texts": self.texts,
-                "usual_bound": self.usual_bound,
-                "calibration": list(self.calibration),
-                "losses": self.losses,
-            },
-        )
+        return TrainedState(parts.state_dict(), {"classifier": self.trained_classifier})
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        record = state.record
-        self.classifier, self.layers = str(record["classifier"]), [int(layer) for layer in record["layers"]]
-        self.texts, self.losses = dict(record["texts"]), list(record["losses"])
-        self.signed, self.usual_bound = bool(record["signed"]), float(record["usual_bound"])
-        slope, offset = record["calibration"]
-        self.calibration = (float(slope), float(offset))
+        self.trained_classifier = str(state.record["classifier"])
         classes, inputs = len(state.tensors["reader.head.bias"]), state.tensors["reader.read.weight"].shape[1]
         self.reader, self.certifier = Reader(inputs, classes, self.options.width), Certifier(self.options.width)
         parts = torch.nn.ModuleDict({"reader": self.reader, "certifier": self.certifier})

@@ -6,7 +6,6 @@ Source: Situ, Zukerman, Paris, Maruf, Haffari (2021), "Learning to Explain: Gene
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,14 +16,13 @@ from numpy.typing import NDArray
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.records import Example
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.learned import LearnedExplainer, TrainedState
+from explearn.methods.base.learned import BoundExplainer, TrainedState
 from explearn.methods.base.task import Lesson, Lessons, TaskData, check_task
-from explearn.methods.base.teachers import members
+from explearn.methods.base.teachers import check_lesson, members
 from explearn.methods.info import About
 from explearn.methods.l2e.params import L2EPaperParams
 from explearn.methods.l2e.student import LEVELS, Student, initialise, principal_embeddings
 from explearn.methods.l2e.student_training import (
-    StudentEpoch,
     StudentLesson,
     collate,
     inside,
@@ -39,7 +37,7 @@ from explearn.model.encoding import Batch, Encoding
 from explearn.text.alignment import NO_WORD, aggregate
 
 
-class L2EPaper(LearnedExplainer, BatchExplainer):
+class L2EPaper(BoundExplainer, BatchExplainer):
     """A small Transformer that has learned another method's explanations of the training texts.
 
     L2E, sections 3 and 4.3. The student is a Transformer encoder over the classifier's sub-tokens, with the label token
@@ -70,16 +68,15 @@ class L2EPaper(LearnedExplainer, BatchExplainer):
     Options = L2EPaperParams
     options: L2EPaperParams
     weights_file = "student.safetensors"
+    kept = ("signed", "trained_on", "history")
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         members(self.options.teacher)
         self.signed = False
         self.student: Student | None = None
-        self.classifier = ""
-        self.classes = 0
         self.trained_on = {"train": 0, "validation": 0}
-        self.history: list[StudentEpoch] = []
+        self.history: list[dict[str, float | None]] = []
 
     # ---- training ------------------------------------------------------------------------------------------------
 
@@ -97,7 +94,6 @@ class L2EPaper(LearnedExplainer, BatchExplainer):
         classifier: Classifier,
         examples: Sequence[Example],
         lessons: Lessons,
-        device: torch.device | None = None,
         description: str | None = None,
     ) -> Self:
         """Train a student of one classifier.
@@ -106,7 +102,6 @@ class L2EPaper(LearnedExplainer, BatchExplainer):
             classifier: the one that the teacher explained; it is read for its tokenizer and its word embeddings alone.
             examples: the texts of the lessons; others among them are not used.
             lessons: the teacher's scores; the split `train` is learned from, `validation` ends the training.
-            device: where to train (default: the classifier's).
 
         Raises DataError where there is nothing to learn from, or a lesson does not fit its text.
         """
@@ -122,10 +117,10 @@ class L2EPaper(LearnedExplainer, BatchExplainer):
         initialise(student, self.options.seed)
         if self.options.embeddings == "classifier":
             student.embeddings.weight.data.copy_(principal_embeddings(table, self.options.width))
-        self.history = train(student, training, validation, self.options, device or classifier.device, description)
+        self.history = train(student, training, validation, self.options, classifier.device, description)
         self.student = student
         self.signed = lessons.signed and self.options.formulation == "labelling"
-        self.classifier, self.classes = classifier.fingerprint, len(classifier.labels)
+        self.trained_classifier = classifier.fingerprint
         self.trained_on = {"train": len(training), "validation": len(validation)}
         return self
 
@@ -138,13 +133,7 @@ class L2EPaper(LearnedExplainer, BatchExplainer):
         vocabulary: int,
     ) -> list[StudentLesson]:
         for lesson in lessons:
-            example = by_id.get(lesson.example_id)
-            if example is None or len(example.all_words) != len(lesson.weights):
-                words = "no such text" if example is None else f"a text of {len(example.all_words)} words"
-                raise DataError(
-                    f"teacher {self.options.teacher!r}, example {lesson.example_id!r}: {len(lesson.weights)} word "
-                    f"scores for {words}; expected one a word, run the stage teach again"
-                )
+            check_lesson(self.options.teacher, lesson, by_id.get(lesson.example_id))
         encodings = classifier.encode([by_id[lesson.example_id] for lesson in lessons])
         found = [
             student_lesson(
@@ -162,13 +151,9 @@ class L2EPaper(LearnedExplainer, BatchExplainer):
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     def check(self, classifier: Classifier) -> None:
-        if self.student is None:
-            raise self._untrained()
-        if classifier.fingerprint != self.classifier:
-            raise UnsupportedError(
-                "this L2E has learned to explain another classifier, and does not look at the one given; "
-                "train one from explanations of this classifier"
-            )
+        # It does not look at the classifier, so that a check of what its scores depend on says nothing.
+        self.any_classifier = False
+        super().check(classifier)
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
@@ -267,22 +252,11 @@ class L2EPaper(LearnedExplainer, BatchExplainer):
     def _state(self) -> TrainedState:
         if self.student is None:
             raise self._untrained()
-        record = {
-            "signed": self.signed,
-            "classifier": self.classifier,
-            "vocabulary": self.student.vocabulary,
-            "classes": self.classes,
-            "trained_on": self.trained_on,
-            "history": [asdict(epoch) for epoch in self.history],
-        }
-        return TrainedState(self.student.state_dict(), record)
+        return TrainedState(self.student.state_dict(), {"classifier": self.trained_classifier})
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        record = state.record
-        self.signed = bool(record["signed"])
-        self.classifier, self.classes = str(record["classifier"]), int(record["classes"])
-        self.trained_on = dict(record["trained_on"])
-        self.history = [StudentEpoch(**epoch) for epoch in record["history"]]
-        self.student = Student(int(record["vocabulary"]), self.classes, self.options)
+        self.trained_classifier = str(state.record["classifier"])
+        vocabulary, classes = (len(state.tensors[f"{table}.weight"]) for table in ("embeddings", "labels"))
+        self.student = Student(vocabulary, classes, self.options)
         self.student.load_state_dict(dict(state.tensors))
         self.student.requires_grad_(False).eval()

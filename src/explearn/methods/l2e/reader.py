@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 
 from explearn.core.errors import DataError
 from explearn.methods.base.training import descend, epoch_bar, seeded
@@ -63,7 +64,7 @@ class Reader(nn.Module):
         self.register_buffer("scale", torch.ones(inputs))
         self.register_buffer("unit", torch.ones(()))
         self.read = nn.Linear(inputs, width)
-        self.block = EncoderBlock(width, None)
+        self.block = EncoderBlock(width)
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, classes)
         self.people = nn.Linear(width, 1)
@@ -77,7 +78,7 @@ class Reader(nn.Module):
         inputs = functional.dropout((states.float() - self.offset) / self.scale, DROPOUT, self.training)
         units = self.read(inputs).relu()
         x = functional.dropout(units, DROPOUT, self.training)
-        read = self.norm(self.block(x, real, real))
+        read = self.norm(self.block(x, real[:, None, None]))
         weights = real[..., None].to(units.dtype)
         return Read(self.head(read) * self.unit, (units * weights).sum(1) / weights.sum(1), self.people(read)[..., 0])
 
@@ -145,19 +146,15 @@ def train_reader(
 
 
 def _loss(reader: Reader, lessons: Sequence[Lesson], centred: bool, device: torch.device) -> torch.Tensor:
-    tokens, sets = (max(len(part) for part in parts) for parts in list(zip(*lessons, strict=True))[:2])
-    inputs, classes = lessons[0].states.shape[1], lessons[0].values.shape[1]
-    states = torch.zeros(len(lessons), tokens, inputs)
-    real = torch.zeros(len(lessons), tokens, dtype=torch.bool)
-    kept = torch.zeros(len(lessons), sets, tokens)
-    values = torch.full((len(lessons), sets, classes), torch.nan)
-    marks = torch.full((len(lessons), tokens), torch.nan)
+    states = pad_sequence([lesson.states.float() for lesson in lessons], batch_first=True)
+    real = pad_sequence([torch.ones(len(lesson.states), dtype=torch.bool) for lesson in lessons], batch_first=True)
+    values, marks = (
+        pad_sequence([torch.from_numpy(part) for part in parts], batch_first=True, padding_value=torch.nan).to(device)
+        for parts in ([lesson.values for lesson in lessons], [lesson.marks for lesson in lessons])
+    )
+    kept = torch.zeros(*values.shape[:2], states.shape[1])
     for row, lesson in enumerate(lessons):
-        n, k = len(lesson.states), len(lesson.kept)
-        states[row, :n], real[row, :n] = lesson.states.float(), True
-        kept[row, :k, :n], values[row, :k] = torch.from_numpy(lesson.kept).float(), torch.from_numpy(lesson.values)
-        marks[row, :n] = torch.from_numpy(lesson.marks)
-    values, marks = values.to(device), marks.to(device)
+        kept[row, : len(lesson.kept), : len(lesson.states)] = torch.from_numpy(lesson.kept)
     read = reader(states.to(device), real.to(device))
     missed = (kept.to(device) @ read.scores - values) / reader.unit
     if centred:

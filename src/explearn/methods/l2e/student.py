@@ -33,62 +33,30 @@ def position_code(tokens: int, width: int) -> torch.Tensor:
     return code
 
 
-def local_attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, real: torch.Tensor, ends: torch.Tensor, window: int
-) -> torch.Tensor:
-    """Attend within `window` positions to either side; the label tokens see, and are seen by, every position.
+def attended(real: torch.Tensor, ends: torch.Tensor, window: int | None) -> torch.Tensor:
+    """Return which positions each position attends to, bool, (b, 1, n or 1, n): those within `window` to either side.
 
-    The pattern is Longformer's (Beltagy et al., 2020, section 3.1) with the two label tokens as global ones. Time and
-    memory grow linearly with n: queries go in blocks of `window`, each with the keys of its own block, of its two
-    neighbours, and of the label tokens.
+    The label tokens see, and are seen by, every position: Longformer's pattern (Beltagy et al., 2020, section 3.1) with
+    the two as global ones.
 
     Args:
-        q, k, v: (b, h, n, d/h).
         real: bool, (b, n), False at padding.
         ends: int64, (b, 2), positions of the label tokens.
-        window: positions to either side, at least 1.
-
-    Returns (b, h, n, d/h).
+        window: positions to either side; None: all.
     """
-    b, h, n, width = q.shape
-    blocks = -(-n // window)
-    fill = blocks * window - n
-    positions = torch.arange(n, device=q.device)
+    if window is None:
+        return real[:, None, None]
+    positions = torch.arange(real.shape[1], device=real.device)
     at_end = (positions == ends[:, :1]) | (positions == ends[:, 1:])
-
-    def with_neighbours(x: torch.Tensor) -> torch.Tensor:
-        """Join each block with its neighbours, (b, ..., blocks, 3 window, d/h)."""
-        padded = functional.pad(x, (0, 0, window, window + fill))
-        return padded.unfold(-2, 3 * window, window).transpose(-1, -2)
-
-    rows = torch.arange(b, device=q.device)[:, None]
-    global_k, global_v = k[rows, :, ends].transpose(1, 2), v[rows, :, ends].transpose(1, 2)  # (b, h, 2, d/h)
-    spread = (b, h, blocks, 2, width)
-    keys = torch.cat([with_neighbours(k), global_k[:, :, None].expand(spread)], dim=-2)
-    values = torch.cat([with_neighbours(v), global_v[:, :, None].expand(spread)], dim=-2)
-    # Label tokens are reached as global keys alone, so that none counts twice.
-    local = with_neighbours((real & ~at_end)[:, None, :, None].to(q.dtype))[:, 0, :, :, 0] > 0  # (b, blocks, 3 window)
-    offset = torch.arange(3 * window, device=q.device) - window
-    near = (offset - torch.arange(window, device=q.device)[:, None]).abs() <= window  # (window, 3 window)
-    seen = torch.cat(
-        [local[:, :, None] & near, torch.ones(b, blocks, window, 2, dtype=torch.bool, device=q.device)], dim=-1
-    )
-    queries = functional.pad(q, (0, 0, 0, fill)).view(b, h, blocks, window, width)
-    found = functional.scaled_dot_product_attention(queries, keys, values, seen[:, None])
-    result = found.reshape(b, h, blocks * window, width)[:, :, :n]
-    # The label tokens themselves look at everything.
-    whole = functional.scaled_dot_product_attention(q[rows, :, ends].transpose(1, 2), k, v, real[:, None, None])
-    chosen = at_end[:, None, :, None]
-    first = (positions == ends[:, :1])[:, None, :, None]
-    return torch.where(chosen, torch.where(first, whole[:, :, :1], whole[:, :, 1:]), result)
+    near = (positions[:, None] - positions).abs() <= window
+    return ((near | at_end[:, :, None] | at_end[:, None]) & real[:, None])[:, None]
 
 
 class EncoderBlock(nn.Module):
     """One Transformer block with the layer norms before the sublayers (Xiong et al., 2020)."""
 
-    def __init__(self, width: int, window: int | None) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.window = window
         self.attention_norm = nn.LayerNorm(width)
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
@@ -96,19 +64,12 @@ class EncoderBlock(nn.Module):
         self.up = nn.Linear(width, 2 * width)
         self.down = nn.Linear(2 * width, width)
 
-    def attend(
-        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, real: torch.Tensor, ends: torch.Tensor
-    ) -> torch.Tensor:
-        """Return the heads' mixtures of values, shaped as `q`."""
-        if self.window is None:
-            return functional.scaled_dot_product_attention(q, k, v, real[:, None, None])
-        return local_attention(q, k, v, real, ends, self.window)
-
-    def forward(self, x: torch.Tensor, real: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+        """Return the states, (b, n, d), after the block. seen: bool, (b, 1, n or 1, n), as of `attended`."""
         b, n, d = x.shape
         qkv = self.qkv(self.attention_norm(x)).view(b, n, 3, HEADS, d // HEADS)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        mixed = self.out(self.attend(q, k, v, real, ends).transpose(1, 2).reshape(b, n, d))
+        mixed = self.out(functional.scaled_dot_product_attention(q, k, v, seen).transpose(1, 2).reshape(b, n, d))
         x = x + functional.dropout(mixed, DROPOUT, self.training)
         hidden = self.down(functional.gelu(self.up(self.feedforward_norm(x))))
         return x + functional.dropout(hidden, DROPOUT, self.training)
@@ -125,10 +86,10 @@ class Student(nn.Module):
 
     def __init__(self, vocabulary: int, classes: int, options: L2EPaperParams) -> None:
         super().__init__()
-        self.vocabulary = vocabulary
+        self.vocabulary, self.window = vocabulary, options.window
         self.embeddings = nn.Embedding(vocabulary, options.width)
         self.labels = nn.Embedding(classes, options.width)
-        self.blocks = nn.ModuleList(EncoderBlock(options.width, options.window) for _ in range(options.layers))
+        self.blocks = nn.ModuleList(EncoderBlock(options.width) for _ in range(options.layers))
         self.norm = nn.LayerNorm(options.width)
         self.head = nn.Linear(options.width, 1 if options.formulation == "ranking" else len(LEVELS))
 
@@ -148,8 +109,9 @@ class Student(nn.Module):
         x = torch.where(is_label[..., None], labels, tokens) + position_code(n, self.head.in_features).to(tokens)
         x = functional.dropout(x, DROPOUT, self.training)
         ends = torch.stack([torch.zeros_like(lengths), lengths - 1], dim=1)
+        seen = attended(real, ends, self.window)
         for block in self.blocks:
-            x = block(x, real, ends)
+            x = block(x, seen)
         outputs: torch.Tensor = self.head(self.norm(x))
         return outputs
 

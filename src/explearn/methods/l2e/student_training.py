@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 
 from explearn.judge.arrays import correlation, ranks
 from explearn.judge.stability import levels
@@ -78,11 +79,8 @@ def student_ids(encoding: Encoding, target: int, vocabulary: int) -> tuple[list[
 
 def collate(texts: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Return ids, (batch, tokens), padded with 0, and lengths, (batch,); both int64."""
-    lengths = [len(ids) for ids in texts]
-    padded = np.zeros((len(texts), max(lengths)), dtype=np.int64)
-    for row, ids in enumerate(texts):
-        padded[row, : len(ids)] = ids
-    return torch.from_numpy(padded).to(device), torch.tensor(lengths, device=device)
+    lengths = torch.tensor([len(ids) for ids in texts], device=device)
+    return pad_sequence([torch.tensor(ids) for ids in texts], batch_first=True).to(device), lengths
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,17 +109,6 @@ def student_lesson(
     return StudentLesson(ids, owner, levels(weights, signed), weights)
 
 
-@dataclass(frozen=True, slots=True)
-class StudentEpoch:
-    """Mean loss of an epoch's batches, and `agreement` with the teacher on the validation texts.
-
-    None without such texts, and of a student that scores all words of each alike or gives no numbers any more.
-    """
-
-    loss: float
-    agreement: float | None
-
-
 def train(
     student: Student,
     lessons: Sequence[StudentLesson],
@@ -129,10 +116,13 @@ def train(
     options: L2EPaperParams,
     device: torch.device,
     description: str | None = None,
-) -> list[StudentEpoch]:
+) -> list[dict[str, float | None]]:
     """Train in place until the agreement on the validation texts has not risen for PATIENCE epochs.
 
     The student ends with the weights of the best epoch; where no epoch has an agreement, of the last.
+
+    Returns for each epoch the mean `loss` of its batches and the `agreement` with the teacher on the validation texts:
+    None without such texts, and of a student that scores all words of each alike or gives no numbers any more.
     """
     generator = torch.Generator().manual_seed(options.seed)
     student.to(device)
@@ -140,7 +130,7 @@ def train(
     kind = torch.optim.SGD if options.optimizer == "sgd" else torch.optim.AdamW
     optimizer = kind(parameters, lr=options.learning_rate, weight_decay=WEIGHT_DECAY)
     lengths = [len(lesson.ids) for lesson in lessons]
-    history: list[StudentEpoch] = []
+    history: list[dict[str, float | None]] = []
     best, highest, weights = 0, -math.inf, BestWeights(student)
     epochs = epoch_bar(options.epochs, description)
     for epoch, _ in enumerate(epochs):
@@ -154,8 +144,8 @@ def train(
                 losses.append(float(loss.detach()))
         student.eval()
         agreement = agreement_with(student, validation, options.formulation, device)
-        history.append(StudentEpoch(float(np.mean(losses)), agreement))
-        epochs.set_postfix(loss=f"{history[-1].loss:.4f}", agreement="-" if agreement is None else f"{agreement:.3f}")
+        history.append({"loss": float(np.mean(losses)), "agreement": agreement})
+        epochs.set_postfix(loss=f"{np.mean(losses):.4f}", agreement="-" if agreement is None else f"{agreement:.3f}")
         # Without an agreement so far, the last epoch counts as the best.
         if (highest == -math.inf) if agreement is None else (agreement > highest):
             best, highest = epoch, highest if agreement is None else agreement
@@ -170,18 +160,14 @@ def train(
 
 def _loss(student: Student, lessons: Sequence[StudentLesson], formulation: str, device: torch.device) -> torch.Tensor:
     ids, lengths = collate([lesson.ids for lesson in lessons], device)
-    owner = np.full(ids.shape, NO_WORD, dtype=np.int64)
-    values = np.zeros(ids.shape, dtype=np.float32 if formulation == "ranking" else np.int64)
-    for row, lesson in enumerate(lessons):
-        owner[row, : len(lesson.owner)] = lesson.owner
-        values[row, : len(lesson.owner)] = lesson.values[lesson.owner]  # NO_WORD reads the last word's; it is not known
-    known = torch.from_numpy(owner != NO_WORD).to(device)
-    outputs, wanted = student(ids, lengths), torch.from_numpy(values).to(device)
-    return (
-        ranking_loss(outputs[..., 0], wanted, known)
-        if formulation == "ranking"
-        else labelling_loss(outputs, wanted, known)
-    )
+    known = pad_sequence([torch.from_numpy(lesson.owner != NO_WORD) for lesson in lessons], batch_first=True)
+    # NO_WORD reads the last word's value; it is not known.
+    values = [torch.from_numpy(lesson.values[lesson.owner]) for lesson in lessons]
+    wanted = pad_sequence(values, batch_first=True).to(device)
+    outputs, known = student(ids, lengths), known.to(device)
+    if formulation == "ranking":
+        return ranking_loss(outputs[..., 0], wanted.float(), known)
+    return labelling_loss(outputs, wanted.long(), known)
 
 
 def token_scores(outputs: torch.Tensor, real: torch.Tensor, formulation: str) -> torch.Tensor:

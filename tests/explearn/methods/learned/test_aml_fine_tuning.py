@@ -73,7 +73,7 @@ def reference(paml: PAML, of: Classifier, text: Any, steps: int, lr: float, seed
 
 def values(of: Classifier, attributions: Any, metric: Metric) -> np.ndarray:
     """What a metric says of some attributions, one a text."""
-    judge = MapJudge(of, [metric], protocol_of("default", "delete"))
+    judge = MapJudge(of, [metric], protocol_of("default"))
     maps = []
     for attribution in attributions:
         (encoding,) = of.encode([" ".join(attribution.words)])
@@ -100,7 +100,7 @@ class TestTuning:
                 weighted(terms, paml.weights).sum().backward()
                 optimizer.step()
             scores = tuning.scores().sigmoid().detach().numpy()
-        plain = paml.attribute(of, of.encode(TEXTS), y).sigmoid().numpy()
+        plain = paml.model(of, reading, y).sigmoid().numpy()
         for row, text in enumerate(TEXTS):
             n = len(reading.target.encodings[row])
             np.testing.assert_allclose(start[row, :n], plain[row, :n], atol=1e-4)

@@ -26,7 +26,6 @@ from explearn.model.encoding import Batch
 
 ALL = Weights(1, 1, 1)
 PROTOCOLS = ("default", "aml")
-REMOVALS = ("delete", "mask")
 
 
 def batch_of(of: Classifier, texts: Any = tiny.TEXTS) -> Batch:
@@ -83,15 +82,14 @@ class ScoresAsTheyAre(Explainer):
 
 class TestMapJudge:
     @pytest.mark.parametrize("protocol", PROTOCOLS)
-    @pytest.mark.parametrize("removal", REMOVALS)
-    def test_its_values_are_those_of_the_evaluation(self, protocol: Any, removal: Any) -> None:
+    def test_its_values_are_those_of_the_evaluation(self, protocol: Any) -> None:
         of = tiny.classifier("bert", 3)
         texts = [*tiny.TEXTS, *tiny.PAIRS]
         encodings = [replace(e, example_id=str(i)) for i, e in enumerate(of.encode(texts))]
         rng = np.random.default_rng(0)
         scores = [rng.random(len(e)).astype(np.float32) for e in encodings]
         targets = [i % 3 for i in range(len(texts))]
-        params = EvaluateParams(protocol=protocol, removal=removal, percents=[5, 20, 50], headline_percent=30)
+        params = EvaluateParams(protocol=protocol, percents=[5, 20, 50], headline_percent=30)
         attributions = ScoresAsTheyAre(scores).explain(of, texts, targets)
         named = [replace(a, example_id=str(i)) for i, a in enumerate(attributions)]
         expected = faithfulness(of, {e.example_id: e for e in encodings}, {"": named}, params)[""].values

@@ -12,11 +12,11 @@ import tiny
 import torch
 
 import explearn
-from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.records import Example
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.explainer import Consensus
-from explearn.methods.consensus.model import MarkedText, WordModel, _platt, fit_model
+from explearn.methods.consensus.model import MarkedText, _platt, fit_model
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.word_features import feature_names
 from explearn.testing import check_explainer
@@ -151,27 +151,12 @@ class TestCalibration:
 
 
 class TestBadInput:
-    def test_no_other_task_with_marks(self) -> None:
-        task: Any = SignalTask("target", task_texts(1), (SignalTask("empty", []),))
-        with pytest.raises(DataError, match="none of the tasks empty has a text with both marks"):
-            Consensus().fit(task)
-
     @pytest.mark.parametrize(("mark", "said"), [(True, "every word is marked"), (False, "no word is marked")])
     def test_marks_of_one_class_only(self, mark: bool, said: str) -> None:
         texts = [MarkedText(text.signals, [mark] * 12) for text in task_texts(1, 5)]
         task: Any = SignalTask("target", [], (SignalTask("other", texts),))
         with pytest.raises(DataError, match=f"task 'other': {said} in its 5 texts"):
             Consensus().fit(task)
-
-    def test_a_signal_that_there_is_not(self) -> None:
-        with pytest.raises(ParamsError, match=r"signals\.0: got 'lime'"):
-            Consensus(signals=["lime"])
-
-    def test_signals_that_a_trained_one_did_not_learn(self) -> None:
-        consensus = fitted(signals=["gae"])
-        consensus.options = ConsensusParams(signals=["rollout"])
-        with pytest.raises(ParamsError, match=r"got rollout; this consensus has learned gae alone"):
-            list(consensus.explain(tiny.classifier(), ["lazy dog"]))
 
 
 class TestExplaining:
@@ -222,8 +207,3 @@ class TestFiles:
         assert other.options == consensus.options
         for name, tensor in consensus.model.tensors().items():
             assert torch.equal(other.model.tensors()[name], tensor)
-
-    def test_a_tensor_of_another_shape_is_named(self) -> None:
-        tensors = fitted(signals=list(SIGNALS)).model.tensors()
-        with pytest.raises(ValueError, match=r"tensor mean has shape \(28,\); expected \(21,\)"):
-            WordModel.of_tensors(tensors, SIGNALS, word_features=False)

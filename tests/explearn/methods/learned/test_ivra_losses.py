@@ -14,7 +14,7 @@ from scipy.stats import pearsonr, spearmanr
 
 from explearn.lens.watch import content_mask
 from explearn.methods.ivra import objectives, simulatability
-from explearn.methods.ivra.simulatability import BagStudent, pilot, simulation_loss, trainable
+from explearn.methods.ivra.simulatability import BagStudent, pilot, simulation_loss
 
 
 class TestLosses:
@@ -59,7 +59,7 @@ class TestPilotUpdate:
         generator = torch.Generator().manual_seed(3)
         learned = {
             name: (p + 0.1 * torch.randn(p.shape, generator=generator, dtype=p.dtype)).detach().requires_grad_()
-            for name, p in trainable(student).items()
+            for name, p in student.named_parameters()
         }
         content = content_mask(shown)
         free = torch.randn(content.shape, generator=generator, dtype=torch.float64, requires_grad=True)

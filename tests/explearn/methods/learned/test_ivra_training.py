@@ -16,7 +16,7 @@ from ivra_cases import EMPTY, QUICK, examples, learned_once, simulatability_of, 
 from safetensors.torch import load_file, save_file
 
 import explearn
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.errors import DataError, ModelError, UnsupportedError
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams
 from explearn.methods.ivra import objectives, training
@@ -172,20 +172,6 @@ class TestTraining:
 
 class TestRefusals:
     @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"criteria": ["simm"]}, r"criteria\.0: got 'simm'; expected"),
-            ({"criteria": ["comp", "comp"]}, "repeat a name"),
-            ({"criteria": ["cons"], "schedule": {"batch_size": 2}}, r"schedule\.batch_size of 3 or more, got 2"),
-            ({"criteria": ["cons"], "schedule": {"validation_texts": 2}}, r"schedule\.validation_texts of 3"),
-            ({"schedule": {"epoch": 3}}, r"schedule\.epoch: no such parameter; did you mean epochs\?"),
-        ],
-    )
-    def test_an_option_s_bad_value(self, options: dict[str, Any], message: str) -> None:
-        with pytest.raises(ParamsError, match=message):
-            IvRA(**options)
-
-    @pytest.mark.parametrize(
         ("options", "counts", "error", "message"),
         [
             ({"criteria": ["sim"]}, (8, 3), DataError, "'sim': of 3 validation texts .* from 2 and be judged on 1"),
@@ -202,29 +188,18 @@ class TestRefusals:
             explainer.fit(task)
         assert explainer.history == [] and explainer.classifier is None
 
-    @pytest.mark.parametrize(
-        ("norm", "rates"),
-        [("softmax", (1e30, 3e-2)), ("sparsemax", (1e30, 3e-2)), ("softmax", (0.0, 1e30))],
-    )
+    @pytest.mark.parametrize(("norm", "rates"), [("sparsemax", (1e30, 3e-2)), ("softmax", (0.0, 1e30))])
     def test_training_that_runs_away_stops(self, norm: str, rates: tuple[float, float]) -> None:
         classifier = tiny.make_classifier()
         schedule = {**QUICK, "learning_rate": rates[0], "module_learning_rate": rates[1]}
         explainer = IvRA(norm=norm, criteria=["comp"], schedule=schedule)
         with pytest.raises(ModelError, match=r"diverged in step \d+: a gradient is not finite; lower the learning"):
             explainer.fit(ListedTask(classifier, examples("train", 32), examples("validation", 4)))
-        assert explainer.classifier is None
+        assert not explainer.trained_classifier
         assert tiny.hooks(classifier.model) == 0
 
-    def test_an_untrained_one_explains_nothing(self) -> None:
-        with pytest.raises(ModelError, match="this ivra is not trained"):
-            list(IvRA().explain(tiny.classifier(), ["the fox"]))
-        with pytest.raises(ModelError, match="not trained"):
-            IvRA().save_pretrained("nowhere")
-        with pytest.raises(ModelError, match="this ivra is not trained"):
-            print(IvRA().best_epoch)
-
     def test_another_classifier_is_refused(self, learned: IvRA) -> None:
-        with pytest.raises(UnsupportedError, match="explains the classifier that was trained with it"):
+        with pytest.raises(UnsupportedError, match="trained for another classifier; load the one in its folder"):
             list(learned.explain(Classifier(tiny.model("bert", 2, 9), tiny.tokenizer("bert")), ["the fox"]))
 
 
