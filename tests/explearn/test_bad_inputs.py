@@ -8,14 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 import tiny
 from saying import command_complaint, complaint
 
 import explearn
-from explearn import Attribution, CallableClassifier, get_explainer
+from explearn import Attribution, get_explainer
 from explearn.comparison.choice import choose_methods, parse_budget
 from explearn.comparison.texts import listed_texts
 from explearn.core.escape import printable, printable_json
@@ -99,34 +98,6 @@ TASKS: list[dict[str, Any]] = [
 def test_parts_of_a_task(change: dict[str, Any]) -> None:
     given = {"classifier": tiny.classifier("bert", 3), "train": [("a film", "good")], **change}
     complaint(lambda: explearn.ListedTask(**given))
-
-
-# ---- functions in the place of a classifier --------------------------------------------------------------------------
-
-
-def halves(texts: list[str]) -> Any:
-    return [[0.5, 0.5]] * len(texts)
-
-
-@pytest.mark.parametrize("labels", ["ab", [], ["a"], ["a", "a"], ["a", " "], ["caf\u00e9", "cafe\u0301"]], ids=ascii)
-def test_classes_of_a_function(labels: Any) -> None:
-    complaint(lambda: CallableClassifier(halves, labels), "labels")
-
-
-ANSWERS: dict[str, Any] = {
-    "nothing": None,
-    "texts": [["a", "b"]],
-    "rows of two lengths": [[0.5, 0.5], [1]],
-    "complex numbers": np.full((1, 2), 0.5 + 0j),
-    "things": [[object(), 1]],
-    "a flat list": [0.5, 0.5],
-}
-
-
-@pytest.mark.parametrize("name", ANSWERS)
-def test_answers_of_a_function(name: str) -> None:
-    classifier = CallableClassifier(lambda _: ANSWERS[name], ["a", "b"])
-    complaint(lambda: classifier.predict_proba(classifier.encode(["a film"])), "the function: gave", "(1, 2)")
 
 
 # ---- classifiers, bundles and comparisons ----------------------------------------------------------------------------

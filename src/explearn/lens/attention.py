@@ -16,7 +16,6 @@ from typing import Any, TypeVar, cast
 
 import torch
 from torch import nn
-from torch.nn.attention import SDPBackend
 from torch.overrides import TorchFunctionMode
 
 from explearn.core.errors import ParamsError, UnsupportedError
@@ -49,7 +48,6 @@ class Attention:
             None where the model writes its attention out.
         mask: bool, (b or 1, h or 1, n, n), True where a query sees a key; None: each sees all of `keys`.
         probabilities: (b, h, n, n) where the model writes them out, else None.
-        normalisers: each query's log-sum-exp over the keys that it sees, (b, h, n), where the kernel gave them.
         keys: bool, (b, n), False at padding; None: not known, and `mask` says it.
         padded: whether `keys` hides any.
         position: int64, (b,), the token whose vector the head reads; None where it reads the mean over all tokens.
@@ -60,7 +58,6 @@ class Attention:
     value: torch.Tensor | None = None
     mask: torch.Tensor | None = None
     probabilities: torch.Tensor | None = None
-    normalisers: torch.Tensor | None = None
     keys: torch.Tensor | None = None
     padded: bool = True
     position: torch.Tensor | None = None
@@ -105,39 +102,17 @@ class Attention:
     def row_and_column(self) -> torch.Tensor:
         """`row`, then the attention from each token to the one that is read, (b, n, 2h); ExpNet eq. 1.
 
-        The column needs each row's normaliser, but no row itself. Under a causal mask no token but the one read sees
-        it: the column is 0 but there. Where all tokens are read it is their mean. What stands at padding holds no
-        meaning.
+        Where all tokens are read the column is their mean. What stands at padding holds no meaning.
         """
-        row = self.row()
-        if self.position is None:
-            column = torch.cat([self._mean(self.matrix(texts), texts, 3) for texts in self._blocks()])
-        else:
-            column = self._column(row)
-        return torch.cat([row, column], -1)
-
-    def _column(self, row: torch.Tensor) -> torch.Tensor:
-        assert self.position is not None
-        texts = torch.arange(len(row), device=row.device)
-        if self.probabilities is not None:
-            return at_least_float32(self.probabilities[texts, :, :, self.position]).transpose(1, 2)
-        seen = None
-        if self.mask is not None:
-            seen = self.mask.expand(len(row), -1, -1, -1)[texts, :, :, self.position].transpose(1, 2)
-            place = self.position[:, None, None].expand(-1, 1, row.shape[2])
-            if not seen.scatter(1, place[..., : seen.shape[2]], False).any():
-                return torch.zeros_like(row).scatter(1, place, row.gather(1, place))
-        normalisers = self.normalisers
-        if normalisers is None:
-            normalisers = torch.cat([self._normalisers(block) for block in self._blocks()])
-        assert self.query is not None and self.key is not None
-        logits = _products(self.query, self.key[texts, :, self.position])
-        column = (logits - normalisers.transpose(1, 2)).exp()
-        return column if seen is None else column.masked_fill(~seen, 0.0)
-
-    def _normalisers(self, texts: slice) -> torch.Tensor:
-        logits, seen = self._logits(texts), self.seen(texts)
-        return (logits if seen is None else logits.masked_fill_(~seen, torch.finfo(logits.dtype).min)).logsumexp(-1)
+        columns = []
+        for texts in self._blocks():
+            matrix = self.matrix(texts)
+            if self.position is None:
+                columns.append(self._mean(matrix, texts, 3))
+            else:
+                rows = torch.arange(len(matrix), device=matrix.device)
+                columns.append(matrix[rows, :, :, self.position[texts]].transpose(1, 2))
+        return torch.cat([self.row(), torch.cat(columns)], -1)
 
     def _logits(self, texts: slice) -> torch.Tensor:
         """Q K^T, (texts, h, n, n), at least float32."""
@@ -189,9 +164,8 @@ class AttentionCalls(TorchFunctionMode):
         if func is nn.functional.scaled_dot_product_attention:
             if not self.wanted():
                 return func(*args, **kwargs)
-            attention, result = _fused_call(*args, **kwargs)
-            other = self.on_call(attention)
-            return other if other is not None else func(*args, **kwargs) if result is None else result
+            other = self.on_call(_fused_call(*args, **kwargs))
+            return func(*args, **kwargs) if other is None else other
         result = func(*args, **kwargs)
         if func not in _SOFTMAX or result.ndim != 4 or not self.wanted():
             return result
@@ -211,22 +185,8 @@ def _fused_call(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> tuple[Attention, torch.Tensor | None]:
-    """The attention of a call of torch's scaled_dot_product_attention, without dropout.
-
-    With its result, to the bit, where that comes from the kernel for CPUs, which knows the normalisers that a column
-    needs and most of what attention costs; elsewhere None.
-    """
-    result = normalisers = None
-    differentiated = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
-    if not (is_causal or enable_gqa or differentiated) and (attn_mask is None or attn_mask.dtype == torch.bool):
-        bias = None
-        if attn_mask is not None:
-            bias = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(~attn_mask, float("-inf"))
-        if runs_flash_on_cpu(query, key, value, bias, dropout_p, scale):
-            flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
-            result, normalisers = flash(query, key, value, dropout_p, False, attn_mask=bias, scale=scale)
-            normalisers = at_least_float32(normalisers)
+) -> Attention:
+    """Return the attention of a call of torch's scaled_dot_product_attention, without dropout."""
     if enable_gqa:
         groups = query.shape[1] // key.shape[1]
         key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
@@ -236,25 +196,7 @@ def _fused_call(
     elif mask is not None and mask.dtype != torch.bool:
         # transformers' own masks hold 0 and the lowest number, or -inf.
         mask = mask > torch.finfo(mask.dtype).min / 2
-    scaled = query * (query.shape[-1] ** -0.5 if scale is None else scale)
-    return Attention(scaled, key, value, mask, normalisers=normalisers), result
-
-
-def runs_flash_on_cpu(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    bias: torch.Tensor | None,
-    dropout: float,
-    scale: float | None,
-) -> bool:
-    """Whether scaled_dot_product_attention takes the kernel whose normalisers can be had."""
-    if query.device.type != "cpu":
-        return False
-    if torch.is_autocast_enabled("cpu") and {t.dtype for t in (query, key, value)} != {torch.get_autocast_dtype("cpu")}:
-        return False  # Autocast would turn them into its own type first.
-    choice = torch._fused_sdp_choice(query, key, value, bias, dropout, False, scale=scale)
-    return bool(choice == SDPBackend.FLASH_ATTENTION.value)
+    return Attention(query * (query.shape[-1] ** -0.5 if scale is None else scale), key, value, mask)
 
 
 @contextmanager

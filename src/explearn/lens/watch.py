@@ -153,9 +153,8 @@ def differentiate(
             graph, and the backward pass ends there.
         keys: as in `watch`.
 
-    Raises UnsupportedError as `check_differentiable` and `watch` do.
+    Raises UnsupportedError as `watch` does; `check_differentiable` says beforehand where there is no head for it.
     """
-    check_differentiable(classifier)
     # inference_mode(False) turns gradients on inside no_grad, too.
     with torch.inference_mode(False), torch.enable_grad(), classifier.autocast():
         run = watch(classifier, batch, first_layer, keys)

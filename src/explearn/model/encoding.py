@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -131,18 +131,25 @@ def collate(encodings: Sequence[Encoding], pad_token_id: int, device: torch.devi
     An encoding of no token, which is left where every word of a text without special tokens was deleted, is read as
     one padding token: a model has no answer to nothing at all.
     """
-    longest = max(1, *(len(encoding) for encoding in encodings))
+    types = [encoding.token_type_ids for encoding in encodings] if encodings[0].token_type_ids else None
+    batch = padded_batch([encoding.input_ids for encoding in encodings], types, pad_token_id, device)
+    return replace(batch, encodings=tuple(encodings))
 
-    def padded(values: Callable[[Encoding], Sequence[int]], fill: int) -> torch.Tensor:
-        rows = [[*values(e), *[fill] * (longest - len(values(e)))] for e in encodings]
-        return torch.tensor(rows, dtype=torch.int64).to(device, non_blocking=True)
 
-    return Batch(
-        encodings=tuple(encodings),
-        input_ids=padded(lambda e: e.input_ids, pad_token_id),
-        attention_mask=padded(lambda e: [1] * max(1, len(e)), 0),
-        token_type_ids=padded(lambda e: e.token_type_ids, 0) if encodings[0].token_type_ids else None,
-    )
+def padded_batch(
+    ids: Sequence[ArrayLike], types: Sequence[ArrayLike] | None, pad_token_id: int, device: torch.device, least: int = 1
+) -> Batch:
+    """Pad ids, and segments where there are some, as `collate` does; what has fewer ids than `least` is read so far."""
+    lengths = np.array([max(least, len(row)) for row in ids])  # type: ignore[arg-type]
+
+    def padded(rows: Sequence[ArrayLike], fill: int) -> torch.Tensor:
+        values = np.full((len(rows), lengths.max()), fill, dtype=np.int64)
+        for target, row in zip(values, rows, strict=True):
+            target[: len(row)] = row  # type: ignore[arg-type]
+        return torch.from_numpy(values).to(device, non_blocking=True)
+
+    seen = [np.ones(length, dtype=np.int64) for length in lengths]
+    return Batch((), padded(ids, pad_token_id), padded(seen, 0), None if types is None else padded(types, 0))
 
 
 def text_seed(seed: int, encoding: Encoding) -> int:

@@ -124,7 +124,7 @@ class Answers(Labelled):
 
 def _with_values(model: Any, classes: int, change: OutputFunction, rows: torch.Tensor | None) -> Any:
     """Make a model whose outputs are changed, in its head where that is one linear map; all weights are shared."""
-    copied = _sharing_copy(model)
+    copied = sharing_copy(model)
     base = f"{getattr(model, 'base_model_prefix', '')}."
     heads = [
         (path, layer)
@@ -147,9 +147,12 @@ def _with_values(model: Any, classes: int, change: OutputFunction, rows: torch.T
     return copied
 
 
-def _sharing_copy(model: Any) -> Any:
-    """Copy the modules of a model; parameters and buffers are shared."""
-    return copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
+def sharing_copy(model: Any) -> Any:
+    """Copy the modules of a model; parameters and buffers, and what accelerate has offloaded of them, are shared."""
+    shared = [*model.parameters(), *model.buffers()]
+    hooks = [getattr(module, "_hf_hook", None) for module in model.modules()]
+    shared += [hook.weights_map for hook in hooks if getattr(hook, "weights_map", None) is not None]
+    return copy.deepcopy(model, {id(kept): kept for kept in shared})
 
 
 def _change_head(model: Any, path: str, layer: nn.Linear, rows: torch.Tensor) -> None:
@@ -189,7 +192,7 @@ def with_both_classes(model: transformers.PreTrainedModel, name: str = "") -> tr
     """
     if problem_of(model.config) is not Problem.BINARY or len(model.config.id2label or ()) != 1:
         return model
-    copied = _sharing_copy(model)
+    copied = sharing_copy(model)
     modules = copied.named_modules()
     layers = [(path, layer) for path, layer in modules if isinstance(layer, nn.Linear) and layer.out_features == 1]
     if len(layers) != 1:

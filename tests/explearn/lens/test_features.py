@@ -26,13 +26,6 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("hidden", [False, True])
-def test_reading_features_off_leaves_the_model_as_it_was(tmp_path: Path, hidden: bool) -> None:
-    of = tiny.make_classifier("bert")
-    write_features(tmp_path / "f.parquet", of, EXAMPLES, hidden=hidden)
-    assert tiny.hooks(of.model) == 0
-
-
 @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
 @pytest.mark.parametrize("hidden", [False, True])
 def test_what_is_read_is_what_the_model_computes(tmp_path: Path, kind: str, hidden: bool) -> None:

@@ -12,7 +12,7 @@ import tiny
 import torch
 
 import explearn
-from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.core.errors import UnsupportedError
 from explearn.methods.attention.explainers import flows, rollout_row
 
 TOLERANCES = {"float64": 1e-9, "float32": 1e-5}
@@ -36,15 +36,6 @@ def test_attributions_carry_the_reference_s_scores() -> None:
     assert attribution.tokens == tuple(expected["tokens"][1:-1])
     np.testing.assert_allclose(attribution.scores, expected["scores"][1:-1], rtol=1e-5)
     np.testing.assert_array_equal(attribution.scores, attribution.token_scores)
-
-
-@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-def test_another_layer_s_attention(kind: str) -> None:
-    of = tiny.classifier(kind)
-    (encoding,) = of.encode(tiny.TEXTS[:1])
-    expected = tiny.eager_attentions(of, of.batch([encoding]))[1][0].mean(0)[0]
-    (attribution,) = explearn.get_explainer("raw_attention", layer=1).explain(of, tiny.TEXTS[:1])
-    np.testing.assert_allclose(attribution.token_scores, expected[encoding.positions], atol=1e-5)
 
 
 class TestRollout:
@@ -110,8 +101,3 @@ class TestAttentionFlow:
         method = explearn.get_explainer("attention_flow", max_tokens_per_text=12)
         with pytest.raises(UnsupportedError, match=r"a text has \d+ sub-tokens, more than max_tokens_per_text = 12; "):
             list(method.explain(of, ["lazy dog", "lazy dog " * 8]))
-
-
-def test_a_layer_that_does_not_exist() -> None:
-    with pytest.raises(ParamsError, match="layer 3 does not exist"):
-        list(explearn.get_explainer("raw_attention", layer=3).explain(tiny.classifier("bert"), tiny.TEXTS))

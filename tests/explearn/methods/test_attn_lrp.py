@@ -207,12 +207,3 @@ def test_half_precision_stays_finite(kind: str) -> None:
     expected = score(tiny.classifier(kind), TEXTS, scores.targets.tolist()).scores
     gaps = (scores.scores - expected).abs().amax(1) / expected.abs().amax(1)
     assert gaps.median() < 0.05
-
-
-@pytest.mark.parametrize("kind", ["modernbert", *tiny.DECODERS])
-def test_models_with_eager_attention_are_explained_as_with_fused(kind: str) -> None:
-    of = tiny.make_classifier(kind, 3)
-    expected = score(of, TEXTS).scores
-    with tiny.eager(of.model):
-        actual = score(of, TEXTS).scores
-    assert (actual - expected).abs().max() < 1e-4 * expected.abs().max()

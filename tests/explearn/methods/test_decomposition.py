@@ -15,7 +15,6 @@ from torch.overrides import TorchFunctionMode
 
 import explearn
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import UnsupportedError
 from explearn.lens.anatomy import EncoderBlock, dissect
 from explearn.methods.decomposition.decompx import DecompX
 from explearn.methods.decomposition.mixing import head_vectors, head_weights, normalise_rows, transformed_vectors
@@ -39,7 +38,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 OPTIONS: list[dict[str, Any]] = [
     {},
     {"bias": "none"},
-    {"first_layer_bias": "shared", "bias": "norm", "activation": "linear", "head_activation": "linear"},
+    {"bias": "norm", "activation": "linear", "head_activation": "linear"},
 ]
 
 TEXTS: list[Any] = [tiny.TEXTS[0], tiny.PAIRS[2]]
@@ -128,11 +127,7 @@ class Loops:
         return product[0]
 
     def decompx(
-        self,
-        bias: str = "absdot",
-        activation: str = "zero_origin",
-        head_activation: str = "zero_origin",
-        first_layer_bias: str = "owner",
+        self, bias: str = "absdot", activation: str = "zero_origin", head_activation: str = "zero_origin"
     ) -> torch.Tensor:
         """Each token's part of the logits, (tokens, C)."""
 
@@ -162,7 +157,7 @@ class Loops:
         x = self.states[0]
         held = [[x[i] if i == k else torch.zeros_like(x[i]) for k in self.tokens] for i in self.tokens]
         for layer, block in enumerate(self.anatomy.blocks):
-            owner = layer == 0 and first_layer_bias == "owner"
+            owner = layer == 0
             shared = block.output.bias if owner else block.output.weight @ block.value.bias + block.output.bias
             following = []
             for i in self.tokens:
@@ -250,11 +245,6 @@ def test_decompx_gives_the_original_code_s_scores(name: str, file: str, together
         golden.assert_reproduces(method, name, tolerance, precision, file, together, special=True)
 
 
-def test_the_first_layer_s_value_bias_treated_as_in_other_layers_gives_other_scores() -> None:
-    with pytest.raises(AssertionError, match="off by"):
-        golden.assert_reproduces(DecompX(first_layer_bias="shared"), "decompx", 1e-2, special=True)
-
-
 class TestMixing:
     @pytest.mark.parametrize("name", ["alti", "globenc"])
     @pytest.mark.parametrize("kind", ["bert", "albert"])
@@ -281,12 +271,6 @@ class TestEveryMethod:
         options = {"bias": "none"} if name == "decompx" else {}
         scores = explearn.get_explainer(name, **options).score_batch(of, batch_of(of, tiny.TEXTS[0]), None)
         assert (scores.scores[0, 1:] == 0).all() and scores.scores[0, 0] != 0
-
-    def test_a_head_of_another_kind_is_refused(self, name: str) -> None:
-        of = tiny.make_classifier("bert")
-        of.model.classifier = torch.nn.Sequential(torch.nn.Linear(tiny.HIDDEN, 2))
-        with pytest.raises(UnsupportedError, match="built in an unusual way"):
-            list(explearn.get_explainer(name).explain(of, []))
 
 
 class Sizes(TorchFunctionMode):

@@ -68,16 +68,15 @@ class TestEqualToCaptum:
 
     def test_gradient_shap(self, kind: str, classes: int, output: str) -> None:
         of = double_classifier(kind, classes)
-        options = {"samples": 4, "stdevs": 0.1, "baseline": "mask", "seed": 3, "output": output}
+        options = {"samples": 4, "baseline": "mask", "seed": 3, "output": output}
         for text, actual, target in explained("gradient_shap", of, FEW, **options):
             encoding, embeddings, forward = embedded(of, text)
             method = GradientShap(lambda e, forward=forward: OUTPUTS[output](forward(e)))
             with torch.random.fork_rng():
                 torch.manual_seed(text_seed(3, encoding))
                 np.random.seed(text_seed(3, encoding))
-                scores = method.attribute(
-                    embeddings, empty(of, encoding, embeddings, "mask"), n_samples=4, stdevs=0.1, target=target
-                )
+                start = empty(of, encoding, embeddings, "mask")
+                scores = method.attribute(embeddings, start, n_samples=4, target=target)
             close(actual.token_scores, scores.sum(-1)[0][encoding.positions])
 
     def test_sequential_ig(self, kind: str, classes: int, output: str) -> None:

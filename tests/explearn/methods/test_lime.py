@@ -81,24 +81,6 @@ def test_is_what_the_library_gives_for_every_tokenizer(
     np.testing.assert_allclose(attribution.scores[:words], expected, atol=1e-5)
 
 
-def test_scores_of_one_text_are_those_among_others() -> None:
-    of = tiny.classifier("bert")
-    method = explearn.get_explainer("lime", samples=30)
-    together = list(method.explain(of, [*tiny.TEXTS, *tiny.TEXTS]))
-    for actual, text in zip(together, [*tiny.TEXTS, *tiny.TEXTS], strict=True):
-        (alone,) = method.explain(of, [text])
-        np.testing.assert_allclose(actual.scores, alone.scores, atol=1e-6)
-
-
-def test_the_seed_decides() -> None:
-    of = tiny.classifier("bert")
-    scores = [
-        next(explearn.get_explainer("lime", samples=30, seed=seed).explain(of, [LONGEST])).scores for seed in (1, 1, 2)
-    ]
-    assert (scores[0] == scores[1]).all()
-    assert np.abs(scores[0] - scores[2]).max() > 1e-4
-
-
 def test_equal_copies_are_evaluated_once() -> None:
     of = tiny.classifier("bert")
     with count_passes(of.model) as passes:

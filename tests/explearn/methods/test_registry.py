@@ -93,10 +93,9 @@ class TestRegister:
         (attribution,) = explearn.get_explainer("shout", loud=2).explain(tiny.classifier("bert"), ["lazy dog"])
         assert (attribution.method, attribution.scores.tolist()) == ("shout", [2, 2])
 
-    @pytest.mark.parametrize("name", ["rollout", "expnet_in_domain"])
-    def test_a_name_that_is_taken(self, name: str) -> None:
-        with pytest.raises(ParamsError, match=f"the name '{name}' is taken by a method of Explearn; choose another"):
-            explearn.register(make(name))
+    def test_a_name_that_is_taken(self) -> None:
+        with pytest.raises(ParamsError, match="the name 'rollout' is taken by a method of Explearn; choose another"):
+            explearn.register(make("rollout"))
 
     def test_the_name_of_another_class(self) -> None:
         explearn.register(make())
@@ -104,20 +103,17 @@ class TestRegister:
         with pytest.raises(ParamsError, match=r"the name 'shout' is taken by class .*Shout; choose another"):
             explearn.register(other)
 
-    @pytest.mark.parametrize("about", [{"name": "Shout!"}, {"family": "magic"}, {"needs": {"luck"}}], ids=str)
-    def test_a_declaration_that_cannot_be(self, about: dict[str, Any]) -> None:
-        with pytest.raises(ValidationError, match=next(iter(about))):
-            make(**about)
+    def test_a_declaration_that_cannot_be(self) -> None:
+        with pytest.raises(ValidationError, match="family"):
+            make(family="magic")
 
     @pytest.mark.parametrize(
         ("cls", "words"),
         [
             (int, "got int; expected a class that inherits from explearn.Explainer"),
-            (explearn.BatchExplainer, "class BatchExplainer is abstract; expected it to define score_batch"),
-            (type("Heir", (make(),), {"__doc__": "One."}), "Heir: its `about` is missing"),
             (type("Mute", (make(),), {"about": make().about}), "Mute: its docstring starts with no sentence"),
         ],
-        ids=["no explainer", "abstract", "about of its parent", "no docstring"],
+        ids=["no explainer", "no docstring"],
     )
     def test_what_is_no_method(self, cls: Any, words: str) -> None:
         with pytest.raises(ParamsError, match=words):
@@ -216,11 +212,9 @@ class TestPlugIns:
         ("value", "source", "words"),
         [
             ("shouting:Shout", "import nowhere_to_be_found", r"cannot be loaded \(ModuleNotFoundError: No module"),
-            ("shouting:Whisper", PLUG_IN, r"cannot be loaded \(AttributeError: "),
-            ("shouting:Shout", "Shout = 3", "is of no use: got int; expected a class that inherits"),
             ("shouting:Shout", PLUG_IN.replace('"shout"', '"cry"'), "calls itself 'cry'; expected the same name"),
         ],
-        ids=["import", "class", "kind", "name"],
+        ids=["import", "name"],
     )
     def test_one_that_cannot_be_loaded(self, install: Any, value: str, source: str, words: str) -> None:
         install("shout", value, source)

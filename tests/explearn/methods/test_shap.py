@@ -13,7 +13,6 @@ import shap
 import tiny
 
 import explearn
-from explearn.core.errors import UnsupportedError
 from explearn.lens.passes import count_passes
 from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.shap import segment_trees, segments, token_masker, word_tree
@@ -40,7 +39,7 @@ class TestTokens:
         of, max_evals = tiny.classifier(kind, 3), 80
         texts = [*tiny.TEXTS, LONG]
         targets = [i % 3 for i in range(len(texts))]
-        method = explearn.get_explainer("shap", max_evals=max_evals, level="token", seed=4)
+        method = explearn.get_explainer("shap", max_evals=max_evals, seed=4)
         for actual, text, target in zip(method.explain(of, texts, targets), texts, targets, strict=True):
             expected = direct(of, text, from_strings(of), 4, max_evals=max_evals)
             np.testing.assert_allclose(actual.token_scores, expected.values[0][1:-1, target], atol=1e-6)
@@ -118,7 +117,7 @@ class TestWords:
         options = {"max_evals": 5000}
         by_word, by_token = (
             next(explearn.get_explainer("shap", level=level, **options).explain(of, ["the lazy dog"], [0])).scores
-            for level in ("word", "token")
+            for level in ("word", "auto")
         )
         assert by_word.sum() == pytest.approx(by_token.sum(), abs=1e-6)
 
@@ -141,7 +140,7 @@ class TestWords:
 
 
 class TestLevels:
-    @pytest.mark.parametrize("level", ["auto", "token", "word"])
+    @pytest.mark.parametrize("level", ["auto", "word"])
     def test_a_text_of_a_single_token_has_what_masking_it_takes_away(self, level: str) -> None:
         of = tiny.classifier("gpt2")
         (encoding,) = of.encode(["a"])
@@ -164,16 +163,6 @@ class TestLevels:
             list(explearn.get_explainer("shap", level=level).explain(of, [text])) for level in ("auto", "word")
         )
         assert (actual.token_scores == by_words.token_scores).all()
-        with pytest.raises(UnsupportedError, match="is a pair, or its tokens do not come back"):
-            list(explearn.get_explainer("shap", level="token").explain(of, [text]))
-
-    @pytest.mark.parametrize("kind", ARCHITECTURES_BY_TOKENS)
-    def test_others_go_by_tokens(self, kind: str) -> None:
-        of = tiny.classifier(kind)
-        (actual,), (by_tokens,) = (
-            list(explearn.get_explainer("shap", level=level).explain(of, ["lazy dog"])) for level in ("auto", "token")
-        )
-        assert (actual.token_scores == by_tokens.token_scores).all()
 
     @pytest.mark.parametrize("kind", ("bert", "roberta"))
     def test_of_a_long_text_what_the_classifier_reads_is_masked(self, kind: str) -> None:
@@ -211,11 +200,10 @@ class TestKernelShap:
         expected = shapley(worths(of, text, 1, removal), len(attribution.words))
         np.testing.assert_allclose(attribution.scores, expected, atol=1e-6)
 
-    @pytest.mark.parametrize("features", [None, 4])
     @pytest.mark.parametrize("kind", ["bert", "albert"])
-    def test_is_what_the_library_gives(self, kind: str, features: int | None) -> None:
+    def test_is_what_the_library_gives(self, kind: str) -> None:
         of = tiny.classifier(kind, 3)
-        method = explearn.get_explainer("kernel_shap", samples=100, features=features, seed=6)
+        method = explearn.get_explainer("kernel_shap", samples=100, seed=6)
         texts = [*tiny.TEXTS, LONG]
         for actual, encoding in zip(method.explain(of, texts, [2] * len(texts)), of.encode(texts), strict=True):
             seen = max(encoding.word_ids) + 1
@@ -226,12 +214,9 @@ class TestKernelShap:
 
             np.random.seed(6)
             explainer = shap.KernelExplainer(probability, np.zeros((1, seen)))
-            l1_reg = f"num_features({features})" if features else False
-            expected = explainer.shap_values(np.ones(seen), nsamples=100, l1_reg=l1_reg, silent=True)
+            expected = explainer.shap_values(np.ones(seen), nsamples=100, l1_reg=False, silent=True)
             np.testing.assert_allclose(actual.scores[:seen], expected, atol=2e-5)
             assert actual.completeness_error == pytest.approx(0, abs=1e-6)
-            if features:
-                assert np.count_nonzero(actual.scores[:seen]) <= max(features, 1)
 
     def test_takes_the_samples_asked_for(self) -> None:
         of = tiny.classifier("bert")

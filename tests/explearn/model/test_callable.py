@@ -148,10 +148,8 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("row", "words"),
         [
-            (0.5, r"gave an array of shape \(1,\) for 1 texts; expected .* shape \(1, 2\)"),
             ([0.2, 0.3, 0.5], r"gave an array of shape \(1, 3\) for 1 texts; expected .* shape \(1, 2\)"),
             ([float("nan"), 1.0], r"gave \[nan, 1.0\] for 'a good film not bad'; expected finite numbers"),
-            ([3.0, -2.0], r"gave \[3.0, -2.0\] for .* expected probabilities, which add up to 1"),
             ([0.9, 0.9], r"gave \[0.9, 0.9\] for .* expected probabilities, which add up to 1"),
             (["x", "y"], r"gave list for 1 texts; expected an array of numbers of shape \(1, 2\)"),
         ],
@@ -174,11 +172,9 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"labels": ["one"]}, "labels: got .* expected 2 or more names"),
             ({"labels": ["a", "a"]}, "labels: got the label 'a' twice"),
             ({"mask": "two words"}, "mask: got 'two words'; expected one word"),
             ({"kind": "ranking"}, "kind: got 'ranking'; expected"),
-            ({"batch_size": 0}, "batch_size: got 0; expected"),
             ({"predict_proba": 3}, "predict_proba: got 3; expected a function"),
         ],
     )

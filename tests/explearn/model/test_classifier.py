@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 
 import explearn
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, DeviceError, ModelError, UnknownNameError
+from explearn.core.errors import DeviceError, ModelError, UnknownNameError
 from explearn.core.records import Example
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import max_length
@@ -79,25 +79,6 @@ class TestTexts:
         assert [e.example_id for e in encodings] == ["", "p", "", "s"]
         assert [e.words for e in encodings[:2]] == [("lazy", "dog"), ("slow", "no", "refund")]
         assert encodings[0].key == encodings[3].key and encodings[1].key == encodings[2].key
-
-    @pytest.mark.parametrize(
-        ("text", "words"),
-        [
-            (("fox", ""), "text 2: field 'text' is empty; expected at least one word"),
-            ("x" * 10_000, "text 2: field 'text', word 0 has 10,000 characters; expected at most 1,000"),
-            ("quick \ud800 fox", "text 2: field 'text', word 1: got '\\ud800'; expected valid Unicode"),
-            (("a", "b", "c"), "text 2: got tuple; expected a text, a pair of texts or an Example"),
-        ],
-    )
-    def test_a_text_that_cannot_be_used_is_named_by_its_number(self, text: Any, words: str) -> None:
-        with pytest.raises(DataError) as caught:
-            tiny.classifier("bert").encode(["lazy dog", text])
-        assert words in str(caught.value)
-
-    def test_tokens_leave_special_tokens_out(self) -> None:
-        of = tiny.classifier("bert")
-        (encoding,) = of.encode(["The QUICK fox"])
-        assert of.tokens(encoding) == ("the", "quick", "fox")
 
     def test_the_mask_token_or_else_the_unknown_token_stands_for_removed_pieces(self) -> None:
         of = tiny.make_classifier("bert")

@@ -193,15 +193,8 @@ class TestRegression:
         [
             ("solvex", {}),
             ("gradient", {"output": "probability"}),
-            ("occlusion", {"output": "log_probability"}),
         ],
     )
     def test_what_needs_classes_refuses(self, of: Classifier, name: str, options: dict[str, Any]) -> None:
         with pytest.raises(UnsupportedError, match=r"the model gives a value and no class \(regression\); expected"):
             explain(name, of, [TEXT], **options)
-
-    def test_metrics_refuse(self, of: Classifier) -> None:
-        example = Example("e", tuple(TEXT.split()), "rude", "test", "t")
-        (attribution,) = explain("occlusion", of, [example])
-        with pytest.raises(UnsupportedError, match="given: the model gives a value and no class"):
-            faithfulness(of, {"e": of.encode([example])[0]}, {"m": [attribution]}, EvaluateParams())

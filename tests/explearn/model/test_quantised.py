@@ -129,10 +129,6 @@ class TestIsRefused:
         (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
         complaint(lambda: load(tmp_path), "quantised by 'gptq'; expected bitsandbytes")
 
-    def test_to_quantise_twice(self, folder: Path, tmp_path: Path) -> None:
-        load(folder, precision="int8").save_pretrained(tmp_path)
-        complaint(lambda: load(tmp_path, precision="nf4"), "its weights are quantised already")
-
     def test_to_quantise_a_model_in_memory(self) -> None:
         complaint(lambda: tiny.make_classifier("bert", precision="nf4"), "for a model in memory")
 

@@ -25,7 +25,6 @@ from explearn.model.classifier import Classifier, QuestionAnswerer
 from explearn.model.finetune import evaluate_classifier, finetune
 from explearn.model.given import as_classifier
 from explearn.model.params import FinetuneParams
-from explearn.model.question_answering import mark_answer
 from explearn.text.alignment import NO_WORD
 
 QUESTIONS = (
@@ -240,20 +239,7 @@ class TestBadInput:
         with pytest.raises(DataError, match="text 2 has one segment; expected a question and a passage"):
             tiny.make_answerer().encode([QUESTIONS[0], "the quick brown fox"])
 
-    def test_a_passage_out_of_reach(self) -> None:
-        answerer = tiny.make_answerer(limit=4)
-        with pytest.raises(DataError, match="text 1: nothing of its passage is within 4 sub-tokens"):
-            answerer.encode([("what ?", "shells")])
-
     def test_an_example_without_an_answer(self) -> None:
         row = Example("a", ("who",), "answer", "train", "facts", ("a", "fox"))
         with pytest.raises(DataError, match="example 'a' has no answer"):
             tiny.make_answerer().encode_labelled([row])
-
-
-def test_marking_leaves_other_words_as_they_are() -> None:
-    answerer = tiny.make_answerer()
-    (plain,) = Classifier.encode(answerer, [QUESTIONS[0]])
-    marked = mark_answer(plain, (5, 7))
-    assert [w for w in marked.word_ids if w != NO_WORD] == [w for w in plain.word_ids if w not in (NO_WORD, 5, 6)]
-    assert marked.mask({5, 6}, 4).input_ids == marked.input_ids

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 import tiny
 
 import explearn
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Encoding
 from explearn.model.windows import cut, stretches
 from explearn.text.alignment import NO_WORD
 
@@ -115,22 +111,3 @@ class TestExplaining:
         of = explearn.CallableClassifier(lambda texts: [[0.5, 0.5]] * len(texts), ["no", "yes"])
         with pytest.raises(UnsupportedError, match="which gets them whole"):
             list(explearn.get_explainer("occlusion").explain(of, [LONG], windows=5))
-
-
-class TestProgress:
-    @pytest.mark.parametrize(("name", "at_once"), [("lime", 1), ("attcat", 3)])
-    def test_windows_are_scored_few_at_a_time(self, name: str, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("explearn.methods.base.explainer.PART_WINDOWS", at_once)
-        of = tiny.classifier("bert", 3)
-        method = explearn.get_explainer(name, **({"samples": 5} if name == "lime" else {}))
-        whole, scored = method.score_texts, []
-
-        def counted(classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None) -> object:
-            scored.append(len(encodings))
-            return whole(classifier, encodings, targets)
-
-        method.score_texts = counted  # type: ignore[assignment, method-assign]
-        first, *rest = method.explain(of, [LONG, "lazy dog", "fox", LONG], windows=20)
-        assert [one.windows for one in rest] == [1, 1, first.windows]
-        assert max(scored) == at_once and sum(scored) == 2 * first.windows + 2
-        np.testing.assert_allclose(rest[-1].scores, first.scores, atol=1e-5)

@@ -92,8 +92,7 @@ class Rollout(BatchExplainer):
         needs=frozenset({"attentions"}),
     )
 
-    def check(self, classifier: Classifier) -> None:
-        layer_count(classifier.model)
+    check = AttentionMean.check
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         logits, means = reduced_attention(classifier, batch, Attention.head_mean)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,12 +47,6 @@ CHUNK_TEXTS = 512
 CHUNK_LONG_TEXTS = 16
 """The same where texts are read through windows, all of which are held."""
 
-PART_WINDOWS = 32
-"""Windows scored between two steps of the progress bar; of a costly method, which fills its batches with one, 1."""
-
-LOG_SECONDS = 60.0
-"""Between two lines of progress through windows where standard error is no terminal."""
-
 _unread_known: ContextVar[bool] = ContextVar("unread words are known", default=False)
 
 
@@ -65,13 +58,6 @@ def unread_words_known() -> Iterator[None]:
         yield
     finally:
         _unread_known.reset(before)
-
-
-def _progress_bar(description: str | None, windowed: bool) -> tqdm[Any]:
-    """Count texts on a terminal; or, where one text may take hours, windows, and in a log as well."""
-    if windowed and description and not sys.stderr.isatty():
-        return tqdm(desc=description, unit="window", mininterval=LOG_SECONDS, maxinterval=LOG_SECONDS)
-    return tqdm(desc=description, unit="window" if windowed else "text", disable=None if description else True)
 
 
 class Explainer(ABC):
@@ -215,9 +201,10 @@ class Explainer(ABC):
         texts_read = texts_cut = words_unread = 0
         chunk_texts = CHUNK_TEXTS if windows is None else CHUNK_LONG_TEXTS
         name = unit_name(unit)
-        with _progress_bar(description, windows is not None) as bar:
+        with tqdm(desc=description, unit="text", disable=None if description else True) as bar:
             for chunk in targeted_texts(classifier, texts, targets, windows, chunk_texts, unit):
-                scores = iter(self._score_chunk(classifier, chunk, bar if windows is not None else None))
+                with torch.inference_mode(False), classifier.gathered():
+                    scores = iter(self._score_chunk(classifier, chunk))
                 for one in chunk:
                     of_windows = [list(islice(scores, len(one.text.windows))) for _ in one.targets]
                     attributions = [
@@ -226,13 +213,10 @@ class Explainer(ABC):
                     ]
                     unread = attributions[-1].unaligned
                     yield attributions
-                    texts_read, texts_cut, words_unread = (
-                        texts_read + 1,
-                        texts_cut + (unread > 0),
-                        words_unread + unread,
-                    )
-                    if windows is None:
-                        bar.update()
+                    texts_read += 1
+                    texts_cut += unread > 0
+                    words_unread += unread
+                    bar.update()
         if words_unread and not _unread_known.get():
             logger.warning(
                 "%s: %s %ss of %s of %s texts were not read, being beyond %s sub-tokens or of no known characters; "
@@ -243,28 +227,9 @@ class Explainer(ABC):
                 *(f"{number:,}" for number in (texts_cut, texts_read, classifier.max_length)),
             )
 
-    def _score_chunk(
-        self, classifier: Classifier, chunk: Sequence[TargetedText], windows_bar: tqdm[Any] | None
-    ) -> list[TextScores]:
-        """Score the windows of some texts in parts; `windows_bar` counts them."""
-        encodings, targets = windows_of(chunk, self.perturbs)
-        size = CHUNK_TEXTS
-        if windows_bar is not None:
-            size = 1 if self.about.costly else PART_WINDOWS
-            windows_bar.total = (windows_bar.total or 0) + len(encodings)
-        scores: list[TextScores] = []
-        for start in range(0, len(encodings), size):
-            part = slice(start, start + size)
-            with torch.inference_mode(False), classifier.gathered():
-                scores += self._score_part(classifier, encodings[part], None if targets is None else targets[part])
-            if windows_bar is not None:
-                windows_bar.update(len(encodings[part]))
-        return scores
-
-    def _score_part(
-        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
-    ) -> list[TextScores]:
+    def _score_chunk(self, classifier: Classifier, chunk: Sequence[TargetedText]) -> list[TextScores]:
         """Score some texts; what looks inside a zero-shot classifier sees each with the hypothesis of its target."""
+        encodings, targets = windows_of(chunk, self.perturbs)
         if not self.needs_model or classifier.nli is None:
             return self.score_texts(classifier, encodings, targets)
         zero_shot = cast("ZeroShotClassifier", classifier)

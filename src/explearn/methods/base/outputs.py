@@ -1,4 +1,4 @@
-"""Which number of the classifier a gradient is taken of."""
+"""The numbers of a classifier that methods explain."""
 
 from __future__ import annotations
 
@@ -13,14 +13,8 @@ if TYPE_CHECKING:
 Output = Literal["logit", "probability", "log_probability"]
 
 
-def select_output(classifier: Classifier, logits: torch.Tensor, targets: torch.Tensor, output: Output) -> torch.Tensor:
-    """The explained number of each text, shape (batch,): the target's logit, probability or log-probability.
-
-    Raises UnsupportedError for a probability of a regression.
-    """
-    values = {
-        "logit": lambda: logits,
-        "probability": lambda: classifier.probabilities(logits),
-        "log_probability": lambda: classifier.log_probabilities(logits),
-    }[output]()
-    return values.gather(-1, targets[:, None]).squeeze(-1)
+def outputs(classifier: Classifier, logits: torch.Tensor, output: Output) -> torch.Tensor:
+    """Return the numbers of all classes, (n, C). Raises UnsupportedError for a probability of a regression."""
+    if output == "logit":
+        return logits
+    return classifier.probabilities(logits) if output == "probability" else classifier.log_probabilities(logits)

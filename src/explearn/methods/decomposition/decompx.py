@@ -21,7 +21,6 @@ from explearn.model.quantised import weight_of
 
 Bias = Literal["absdot", "norm", "equal", "none"]
 Rule = Literal["zero_origin", "linear"]
-FirstLayerBias = Literal["owner", "shared"]
 
 EPSILON = 1e-12
 """Keeps a divisor from 0; the original code's."""
@@ -37,18 +36,8 @@ class DecompX(BatchExplainer):
     maps act on each part; a layer norm too, with the part's own mean and the whole vector's deviation; biases are
     shared among the parts; activations act by a slope. The score of token k is its part of the class's logit. Signed;
     the scores of all tokens, [CLS] and [SEP] included, sum to the logit unless `bias` is none, which
-    `completeness_error` reports.
-
-    Args:
-        bias: how a bias vector is shared among the parts V[k]: `absdot` in proportion to |<V[k], bias>| (the paper's
-            choice), `norm` to ||V[k]||_2, `equal` evenly among the text's tokens, or `none`: biases are left out.
-        activation: of the feed-forward layers. `zero_origin`: a part is multiplied by f(z) / z, z being the whole
-            vector before f. `linear`: by the tangent's slope f'(z), and its intercept f(z) - f'(z) z is shared as a
-            bias is.
-        head_activation: the same for the classification head's activation (tanh, relu or gelu).
-        first_layer_bias: the first layer's value bias. There each value vector stems from one token alone: `owner`
-            leaves the bias in that vector, as the original code does, also when `bias` is none; `shared` treats it as
-            in all other layers, where b_O + W_O b_V is shared.
+    `completeness_error` reports. In all layers but the first b_O + W_O b_V is shared; in the first each value vector
+    stems from one token alone, and keeps its bias, as in the original code, also when `bias` is none.
 
     The classifier runs in its weights' precision, float32 as a rule, whatever `classifier.dtype` says: the parts of a
     state that was computed in bf16 would not add up to it.
@@ -81,13 +70,8 @@ class DecompX(BatchExplainer):
         is."""
         head_activation: Rule = "zero_origin"
         """The same for the classification head's activation (tanh, relu or gelu)."""
-        first_layer_bias: FirstLayerBias = "owner"
-        """The first layer's value bias. There each value vector stems from one token alone: `owner` leaves the
-        bias in that vector, as the original code does, also when `bias` is none; `shared` treats it as in all
-        other layers, where b_O + W_O b_V is shared."""
 
-    def check(self, classifier: Classifier) -> None:
-        check_parts(classifier)
+    check = staticmethod(check_parts)
 
     def score_texts(
         self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
@@ -113,7 +97,7 @@ class DecompX(BatchExplainer):
             kept = run.block(number - 1)
             # The head reads only the first token's vector.
             rows = 1 if number == len(blocks) else tokens
-            owned = number == 1 and self.options.first_layer_bias == "owner"
+            owned = number == 1
             for k in pieces:
                 parts[:, k, :rows] += _attend(block, kept.attention[:, :, :rows], parts[:, k], k.start, owned)
             parts = parts[:, :, :rows]

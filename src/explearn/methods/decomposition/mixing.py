@@ -77,8 +77,7 @@ class LayerMixing(BatchExplainer):
         """Return a layer's map, (b, r, n), from its contributions."""
         return normalise_rows(contributions)
 
-    def check(self, classifier: Classifier) -> None:
-        check_parts(classifier)
+    check = staticmethod(check_parts)
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:

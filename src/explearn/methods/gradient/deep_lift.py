@@ -11,7 +11,6 @@ from torch import nn
 
 from explearn.core.errors import UnsupportedError, first_line
 from explearn.core.validation import Section
-from explearn.lens.threads import a_view
 from explearn.lens.words import check_words
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output
@@ -19,9 +18,74 @@ from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, bas
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
+from explearn.model.problems import sharing_copy
 
 STOPS = ("used more than once", "cannot register a hook")
 """What captum says of an activation module that runs more than once in a pass, or on what no word changes."""
+
+
+def rescale(function: EmbeddedClassifier, embeddings: torch.Tensor, baseline: torch.Tensor) -> torch.Tensor:
+    """DeepLIFT scores (b, tokens) of word embeddings against a baseline, (b, tokens, d) each.
+
+    Takes one pass over both: `function.values` then holds those of the b texts, then of the b baselines.
+    """
+    low = function.classifier.dtype in (torch.bfloat16, torch.float16)
+    precision = torch.finfo(function.classifier.dtype if low else embeddings.dtype).eps
+    # A quotient of differences d has rounding errors of precision / d, the gradient in its place is off by the order
+    # of d: they meet at the root.
+    method = attr.DeepLift(function, eps=precision**0.5)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Setting forward, backward hooks", category=UserWarning)
+            products: torch.Tensor = method.attribute(embeddings.detach().requires_grad_(), baseline)
+    finally:
+        # What captum keeps on a module between its forward and backward pass stays there after an exception.
+        for module in _rescaled_modules(function):
+            for name in ("input", "output"):
+                module.__dict__.pop(name, None)
+    return products.detach().sum(-1)
+
+
+def view_for_rescale(classifier: Classifier) -> Classifier:
+    """The classifier with a view of its model, for captum puts hooks and attributes on the modules that it rescales.
+
+    Where there are none it is the classifier itself.
+    """
+    return classifier.with_model(sharing_copy(classifier.model)) if _rescaled_modules(classifier.model) else classifier
+
+
+def check_rescale(classifier: Classifier) -> None:
+    """Raise UnsupportedError for classifiers to which captum cannot apply the rescale rule.
+
+    captum stops at an activation module that runs more than once in a forward pass (a shared ReLU in ALBERT's one
+    block), or on what no word changes (MarkupLM's paths). At softmax modules its rule mixes the texts of a batch.
+    """
+    check_words(classifier)
+    modules = _rescaled_modules(classifier.model)
+    if any(type(module) is nn.Softmax for module in modules):
+        raise UnsupportedError(
+            "DeepLIFT: captum's rule for nn.Softmax modules mixes the texts of a batch; use integrated_gradients"
+        )
+    if not modules:
+        return
+    inputs = classifier.batch(classifier.encode_samples("a")).model_inputs()
+    function = EmbeddedClassifier(view_for_rescale(classifier), inputs, None, "logit")
+    try:
+        with torch.inference_mode(False), torch.enable_grad():
+            embeddings = function.embed()
+            rescale(function, embeddings, torch.zeros_like(embeddings))
+    except RuntimeError as error:
+        if not any(words in str(error) for words in STOPS):
+            raise
+        raise UnsupportedError(
+            f"DeepLIFT: captum stops at an activation of this {classifier.model.config.model_type!r} model "
+            f"({first_line(error)}); use integrated_gradients"
+        ) from error
+
+
+def _rescaled_modules(model: nn.Module) -> list[nn.Module]:
+    """The modules that captum applies its rules to."""
+    return [module for module in model.modules() if type(module) in SUPPORTED_NON_LINEAR]
 
 
 class DeepLift(BatchExplainer):
@@ -57,8 +121,7 @@ class DeepLift(BatchExplainer):
         output: Output = "logit"
         """What is explained: the target's `logit`, `probability` or `log_probability`."""
 
-    def check(self, classifier: Classifier) -> None:
-        check_rescale(classifier)
+    check = staticmethod(check_rescale)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, self.options.output)
@@ -69,67 +132,3 @@ class DeepLift(BatchExplainer):
         at_text, at_baseline = function.values.chunk(2)
         error = (scores.sum(-1) - (at_text - at_baseline)).abs()
         return BatchScores(scores, function.logits, function.targets, error)
-
-
-def rescale(function: EmbeddedClassifier, embeddings: torch.Tensor, baseline: torch.Tensor) -> torch.Tensor:
-    """DeepLIFT scores (b, tokens) of word embeddings against a baseline, (b, tokens, d) each.
-
-    Takes one pass over both: `function.values` then holds those of the b texts, then of the b baselines.
-    """
-    low = function.classifier.dtype in (torch.bfloat16, torch.float16)
-    precision = torch.finfo(function.classifier.dtype if low else embeddings.dtype).eps
-    # A quotient of differences d has rounding errors of precision / d, the gradient in its place is off by the order
-    # of d: they meet at the root.
-    method = attr.DeepLift(function, eps=precision**0.5)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Setting forward, backward hooks", category=UserWarning)
-            products: torch.Tensor = method.attribute(embeddings.detach().requires_grad_(), baseline)
-    finally:
-        # What captum keeps on a module between its forward and backward pass stays there after an exception.
-        for module in _rescaled_modules(function):
-            for name in ("input", "output"):
-                module.__dict__.pop(name, None)
-    return products.detach().sum(-1)
-
-
-def view_for_rescale(classifier: Classifier) -> Classifier:
-    """The classifier with a view of its model, for captum puts hooks and attributes on the modules that it rescales.
-
-    Where there are none it is the classifier itself.
-    """
-    return classifier.with_model(a_view(classifier.model)) if _rescaled_modules(classifier.model) else classifier
-
-
-def check_rescale(classifier: Classifier) -> None:
-    """Raise UnsupportedError for classifiers to which captum cannot apply the rescale rule.
-
-    captum stops at an activation module that runs more than once in a forward pass (a shared ReLU in ALBERT's one
-    block), or on what no word changes (MarkupLM's paths). At softmax modules its rule mixes the texts of a batch.
-    """
-    check_words(classifier)
-    modules = _rescaled_modules(classifier.model)
-    if any(type(module) is nn.Softmax for module in modules):
-        raise UnsupportedError(
-            "DeepLIFT: captum's rule for nn.Softmax modules mixes the texts of a batch; use integrated_gradients"
-        )
-    if not modules:
-        return
-    inputs = classifier.batch(classifier.encode_samples("a")).model_inputs()
-    function = EmbeddedClassifier(view_for_rescale(classifier), inputs, None, "logit")
-    try:
-        with torch.inference_mode(False), torch.enable_grad():
-            embeddings = function.embed()
-            rescale(function, embeddings, torch.zeros_like(embeddings))
-    except RuntimeError as error:
-        if not any(words in str(error) for words in STOPS):
-            raise
-        raise UnsupportedError(
-            f"DeepLIFT: captum stops at an activation of this {classifier.model.config.model_type!r} model "
-            f"({first_line(error)}); use integrated_gradients"
-        ) from error
-
-
-def _rescaled_modules(model: nn.Module) -> list[nn.Module]:
-    """The modules that captum applies its rules to."""
-    return [module for module in model.modules() if type(module) in SUPPORTED_NON_LINEAR]

@@ -12,7 +12,7 @@ from torch import nn
 from explearn.lens.watch import content_mask
 from explearn.lens.words import replaced_embeddings, word_layers
 from explearn.methods.base.explainer import resolve_targets
-from explearn.methods.base.outputs import Output, select_output
+from explearn.methods.base.outputs import Output, outputs
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, text_seed
 
@@ -75,7 +75,8 @@ class EmbeddedClassifier(nn.Module):
             self.logits = logits[:texts].detach()
             self.targets = resolve_targets(self.logits, self._wanted)
             self._first = False
-        values = select_output(self.classifier, logits, self.targets.repeat(copies), self.output)
+        values = outputs(self.classifier, logits, self.output)
+        values = values.gather(-1, self.targets.repeat(copies)[:, None]).squeeze(-1)
         self.values = values.detach()
         return values
 

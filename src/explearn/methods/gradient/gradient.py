@@ -35,8 +35,7 @@ class Gradient(BatchExplainer):
         output: Output = "logit"
         """What is explained: the target's `logit`, `probability` or `log_probability`."""
 
-    def check(self, classifier: Classifier) -> None:
-        check_words(classifier)
+    check = staticmethod(check_words)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
@@ -60,13 +59,9 @@ class InputXGradient(BatchExplainer):
     )
     aggregation = "sum"
     signed = True
+    Options = Gradient.Options
 
-    class Options(Section):
-        output: Output = "logit"
-        """What is explained: the target's `logit`, `probability` or `log_probability`."""
-
-    def check(self, classifier: Classifier) -> None:
-        check_words(classifier)
+    check = staticmethod(check_words)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated
 
 import numpy as np
 import torch
 from captum import attr
-from pydantic import Field
 
 from explearn.core.seeds import RANDOM_LOCK
 from explearn.core.validation import Rounds, Seeded
@@ -26,16 +24,16 @@ from explearn.model.encoding import Encoding, text_seed
 class GradientShap(Explainer):
     """Gradients at random points between an empty text and the text, averaged.
 
-    GradientSHAP: mean over samples of (e_j + n_j - b_j) . d f / d e_j at b + a (e + n - b).
+    GradientSHAP: mean over samples of (e_j - b_j) . d f / d e_j at b + a (e - b).
 
     e_j is the word embedding of sub-token j and b_j that of the baseline ([CLS], [SEP] and padding have their own in
-    both), a is uniform in [0, 1) and n normal noise, drawn anew for each sample. Signed, and additive over pieces.
-    Source: Lundberg and Lee (2017) for SHAP values, Erion et al. (2021) for the expectation; computed by captum's
-    GradientShap.
+    both), and a is uniform in [0, 1), drawn anew for each sample. Signed, and additive over pieces. Source: Lundberg
+    and Lee (2017) for SHAP values, Erion et al. (2021) for the expectation; computed by captum's GradientShap, without
+    noise.
 
-    Without noise the expected scores sum to f(text) - f(baseline); `completeness_error` is how far the samples are from
-    that. A text's draws depend only on the seed and the text: they are made text by text and on the CPU. The global
-    random generators are left as they were.
+    The expected scores sum to f(text) - f(baseline); `completeness_error` is how far the samples are from that. A
+    text's draws depend only on the seed and the text: they are made text by text and on the CPU. The global random
+    generators are left as they were.
     """
 
     about = About(
@@ -51,15 +49,12 @@ class GradientShap(Explainer):
     class Options(Seeded):
         samples: Rounds = 25
         """Draws for each text."""
-        stdevs: Annotated[float, Field(ge=0)] = 0.0
-        """Standard deviation of the noise, in units of the embeddings (captum's default: none)."""
         baseline: Baseline = "pad"
         """What the text is compared with: the embedding of the `pad` or `mask` token, or `zero`."""
         output: Output = "logit"
         """What is explained: the target's `logit`, `probability` or `log_probability`."""
 
-    def check(self, classifier: Classifier) -> None:
-        check_words(classifier)
+    check = staticmethod(check_words)
 
     def score_texts(
         self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
@@ -81,9 +76,7 @@ class GradientShap(Explainer):
             function, max(1, classifier.max_tokens // len(encoding)), classifier.device
         )
         with _seeded(text_seed(self.options.seed, encoding)):
-            products = method.attribute(
-                embeddings.cpu(), start.cpu(), n_samples=self.options.samples, stdevs=float(self.options.stdevs)
-            )
+            products = method.attribute(embeddings.cpu(), start.cpu(), n_samples=self.options.samples)
         scores = products.detach().sum(-1)[0]
         return TextScores(
             scores=scores.numpy(),

@@ -51,8 +51,7 @@ class IntegratedGradients(BatchExplainer):
         output: Output = "logit"
         """What is explained: the target's `logit`, `probability` or `log_probability`."""
 
-    def check(self, classifier: Classifier) -> None:
-        check_words(classifier)
+    check = staticmethod(check_words)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
@@ -107,8 +106,7 @@ class SequentialIG(BatchExplainer):
         output: Output = "logit"
         """What is explained: the target's `logit`, `probability` or `log_probability`."""
 
-    def check(self, classifier: Classifier) -> None:
-        check_words(classifier)
+    check = staticmethod(check_words)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)

@@ -49,8 +49,7 @@ class DeepShap(BatchExplainer):
         output: Output = "logit"
         """What is explained: the target's `logit`, `probability` or `log_probability`."""
 
-    def check(self, classifier: Classifier) -> None:
-        check_rescale(classifier)
+    check = staticmethod(check_rescale)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, self.options.output)

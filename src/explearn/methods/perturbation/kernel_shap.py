@@ -43,9 +43,6 @@ class KernelShap(PerturbationExplainer):
         samples: Rounds | None = None
         """Sets of words evaluated besides all and none, or None for 2 n + 256 with n words (the library's own
         default is 2 n + 2048)."""
-        features: Rounds | None = None
-        """Keep at most this many words, found by the library's least-angle regression; others get 0. None keeps
-        all (l1_reg=False in the library)."""
         output: Output = "probability"
         """What is explained, f: the target's `probability`, `log_probability` or `logit`."""
         removal: Removal = "mask"
@@ -68,7 +65,7 @@ class KernelShap(PerturbationExplainer):
         values = explainer.shap_values(
             np.ones(words),
             nsamples=2 * words + 256 if self.options.samples is None else self.options.samples,
-            l1_reg=False if self.options.features is None else f"num_features({self.options.features})",
+            l1_reg=False,
             silent=True,
         )
         whole = outputs(classifier, ask(text.full()), self.options.output)[0, target]

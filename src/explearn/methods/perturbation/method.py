@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.errors import ModelError, UnsupportedError
+from explearn.methods.base import outputs as torch_outputs
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.outputs import Output
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
@@ -108,7 +109,6 @@ def outputs(classifier: Classifier, logits: Logits, output: Output) -> NDArray[n
     A regression has no probabilities: `probability`, the default of most methods, is its value there, as `logit` is.
     Raises UnsupportedError for its log-probability.
     """
-    if output == "logit" or (output == "probability" and classifier.problem is Problem.REGRESSION):
+    if output == "probability" and classifier.problem is Problem.REGRESSION:
         return logits
-    transform = classifier.log_probabilities if output == "log_probability" else classifier.probabilities
-    return transform(torch.from_numpy(logits)).numpy()
+    return torch_outputs.outputs(classifier, torch.from_numpy(logits), output).numpy()

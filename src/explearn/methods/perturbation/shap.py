@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from explearn.core.errors import UnsupportedError
 from explearn.core.validation import MOST_ROUNDS, Seeded
 from explearn.core.words import lay_out
 from explearn.methods.base.outputs import Output
@@ -21,7 +20,7 @@ from explearn.methods.perturbation.pool import Ask, run_together
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Encoding
 
-Level = Literal["auto", "token", "word"]
+Level = Literal["auto", "word"]
 
 Function = Callable[[NDArray[Any]], NDArray[np.float64]]
 """The explained numbers of n masked copies, strings (n,) or masks (n, w): (n, C)."""
@@ -42,10 +41,10 @@ class Shap(PerturbationExplainer):
 
     Two levels:
 
-    * `token`: the library's masker with the classifier's own tokenizer. It writes masked copies of the text as strings,
+    * tokens: the library's masker with the classifier's own tokenizer. It writes masked copies of the text as strings,
       which are tokenised anew: pieces after a masked one may be split differently than in the text. Of a text longer
       than the classifier reads, the part that it reads is masked.
-    * `word`: words of the text, of both segments for a pair, are masked piece by piece where they stand; a word's value
+    * words: words of the text, of both segments for a pair, are masked piece by piece where they stand; a word's value
       is shared equally by its pieces. The hierarchy is the library's for the words of a segment; the segments are
       joined last.
 
@@ -71,13 +70,12 @@ class Shap(PerturbationExplainer):
         output: Output = "probability"
         """What is explained, f: the target's `probability`, `log_probability` or `logit`."""
         level: Level = "auto"
-        """`auto`, `token` or `word`."""
+        """`auto`, or `word`: by words also where tokens are sound."""
 
     def prepare(self) -> None:
         compile_library()
 
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
-        """Raises UnsupportedError: the text cannot go by tokens, and `level` is `token`."""
         # The library has no hierarchy of a single token; it is a word, and goes as one.
         by_words = self.options.level == "word" or not classifier.has_model or len(text.encoding) == 1
         text_masker = None if by_words else token_masker(classifier, text.encoding)
@@ -86,11 +84,6 @@ class Shap(PerturbationExplainer):
             masker, string = text_masker
             values, bases = self._values(classifier, lambda copies: read(copies.tolist()), masker, [string], ask)
             scores = values[:, target]
-        elif self.options.level == "token" and len(text.encoding) > 1:
-            raise UnsupportedError(
-                f"shap: the text {' '.join(text.encoding.words)[:60]!r} is a pair, or its tokens do not come back when "
-                "it is written out and tokenised anew, or the classifier has none; use level=auto or level=word"
-            )
         else:
             masker = WordMasker(segments(text))
             values, bases = self._values(classifier, text.masked, masker, np.ones((1, len(text))), ask)

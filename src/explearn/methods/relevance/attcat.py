@@ -41,8 +41,7 @@ class CAT(BatchExplainer):
         """Explain a pass in which no token attends to special tokens, as the authors' notebooks do. The target
         and the probabilities are those of the plain pass, which costs one more forward pass."""
 
-    def check(self, classifier: Classifier) -> None:
-        check_differentiable(classifier)
+    check = staticmethod(check_differentiable)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         passed = self._explained_pass(classifier, batch, targets)

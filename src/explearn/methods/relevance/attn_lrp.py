@@ -186,8 +186,7 @@ class AttnLRP(BatchExplainer):
     aggregation = "sum"
     signed = True
 
-    def check(self, classifier: Classifier) -> None:
-        check_differentiable(classifier)
+    check = staticmethod(check_differentiable)
 
     @torch.enable_grad()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:

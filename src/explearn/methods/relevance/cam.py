@@ -44,8 +44,7 @@ class CAM(BatchExplainer):
     )
     signed = True
 
-    def check(self, classifier: Classifier) -> None:
-        check_differentiable(classifier)
+    check = staticmethod(check_differentiable)
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
@@ -99,8 +98,7 @@ class GradCAM(BatchExplainer):
         spread, 0 / 0 in the original, gives 0 everywhere. The original counts padding when a text has some;
         this does not."""
 
-    def check(self, classifier: Classifier) -> None:
-        check_differentiable(classifier)
+    check = staticmethod(check_differentiable)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         passed = differentiate(classifier, batch, targets, attentions=True, first_layer=-1)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Sequence
 
 import torch
 
-from explearn.core.errors import ParamsError
 from explearn.core.validation import Fraction, Section
-from explearn.lens.attention import layer_count
 from explearn.lens.watch import check_differentiable, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
-
-HeadRule = Literal["specialised", "gradient"]
 
 
 class GAE(BatchExplainer):
@@ -39,46 +34,33 @@ class GAE(BatchExplainer):
     """On long texts the graph's attention matrices and their gradients take more memory than all other activations; on
     a CPU, batches a quarter of the budget are faster too (2 cores, texts of 20 and of 256 sub-tokens)."""
 
-    def check(self, classifier: Classifier) -> None:
-        check_differentiable(classifier)
+    check = staticmethod(check_differentiable)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         passed = differentiate(classifier, batch, targets, attentions=True)
-        maps = list(zip(passed.attentions, passed.attention_gradients, strict=True))
-        heads = [self.kept_heads(layer, a, (a * g).clamp(min=0), batch) for layer, (a, g) in enumerate(maps)]
+        heads = [self.kept_heads(attention, batch) for attention in passed.attentions]
         row = gae_row(passed.attentions, passed.attention_gradients, passed.reads, heads)
         return BatchScores(row, passed.logits, passed.targets)
 
-    def kept_heads(self, layer: int, attention: torch.Tensor, relevance: torch.Tensor, batch: Batch) -> torch.Tensor:
-        """Heads of one layer that count, bool, (batch, heads); here all.
-
-        Args:
-            layer: counted from 0.
-            attention: probabilities, (batch, heads, queries, keys).
-            relevance: positive part of attention times gradient, same shape, 0 wherever padding is involved.
-        """
+    def kept_heads(self, attention: torch.Tensor, batch: Batch) -> torch.Tensor:
+        """Return the heads of one layer that count, bool, (batch, heads), by its attention; here all."""
         return torch.ones(attention.shape[:2], dtype=torch.bool, device=attention.device)
 
 
 class MaskedGAE(GAE):
-    """GAE over the heads that matter alone; how they are found is a parameter.
+    """GAE over the heads that matter alone: those that are neither positional nor attend to separators.
 
     GAE over the heads that matter (after Mask-LRP, Song et al., 2024): the maps of the others are set to 0.
 
     The mean over heads still divides by the number of all heads, so that no score is above GAE's. A layer without kept
     heads passes relevance on as it is.
 
-    Which heads are kept depends only on the text and the classifier, never on other texts:
-
-    * `specialised`: all but the heads with a role that is not about what the words mean (roles: Voita et al., 2019;
-      attention to separators: Clark et al., 2019). A positional head puts most of its attention on the next token, or
-      most on the one before; a separator head puts most on special tokens. Both are means over the text's sub-tokens
-      as queries, special ones left out. Since even attention, too, puts much of itself there when a text is short,
-      "most" means (s - u) / (1 - u) >= `share`, with s the part of its attention there, and u that of even attention.
-    * `gradient`: heads whose relevance, the mean over entries of max(0, A * df / dA), is at least `fraction` of that of
-      the layer's best head.
-    * explicit: heads by layer, both counted from 0; a layer that is not named keeps none. Roles found on a corpus, with
-      a parser or as in Song et al., come in this way.
+    Which heads are kept depends only on the text and the classifier, never on other texts: all but those with a role
+    that is not about what the words mean (roles: Voita et al., 2019; attention to separators: Clark et al., 2019). A
+    positional head puts most of its attention on the next token, or most on the one before; a separator head puts most
+    on special tokens. Both are means over the text's sub-tokens as queries, special ones left out. Since even
+    attention, too, puts much of itself there when a text is short, "most" means (s - u) / (1 - u) >= `share`, with s
+    the part of its attention there, and u that of even attention.
 
     Syntactic heads are not looked for: that takes a parser. Song et al. count syntactic and positional heads as those
     to keep; ExpNet section 4.3, which is followed here, as those to mask.
@@ -92,35 +74,10 @@ class MaskedGAE(GAE):
     )
 
     class Options(Section):
-        heads: HeadRule | dict[int, list[int]] = "specialised"
-        """`specialised`, `gradient`, or a mapping from layers to the heads kept."""
         share: Fraction = 0.5
-        """For `specialised`, between 0 and 1."""
-        fraction: Fraction = 0.25
-        """For `gradient`, between 0 (all heads) and 1 (the best head of each layer)."""
+        """Between 0 and 1; with 1 nearly all heads are kept."""
 
-    def check(self, classifier: Classifier) -> None:
-        """Raises UnsupportedError, and ParamsError for explicit heads that the classifier does not have."""
-        check_differentiable(classifier)
-        layers, heads = layer_count(classifier.model), int(classifier.model.config.num_attention_heads)
-        if isinstance(self.options.heads, Mapping):
-            for layer, kept in self.options.heads.items():
-                if not 0 <= layer < layers:
-                    raise ParamsError(f"heads: layer {layer} does not exist: the model has {layers}, from 0")
-                for head in kept:
-                    if not 0 <= head < heads:
-                        raise ParamsError(f"heads: head {head} of layer {layer} does not exist: it has {heads}, from 0")
-
-    def kept_heads(self, layer: int, attention: torch.Tensor, relevance: torch.Tensor, batch: Batch) -> torch.Tensor:
-        if isinstance(self.options.heads, Mapping):
-            kept = torch.zeros(attention.shape[:2], dtype=torch.bool, device=attention.device)
-            kept[:, list(self.options.heads.get(layer, ()))] = True
-            return kept
-        if self.options.heads == "gradient":
-            # The number of entries is the same for all heads.
-            total = relevance.sum((-1, -2))
-            strong: torch.Tensor = total >= self.options.fraction * total.amax(-1, keepdim=True)
-            return strong
+    def kept_heads(self, attention: torch.Tensor, batch: Batch) -> torch.Tensor:
         return ~specialised(attention, batch, self.options.share)
 
 

@@ -37,7 +37,6 @@ from explearn.model.encoding import Batch
 from explearn.model.quantised import dequantised, has_quantised, weight_of
 
 RuleName = Literal["conserving", "doubling"]
-ClsScore = Literal["own", "original"]
 
 STABILISER = 1e-9
 """Added to denominators of any sign, as Chefer et al. do."""
@@ -231,10 +230,6 @@ class LRP(BatchExplainer, ABC):
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Scores, (batch, tokens), and completeness errors or None, from `relevance` of the last block's output."""
 
-    def original_cls_score(self, scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """The first token's score in the original code, (batch,)."""
-        return torch.zeros_like(scores[:, 0])
-
     @torch.no_grad()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         # Quotients of small numbers want float64. A model on several devices has no room for a copy.
@@ -247,10 +242,13 @@ class LRP(BatchExplainer, ABC):
         start = nn.functional.one_hot(targets, logits.shape[-1]).to(run.logits)
         relevance = through_head(self.rules, run.anatomy.head, run.output, run.activated, start)
         scores, error = self.propagate(run, targets, relevance)
-        if self.options.cls_score == "original":
-            scores[:, 0] = self.original_cls_score(scores, batch.attention_mask.bool())
         result_type = torch.float64 if classifier.model.dtype == torch.float64 else torch.float32
         return BatchScores(scores.to(result_type), logits.to(result_type), targets, error)
+
+
+class RuleOptions(Section):
+    rules: RuleName = "conserving"
+    """`conserving`; or `doubling`, as the original code runs its baselines. See `RULES`."""
 
 
 class PartialLRP(LRP):
@@ -272,12 +270,7 @@ class PartialLRP(LRP):
         uncounted=True,
     )
     through_logits = False
-
-    class Options(Section):
-        rules: RuleName = "conserving"
-        """`conserving`; or `doubling`, as the original code runs this baseline. See `RULES`."""
-        cls_score: ClsScore = "own"
-        """What stands at [CLS], which no attribution shows: its `own` score, or 0 as in the `original` code."""
+    Options = RuleOptions
 
     def propagate(
         self, run: TracedPass, targets: torch.Tensor, relevance: torch.Tensor
@@ -307,12 +300,7 @@ class FullLRP(LRP):
     )
     aggregation = "sum"
     signed = True
-
-    class Options(Section):
-        rules: RuleName = "conserving"
-        """"""
-        cls_score: ClsScore = "own"
-        """"""
+    Options = RuleOptions
 
     def propagate(
         self, run: TracedPass, targets: torch.Tensor, relevance: torch.Tensor
@@ -350,9 +338,6 @@ class TransformerAttribution(LRP):
         start_layer: LayerIndex = 0
         """The lowest layer that counts, from 0 or, if negative, from the last. The original code's default is
         11, the last layer of the base models."""
-        cls_score: ClsScore = "own"
-        """What stands at [CLS], which no attribution shows: its `own` score, or the row's minimum as in the
-        `original` code."""
 
     def check(self, classifier: Classifier) -> None:
         """As in LRP; raises ParamsError when there is no such layer."""
@@ -382,6 +367,3 @@ class TransformerAttribution(LRP):
             if layer > first:
                 relevance = to_input(self.rules, blocks[layer], kept, reached)
         return row, None
-
-    def original_cls_score(self, scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        return scores.masked_fill(~mask, torch.inf).amin(-1)
