@@ -179,12 +179,15 @@ class TestExplain:
         result = run("explain", "--json", "lazy dog", EXPLEARN_CLASSIFIER=str(tiny_folder), EXPLEARN_DEVICE="cpu")
         assert len(records(result)) == 1
 
+    def test_a_batch_budget_that_is_none(self, tiny_folder: Path) -> None:
+        assert "max-tokens: got '\u00b2'" in complaint(explain(tiny_folder, "a", EXPLEARN_MAX_TOKENS="\u00b2"))
+
     def test_help_names_every_option_and_its_variable(self) -> None:
         result = run("explain", "--help")
         assert result.exit_code == 0
-        for name in ("DEVICE", "PRECISION", "MAX_TOKENS", "COMPILE", "SEED", "CLASSIFIER"):
+        for name in ("DEVICE", "PRECISION", "SEED", "CLASSIFIER"):
             assert f"EXPLEARN_{name}" in result.stdout
-        for option in ("--json", "--method", "--explainer", "--option", "--target", "--pair", "--max-tokens"):
+        for option in ("--json", "--method", "--explainer", "--option", "--target", "--pair"):
             assert option in result.stdout
 
 

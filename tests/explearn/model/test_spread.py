@@ -218,27 +218,17 @@ class TestBadInput:
         ids=str,
     )
     def test_a_file_with_a_bad_map(
-        self, tiny_folder: Path, tmp_path: Path, places: Any, words: tuple[str, ...]
+        self,
+        tiny_folder: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        places: Any,
+        words: tuple[str, ...],
     ) -> None:
         path = tmp_path / "map.json"
         path.write_text(json.dumps(places), encoding="utf-8")
-        arguments = ("explain", "--classifier", str(tiny_folder), "--device-map", str(path), "a fox")
-        command_complaint(*arguments, words=words)
-
-    @pytest.mark.parametrize(
-        ("options", "words"),
-        [
-            (["--device-map", "evenly"], ("device-map: got 'evenly'", "balanced")),
-            (["--device-map", "auto", "--max-memory", "97=1GiB"], ("'cuda:97'",)),
-            (["--device-map", "auto", "--max-memory", "cpu=much"], ("max-memory", "cpu=much")),
-            (["--max-memory", "cpu=1GiB"], ("max-memory", "no device-map")),
-            (["--device-map", "auto", "--device", "cpu"], ("got device 'cpu' as well",)),
-            (["--device-map", "auto", "--compile"], ("got compile as well",)),
-        ],
-        ids=str,
-    )
-    def test_options_that_cannot_be(self, tiny_folder: Path, options: list[str], words: tuple[str, ...]) -> None:
-        command_complaint("explain", "--classifier", str(tiny_folder), *options, "a fox", words=words)
+        monkeypatch.setenv("EXPLEARN_DEVICE_MAP", str(path))
+        command_complaint("explain", "--classifier", str(tiny_folder), "a fox", words=words)
 
     def test_no_accelerate(self, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(__import__("sys").modules, "accelerate", None)
