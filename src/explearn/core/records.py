@@ -387,8 +387,7 @@ class Attribution:
 
         Console().print(self)
 
-    def _repr_html_(self) -> str:
-        return in_notebook(block(self))
+    _repr_html_ = to_html
 
     def __rich__(self) -> Text:
         return terminal(self)

@@ -68,8 +68,7 @@ class SideBySide:
 
         Console().print(self)
 
-    def _repr_html_(self) -> str:
-        return in_notebook("".join(rows(text) for text in self.texts))
+    _repr_html_ = to_html
 
     def __rich__(self) -> Group:
         from rich.console import Group
