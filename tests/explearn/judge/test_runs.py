@@ -47,7 +47,7 @@ def test_without_its_cost_a_file_does_not_depend_on_the_machine(tmp_path: Path) 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     write_table(tmp_path / "x.parquet", [], ATTRIBUTION_SCHEMA, {"method": "lime"})
-    with pytest.raises(DataError, match="its description, field .classifier.: got none; expected a value"):
+    with pytest.raises(DataError, match=r"its description, field .classifier.: got none; expected a value"):
         read_run(tmp_path / "x.parquet")
 
 
