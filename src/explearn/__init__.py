@@ -70,32 +70,24 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Attribution": "explearn.core.records",
-    "BatchExplainer": "explearn.methods.base.explainer",
-    "BatchScores": "explearn.methods.base.explainer",
-    "Bundle": "explearn.bundle.loading",
-    "CallableClassifier": "explearn.model.callable",
-    "Classifier": "explearn.model.classifier",
-    "Comparison": "explearn.comparison.result",
-    "Example": "explearn.core.records",
-    "Explainer": "explearn.methods.base.explainer",
-    "LearnedExplainer": "explearn.methods.base.learned",
-    "ListedTask": "explearn.methods.listed_task",
-    "Rationale": "explearn.core.records",
-    "SideBySide": "explearn.core.side_by_side",
-    "export": "explearn.bundle.export",
-    "load": "explearn.bundle.loading",
-    "side_by_side": "explearn.core.side_by_side",
-    "to_arrow": "explearn.core.word_tables",
-    "to_frame": "explearn.core.word_tables",
-    "TextColumns": "explearn.comparison.texts",
-    "compare": "explearn.comparison.run",
-    "explain": "explearn.methods.explaining",
-    "finetune": "explearn.training",
-    "interactions": "explearn.methods.interactions",
-    "train": "explearn.training",
+    "explearn.bundle.export": ("export",),
+    "explearn.bundle.loading": ("Bundle", "load"),
+    "explearn.comparison.result": ("Comparison",),
+    "explearn.comparison.run": ("compare",),
+    "explearn.comparison.texts": ("TextColumns",),
+    "explearn.core.records": ("Attribution", "Example", "Rationale"),
+    "explearn.core.side_by_side": ("SideBySide", "side_by_side"),
+    "explearn.core.word_tables": ("to_arrow", "to_frame"),
+    "explearn.methods.base.explainer": ("BatchExplainer", "BatchScores", "Explainer"),
+    "explearn.methods.base.learned": ("LearnedExplainer",),
+    "explearn.methods.explaining": ("explain",),
+    "explearn.methods.interactions": ("interactions",),
+    "explearn.methods.listed_task": ("ListedTask",),
+    "explearn.model.callable": ("CallableClassifier",),
+    "explearn.model.classifier": ("Classifier",),
+    "explearn.training": ("finetune", "train"),
 }
-"""Name -> its module. Importing torch takes seconds; `import explearn` and the command line's help must not."""
+"""Module -> names from it. Importing torch takes seconds; `import explearn` and the command line's help must not."""
 
 
 def __dir__() -> list[str]:
@@ -103,8 +95,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
+    for module, names in _LAZY.items():
+        if name in names:
+            return getattr(importlib.import_module(module), name)
     if name == "__version__":
         from explearn.core.version import explearn_version
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +78,7 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
         write_json(root / SOURCES, sources)
         costs = workspace.costs(task, own_model)
         of_others: dict[str, Any] = read_json(costs) if costs.exists() else {}
-        write_json(costs, {**of_others, method.name: run.cost and asdict(run.cost)})
+        write_json(costs, {**of_others, method.name: run.cost and run.cost.model_dump()})
     write_json(root / SOURCES, {name: sources[name] for name in sorted(files)})
     for path in root.rglob("*.parquet"):
         if path.relative_to(root).as_posix() not in files:

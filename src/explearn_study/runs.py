@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from explearn.core.validation import read_document
-from explearn.judge.runs import COST_FIGURES, Cost, CostShape
+from explearn.judge.runs import COST_FIGURES, Cost
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace
 
@@ -27,9 +27,8 @@ def read_own_model_costs(
 
 
 def _figures(path: Path, methods: Iterable[str]) -> dict[str, dict[str, float | None]]:
-    known = read_document(path, dict[str, CostShape], "explain") if path.exists() else {}
+    known = read_document(path, dict[str, Cost], "explain") if path.exists() else {}
     figures: dict[str, dict[str, float | None]] = {}
     for name in methods:
-        cost = {field: known[name][field] for field in CostShape.model_fields} if name in known else None
-        figures[name] = dict.fromkeys(COST_FIGURES) if cost is None else Cost(**cost).figures()
+        figures[name] = Cost(**known[name]).figures() if name in known else dict.fromkeys(COST_FIGURES)
     return figures

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tiny
-from job_cases import TEXTS, arguments, joined, random_texts
+from job_cases import TEXTS, arguments, joined, random_texts, small_batches  # noqa: F401
 from saying import command_complaint
 from typer.testing import CliRunner
 
@@ -210,7 +210,6 @@ class TestGoingOn:
         [
             ("--shard-texts", "30", "shard texts differ (then 25, now 30)"),
             ("--method", "rollout", "methods differ"),
-            ("--max-tokens", "300", "max tokens differ (then 150, now 300)"),
         ],
     )
     def test_other_settings_are_refused(self, job: Any, option: str, value: str, said: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from job_cases import arguments, joined, random_texts
+from job_cases import arguments, joined, random_texts, small_batches  # noqa: F401
 from saying import command_complaint
 from typer.testing import CliRunner
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 import tiny
 
 TEXTS = 1100
 """More than two blocks of 512, the last one not full."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_batches() -> Iterator[None]:
+    """Make dozens of batches of one block: a text's place in them decides its last digits."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EXPLEARN_MAX_TOKENS", "150")
+        yield
 
 
 def random_texts(count: int = TEXTS) -> list[str]:
@@ -20,9 +30,7 @@ def random_texts(count: int = TEXTS) -> list[str]:
 
 
 def arguments(folder: Path, path: Path, output: Path, *more: str) -> list[str]:
-    # Small batches: of one block there are dozens, and a text's place in them decides its last digits.
-    own = ["--classifier", str(folder), "--device", "cpu", "--max-tokens", "150"]
-    return ["job", "--texts", str(path), "--out", str(output), *own, *more]
+    return ["job", "--texts", str(path), "--out", str(output), "--classifier", str(folder), "--device", "cpu", *more]
 
 
 def joined(output: Path) -> bytes:

@@ -15,7 +15,7 @@ from saying import command_complaint, complaint
 
 import explearn
 from explearn import Attribution, get_explainer
-from explearn.comparison.choice import choose_methods, parse_budget
+from explearn.comparison.choice import choose_methods
 from explearn.comparison.texts import listed_texts
 from explearn.core.escape import printable, printable_json
 from explearn.model.classifier import Classifier
@@ -154,39 +154,6 @@ def test_classifiers_that_are_not_there(name: str) -> None:
     complaint(lambda: Classifier.from_pretrained(name, device="cpu"))
 
 
-@pytest.mark.parametrize("source", ["", "none", "../x", "a/b/c"])
-def test_bundles_that_are_none(source: Any) -> None:
-    complaint(lambda: explearn.load(source))
-
-
-EXPORTS: list[dict[str, Any]] = [
-    {"method": None},
-    {"options": {"samples": "many"}},
-    {"options": {"nobody": 1}},
-    {"task": "films"},
-    {"with_classifier": True},
-]
-
-
-@pytest.mark.parametrize("change", EXPORTS, ids=ascii)
-def test_arguments_of_an_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
-    monkeypatch.chdir(tmp_path)
-    complaint(lambda: explearn.export(**{"out": "bundle", "method": "lime", **change}))
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("texts", "labels"), [(None, None), ([3], None), ([("a",)], None), ([" "], None), (["a"], ["x", "y"]), (["a"], "x")]
-)
-def test_texts_to_compare_on(texts: Any, labels: Any) -> None:
-    complaint(lambda: listed_texts(texts, labels))
-
-
-@pytest.mark.parametrize("budget", [float("nan"), 0, True, "9" * 400, ""], ids=ascii)
-def test_budgets(budget: Any) -> None:
-    complaint(lambda: parse_budget(budget), "budget")
-
-
 @pytest.mark.parametrize("methods", ["", ",", "lime,lime", 3], ids=ascii)
 def test_methods_to_compare(methods: Any) -> None:
     complaint(lambda: choose_methods(methods))
@@ -223,7 +190,6 @@ COMMANDS: list[list[str]] = [
     ["nonsense"],
     ["methods", "\x1b[2J"],
     ["explain", "a", "--classifier", "/none/at/all"],
-    ["explain", "a", "--max-tokens", "\u00b2", "--classifier", "C"],
     ["explain", "a", "--seed", "4294967296", "--classifier", "C"],
     ["explain", "a", "--target", "\x1b[2J", "--classifier", "C"],
     ["explain", "a", "-o", "samples=" + "9" * 5000, "--method", "lime", "--classifier", "C"],

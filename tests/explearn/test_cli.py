@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import inspect
-import os
 import shlex
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 import tiny
 import torch
@@ -160,31 +158,19 @@ class TestExplain:
             ("fox", "bad"),
         ]
 
-    def test_a_table_has_the_number_of_the_text_whatever_the_number_of_classes(
-        self, tiny_folder: Path, tmp_path: Path
-    ) -> None:
-        table = tmp_path / "words.parquet"
-        methods = ("--method", "attcat", "--method", "rollout")
-        explain(tiny_folder, "--out", table, *methods, "--target", "good", "--target", "bad", "a fox", "a fox", "lazy")
-        rows = pq.read_table(table).to_pylist()
-        texts = [(row["text"], row["method"], row["target"]) for row in rows if row["index"] == 0]
-        assert texts == [
-            (number, method, target)
-            for number in range(3)
-            for target in ("good", "bad")
-            for method in ("attcat", "rollout")
-        ]
-
     def test_options_may_come_from_the_environment(self, tiny_folder: Path) -> None:
         result = run("explain", "--json", "lazy dog", EXPLEARN_CLASSIFIER=str(tiny_folder), EXPLEARN_DEVICE="cpu")
         assert len(records(result)) == 1
 
+    def test_a_batch_budget_that_is_none(self, tiny_folder: Path) -> None:
+        assert "max-tokens: got '\u00b2'" in complaint(explain(tiny_folder, "a", EXPLEARN_MAX_TOKENS="\u00b2"))
+
     def test_help_names_every_option_and_its_variable(self) -> None:
         result = run("explain", "--help")
         assert result.exit_code == 0
-        for name in ("DEVICE", "PRECISION", "MAX_TOKENS", "COMPILE", "SEED", "CLASSIFIER"):
+        for name in ("DEVICE", "PRECISION", "SEED", "CLASSIFIER"):
             assert f"EXPLEARN_{name}" in result.stdout
-        for option in ("--json", "--method", "--explainer", "--option", "--target", "--pair", "--max-tokens"):
+        for option in ("--json", "--method", "--explainer", "--option", "--target", "--pair"):
             assert option in result.stdout
 
 
@@ -202,7 +188,6 @@ class TestBadInput:
             (["--method", "raw_attention", "-o", "layer", "a"], "--option: got 'layer'; expected NAME=VALUE"),
             (["--method", "raw_attention", "-o", "layer=[1", "a"], "--option layer: got '[1'; expected a number"),
             (["--method", "raw_attention", "-o", "layer=9", "a"], "layer 9 does not exist: the model has 3"),
-            (["--method", "expnet", "a"], "--explainer: got none; 'expnet' is trained"),
             (["--explainer", "nowhere", "a"], "nowhere: holds no trained explainer"),
             (["--target", "faire", "a"], "unknown label 'faire'; did you mean fair?"),
             (["--pair", "", "a"], "text 1: field 'text' is empty"),
@@ -255,12 +240,6 @@ class TestFilesOfOthers:
         arguments = ("--classifier", str(tiny_folder), "--texts", str(texts), "--out", str(texts))
         assert "holds something else than a page" in complaint(run("compare", *arguments))
         assert texts.read_text() == "a fox\n"
-
-    def test_texts_from_a_pipe_or_a_device(self, tiny_folder: Path, tmp_path: Path) -> None:
-        for ending in ("txt", "csv"):
-            os.mkfifo(tmp_path / f"t.{ending}")
-            arguments = ("--classifier", str(tiny_folder), "--texts", str(tmp_path / f"t.{ending}"))
-            assert "is a pipe or a device" in complaint(run("compare", *arguments, "--out", str(tmp_path / "o.html")))
 
 
 def commands(group: Any, path: str = "explearn") -> dict[str, Any]:

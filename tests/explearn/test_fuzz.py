@@ -25,7 +25,7 @@ from explearn.core.escape import printable, printable_json
 from explearn.core.parquet import read_metadata
 from explearn.core.records import Example
 from explearn.core.storage import read_attributions, read_examples, read_rationales, write_examples
-from explearn.text.alignment import NO_WORD, align
+from explearn.text.alignment import NO_WORD
 from explearn.text.rows import read_file
 
 TEXTS = [Example("a", ("one", "two"), "yes", "train", "t"), Example("b", ("three",), "no", "train", "t", ("four",))]
@@ -87,20 +87,6 @@ def test_a_damaged_file_between_stages(places: list[tuple[int, int]], cut: int) 
 
 
 class TestAligner:
-    @fuzz
-    @given(st.data())
-    def test_every_piece_is_of_one_word_or_none(self, data: st.DataObject) -> None:
-        cuts = sorted(data.draw(st.lists(st.integers(0, 60), max_size=12, unique=True)))
-        words = list(zip(cuts[::2], cuts[1::2], strict=False))
-        spans = st.tuples(st.integers(0, 60), st.integers(0, 8)).map(lambda s: (s[0], s[0] + s[1]))
-        pieces = sorted(data.draw(st.lists(spans, max_size=12)))
-        for (start, end), owner in zip(pieces, align(pieces, words), strict=True):
-            shared = [min(end, last) - max(start, first) for first, last in words]
-            if owner == NO_WORD:
-                assert all(size <= 0 for size in shared)
-            else:
-                assert shared[owner] == max(shared) > 0
-
     @pytest.mark.parametrize("kind", tiny.KINDS_OF_TOKENIZER)
     @fuzz
     @given(text=st.text(max_size=40), pair=st.none() | st.text(max_size=20))

@@ -100,8 +100,8 @@ def class_options(
     completion: Annotated[
         Path | None,
         typer.Option(
-            help="Of a generative model: a JSON or YAML file with its prompt and label words "
-            "(docs/explearn/classifiers.md; default: completion.json beside the model).",
+            help="A JSON or YAML file: of a generative model, its prompt and label words (default: completion.json "
+            "beside the model); or candidate labels with their hypothesis (docs/explearn/classifiers.md).",
             show_default=False,
         ),
     ] = None,
@@ -112,16 +112,9 @@ def class_options(
             show_default=False,
         ),
     ] = None,
-    hypothesis: Annotated[
-        str | None,
-        typer.Option(help="What says a candidate label, {}, of a text.", show_default="This example is {}."),
-    ] = None,
-    multi_label: Annotated[
-        bool, typer.Option("--multi-label", help="Each candidate label holds or not, whichever others do.")
-    ] = False,
 ) -> Prompt | None:
     """Return the prompt or the candidate labels. Raises ParamsError for both, and for labels that cannot be used."""
-    return given_prompt(completion, candidate_label or None, hypothesis, multi_label)
+    return given_prompt(completion, candidate_label or None)
 
 
 Classes = Annotated[Prompt | None, Group("Classes given here", class_options)]

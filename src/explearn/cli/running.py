@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -26,12 +26,6 @@ ISSUES = "https://github.com/explearn/explearn/issues"
 
 BUG_CODE = 70
 """Exit code of a fault of the program (EX_SOFTWARE of sysexits.h)."""
-
-
-def _max_tokens(value: str) -> str:
-    if value != "auto" and not whole_number(value):
-        raise typer.BadParameter(f"got {value[:40]!r}; expected a positive number of sub-tokens, or auto")
-    return value
 
 
 Seed = Annotated[
@@ -65,45 +59,18 @@ def compute_options(
             envvar="EXPLEARN_PRECISION",
         ),
     ] = "fp32",
-    max_tokens: Annotated[
-        str,
-        typer.Option(
-            help="Most sub-tokens in a batch of predictions, padding included, or auto: by the device and its free "
-            "memory.",
-            envvar="EXPLEARN_MAX_TOKENS",
-            callback=_max_tokens,
-        ),
-    ] = "auto",
-    compile: Annotated[
-        bool,
-        typer.Option(
-            "--compile/--no-compile",
-            help="Run plain predictions (and training) through torch.compile; passes that look inside the model are "
-            "not compiled.",
-            envvar="EXPLEARN_COMPILE",
-        ),
-    ] = False,
-    device_map: Annotated[
-        str,
-        typer.Option(
-            help="Spread the classifier over all GPUs, and what they cannot hold over memory and disk: auto, "
-            "balanced, balanced_low_0, sequential, or a JSON file, module -> device. In the place of --device.",
-            envvar="EXPLEARN_DEVICE_MAP",
-            show_default="one device",
-        ),
-    ] = "",
-    max_memory: Annotated[
-        str,
-        typer.Option(
-            help="With --device-map: most weights on each device, such as 0=20GiB,1=20GiB,cpu=60GiB.",
-            envvar="EXPLEARN_MAX_MEMORY",
-            show_default="what is free",
-        ),
-    ] = "",
 ) -> ComputeOptions:
-    """Return the options of computing as the command line has them. Raises ParamsError or DeviceError."""
-    tokens: int | Literal["auto"] = "auto" if max_tokens == "auto" else int(max_tokens)
-    return ComputeOptions(device, precision, tokens, compile, read_device_map(device_map), read_max_memory(max_memory))
+    """Return the options of computing: these two, and what EXPLEARN_MAX_TOKENS, EXPLEARN_COMPILE, EXPLEARN_DEVICE_MAP
+    and EXPLEARN_MAX_MEMORY say. Raises ParamsError or DeviceError."""
+    tokens = os.environ.get("EXPLEARN_MAX_TOKENS") or "auto"
+    return ComputeOptions(
+        device,
+        precision,
+        max_tokens=whole_number(tokens) or tokens,  # type: ignore[arg-type]
+        compile=os.environ.get("EXPLEARN_COMPILE") == "1",
+        device_map=read_device_map(os.environ.get("EXPLEARN_DEVICE_MAP", "")),
+        max_memory=read_max_memory(os.environ.get("EXPLEARN_MAX_MEMORY", "")),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ from explearn.model.labels import check_labels
 from explearn.model.params import Prompt
 from explearn.model.problems import CLASSES, Problem
 from explearn.show.examples import draw_examples
+from explearn.show.verdict import several
 from explearn.text.agreement import agreement_metrics
 from explearn.text.choice import texts_to_explain
 from explearn.text.encoding import Encoding
@@ -176,7 +177,7 @@ def compare(
                 if left is not None and expected > left:
                     tell(
                         f"The budget of {limit:g} s does not suffice: {max(0.0, left):.0f} s of it were left after "
-                        f"loading, and {counted(len(plan.methods), 'method')} on {counted(plan.texts, 'text')} would "
+                        f"loading, and {several(len(plan.methods), 'method')} on {several(plan.texts, 'text')} would "
                         f"take about {expected:.0f} s, besides measuring speeds and making the page"
                     )
         run = MethodsRun(model, user_texts, given, plan, seed, folder, clock, tell, unit)
@@ -314,7 +315,7 @@ class MethodsRun:
         self._left = {name: plan.expected(name) for name in plan.methods}
         self._begun, self._expected = time.perf_counter(), 0.0
         tell(
-            f"{counted(len(plan.methods), 'method')} on {plan.texts} of {counted(len(texts.examples), 'text')}, "
+            f"{several(len(plan.methods), 'method')} on {plan.texts} of {several(len(texts.examples), 'text')}, "
             f"classes {', '.join(classifier.labels)}: {time_left(self._left)}\n"
             "Means over the texts; comprehensiveness: larger is better, sufficiency: smaller"
         )
@@ -322,7 +323,7 @@ class MethodsRun:
         unread = [len(e.words) - len(e.read) - (e.answer[1] - e.answer[0] if e.answer else 0) for e in encodings]
         if any(unread):
             tell(
-                f"{counted(sum(unread), unit_name(unit))} of {counted(sum(map(bool, unread)), 'text')} not read, being "
+                f"{several(sum(unread), unit_name(unit))} of {several(sum(map(bool, unread)), 'text')} not read, being "
                 f"beyond {classifier.max_length:,} sub-tokens or of no known characters: no method scores them"
             )
 
@@ -475,13 +476,13 @@ class MethodsRun:
         accuracy = f"accuracy {known['accuracy']:.3f}" if known else "accuracy not known"
         named = "" if texts.name == "texts" else f" ({texts.name})"  # so a list of texts is called
         scored = sum(len(encoding.words) for encoding in self.encodings.values())
-        by_units = "" if self.unit == "word" else f", by their {counted(scored, unit_name(self.unit))}"
+        by_units = "" if self.unit == "word" else f", by their {several(scored, unit_name(self.unit))}"
         options = {name: dict(run.options) for name, run in runs.items()}
         facts = RunFacts(
             title=TITLE,
             unit=unit_name(self.unit),
-            subtitle=f"Classifier {model.name} ({', '.join(model.labels)}; {accuracy}): {counted(len(runs), 'method')} "
-            f"on {counted(len(examples), 'text')}{named}{by_units}.",
+            subtitle=f"Classifier {model.name} ({', '.join(model.labels)}; {accuracy}): {several(len(runs), 'method')} "
+            f"on {several(len(examples), 'text')}{named}{by_units}.",
             methods=infos,
             options=options,
             evaluate=self.params,
@@ -578,7 +579,7 @@ def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> Us
         )
     if not count:
         return texts
-    note = f"{counted(count, 'text')} left out, from which a trained explainer has learned"
+    note = f"{several(count, 'text')} left out, from which a trained explainer has learned"
     tell(note)
     return replace(
         texts,
@@ -586,11 +587,6 @@ def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> Us
         rationales=[one for one in texts.rationales if one.example_id in kept],
         hint=f"{note}. {texts.hint}".strip(),
     )
-
-
-def counted(count: int, thing: str) -> str:
-    """3 texts; 1 text."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def time_left(left: Mapping[str, float | None], pace: float = 1.0) -> str:

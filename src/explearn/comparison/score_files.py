@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 from pydantic import Field
 
 from explearn.core.documents import read_jsonl
@@ -67,12 +65,8 @@ def read_scores(paths: Iterable[Path]) -> tuple[Records, dict[str, MethodInfo]]:
                 raise DataError(
                     f"{where}, field 'scores': got {len(record.scores)}; expected {len(record.words)}, one a word"
                 )
-            if all(score is None for score in record.scores):
-                raise DataError(f"{where}, field 'scores': got no number; expected one for a word at least")
             method = record.method or path.stem
             name = PREFIX + re.sub(r"[^a-z0-9_]+", "_", method.lower()).strip("_")
-            if name == PREFIX:
-                raise ParamsError(f"{where}: method {method!r} has neither letters nor digits; expected a name")
             if files.setdefault(name, path) != path:
                 raise ParamsError(f"{path}: scores of {method!r} are in {files[name]} too; expected them once")
             records[name].append((where, record))
@@ -132,30 +126,15 @@ def match_scores(
                         "the classifier reads it"
                     )
             matched[example.id] = where, record
+    attributions = []
     for example in examples:
         if example.id not in matched:
             raise DataError(
                 f"scores of {method.removeprefix(PREFIX)!r}: text {example.id!r} ({example.text[:60]!r}) has none; "
                 f"expected a record with its {example.unit}s for every text that is compared"
             )
-    return [_attribution(method, matched[example.id][1], example, *predicted[example.id]) for example in examples]
-
-
-def _attribution(method: str, record: ScoreRecord, example: Example, label: str, probability: float) -> Attribution:
-    # NaN: a word that was not read.
-    scores = [math.nan if score is None else score for score in record.scores]
-    return Attribution(
-        words=tuple(record.words),
-        scores=np.array(scores, dtype=np.float32),
-        tokens=(),
-        token_scores=np.zeros(0, dtype=np.float32),
-        target=label,
-        method=method,
-        probability=probability,
-        predicted=label,
-        aggregation="max",
-        signed=record.signed is not False,
-        unaligned=sum(score is None for score in record.scores),
-        example_id=example.id,
-        unit=example.unit,
-    )
+        (_, record), (label, probability) = matched[example.id], predicted[example.id]
+        facts = {"id": example.id, "method": method, "target": label, "probability": probability, "unit": example.unit}
+        scores = {"words": record.words, "scores": record.scores, "signed": record.signed is not False}
+        attributions.append(Attribution.from_record({**facts, **scores}))
+    return attributions

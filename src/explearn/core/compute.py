@@ -91,8 +91,6 @@ class ComputeOptions:
                 raise ParamsError(
                     f"device-map: got {shown(self.device_map)}; expected {rules}, or a JSON file of modules"
                 )
-        elif not self.device_map:
-            raise ParamsError("device-map: got no module; expected each module's device, '' for the whole model")
         else:
             for module, place in self.device_map.items():
                 if not _PLACE.fullmatch(str(place)):
@@ -163,7 +161,7 @@ class ComputeOptions:
 
 
 def read_device_map(option: str) -> DeviceMap | None:
-    """Return the option --device-map: a rule, or what a JSON file says of each module; None for an empty string.
+    """Return EXPLEARN_DEVICE_MAP's value: a rule, or what a JSON file says of each module; None for an empty string.
 
     Raises DataError for a file that is missing or holds no object of modules and places.
     """
@@ -174,7 +172,7 @@ def read_device_map(option: str) -> DeviceMap | None:
 
 
 def read_max_memory(option: str) -> dict[Place, Place] | None:
-    """Return the option --max-memory, `0=20GiB,cpu=60GiB`, as device -> size; None for an empty string."""
+    """Return EXPLEARN_MAX_MEMORY's value, `0=20GiB,cpu=60GiB`, as device -> size; None for an empty string."""
     sizes: dict[Place, Place] = {}
     for entry in option.split(",") if option else ():
         device, _, size = (part.strip() for part in entry.partition("="))

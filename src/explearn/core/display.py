@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 from explearn.core.writing import write_text
 
@@ -79,12 +78,6 @@ def hexadecimal(colour: Colour) -> str:
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
-def colour_map(sides: Collection[Colour]) -> list[str]:
-    """Return the colours of a scale for matplotlib: white to one colour, or the first through white to the second."""
-    ends = [hexadecimal(side) for side in sides]
-    return ["#ffffff", *ends] if len(ends) == 1 else [ends[0], "#ffffff", ends[1]]
-
-
 # ---- words and sentences ---------------------------------------------------------------------------------------------
 
 TOP = 8
@@ -119,10 +112,8 @@ class Interaction(NamedTuple):
 def top_words(attribution: Attribution, count: int = 10, against: bool = False) -> list[TopWord]:
     """Return the `count` highest-scoring words, highest first; with `against`, those below zero, lowest first.
 
-    Words that were not read have no place among them. Raises ParamsError for a count below 0.
+    Words that were not read have no place among them.
     """
-    if count < 0:
-        raise ParamsError(f"top_words: got the count {count}; expected a whole number from 0")
     scores = attribution.scores
     order = np.argsort(scores if against else -scores, kind="stable").tolist()
     chosen = [i for i in order if np.isfinite(scores[i]) and (scores[i] < 0 or not against)][:count]

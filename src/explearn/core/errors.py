@@ -101,5 +101,6 @@ def sentence_of(error: BaseException) -> str | None:
         return f"{' and '.join(files)}: cannot be used ({reason})" if files else f"the system refused ({reason})"
     no_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     if no_memory or any(words in str(error).lower() for words in _NO_MEMORY):
-        return f"memory does not suffice ({first_line(error)}); take fewer texts, smaller sizes or a lower --max-tokens"
+        said = f"memory does not suffice ({first_line(error)})"
+        return f"{said}; take fewer texts, smaller sizes or a lower EXPLEARN_MAX_TOKENS"
     return None

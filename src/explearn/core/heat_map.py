@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from explearn.core.display import AGAINST, FOR, colour_map
+from explearn.core.display import AGAINST, FOR, hexadecimal
 
 DARK = 0.75
 """Share of the largest value from which a cell's text is white."""
@@ -25,7 +25,7 @@ def draw_heat_map(
 
     cells = np.asarray(values, dtype=np.float64)
     largest = float(np.nanmax(np.abs(cells), initial=0.0)) or 1.0
-    colours = LinearSegmentedColormap.from_list("explearn", colour_map((AGAINST, FOR)))
+    colours = LinearSegmentedColormap.from_list("explearn", [hexadecimal(AGAINST), "white", hexadecimal(FOR)])
     axes.imshow(cells, cmap=colours, vmin=-largest, vmax=largest, aspect="auto")
     axes.set_title(title, fontsize=9, fontweight="bold", loc="left")
     axes.set_xticks(range(len(columns)), labels=columns, fontsize=8)

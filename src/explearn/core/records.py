@@ -177,6 +177,18 @@ class Rationale:
         check_fields(self)
 
 
+def check_mask_length(rationale: Rationale, lengths: Mapping[str, int]) -> None:
+    """Raise DataError unless the rationale's example is in `lengths` and its mask has that many entries."""
+    expected = lengths.get(rationale.example_id)
+    if expected is None:
+        raise DataError(f"field 'example_id': no example {rationale.example_id!r}; expected an id of this task")
+    if len(rationale.mask) != expected:
+        raise DataError(
+            f"field 'mask' of example {rationale.example_id!r} has {len(rationale.mask)} entries; "
+            f"expected {expected}, one per word"
+        )
+
+
 def filled(scores: NDArray[np.float32], value: float | None = None) -> NDArray[np.float32]:
     """Return word scores, (words,), with a number in place of NaN; see `Attribution.filled`."""
     read = ~np.isnan(scores)
@@ -387,8 +399,7 @@ class Attribution:
 
         Console().print(self)
 
-    def _repr_html_(self) -> str:
-        return in_notebook(block(self))
+    _repr_html_ = to_html
 
     def __rich__(self) -> Text:
         return terminal(self)

@@ -14,7 +14,6 @@ from explearn.core.errors import DataError
 from explearn.core.records import Attribution, each_attribution
 
 if TYPE_CHECKING:
-    import pandas as pd
     from rich.console import Group
 
 
@@ -44,12 +43,6 @@ class SideBySide:
     def __repr__(self) -> str:
         return f"SideBySide({len(self.texts)} texts by {', '.join(self.methods)})"
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Return a DataFrame with a row a word (`explearn.to_frame`). Raises MissingExtraError without pandas."""
-        from explearn.core.word_tables import to_frame
-
-        return to_frame(self)
-
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
         """Return HTML for a page of one's own, or with `path` write a page there (whole or not at all).
 
@@ -58,18 +51,13 @@ class SideBySide:
         body = "".join(rows(text) for text in self.texts)
         return in_notebook(body) if path is None else write_page(path, body)
 
-    def to_dict(self) -> dict[str, object]:
-        """Plain values, for JSON: the methods, and of each text what `Attribution.to_dict` gives."""
-        return {"methods": list(self.methods), "texts": [[a.to_dict() for a in text] for text in self.texts]}
-
     def print(self) -> None:
         """Print the texts in colour; `print(...)` of it is one plain line an attribution."""
         from rich.console import Console
 
         Console().print(self)
 
-    def _repr_html_(self) -> str:
-        return in_notebook("".join(rows(text) for text in self.texts))
+    _repr_html_ = to_html
 
     def __rich__(self) -> Group:
         from rich.console import Group

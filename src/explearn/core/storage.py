@@ -16,7 +16,7 @@ from explearn.core.parquet import (
     read_table,
     write_table,
 )
-from explearn.core.records import SPLITS, Attribution, Example, Rationale
+from explearn.core.records import SPLITS, Attribution, Example, Rationale, check_mask_length
 
 _STRING, _STRINGS, _NUMBERS = pa.string(), pa.list_(pa.string()), pa.list_(pa.float32())
 
@@ -102,18 +102,6 @@ def read_rationales(path: str | os.PathLike[str], examples: Iterable[Example] | 
             raise DataError(f"{path}, row {number}: {error}") from error
         rationales.append(rationale)
     return rationales
-
-
-def check_mask_length(rationale: Rationale, lengths: Mapping[str, int]) -> None:
-    """Raise DataError unless the rationale's example is in `lengths` and its mask has that many entries."""
-    expected = lengths.get(rationale.example_id)
-    if expected is None:
-        raise DataError(f"field 'example_id': no example {rationale.example_id!r}; expected an id of this task")
-    if len(rationale.mask) != expected:
-        raise DataError(
-            f"field 'mask' of example {rationale.example_id!r} has {len(rationale.mask)} entries; "
-            f"expected {expected}, one per word"
-        )
 
 
 def write_attributions(

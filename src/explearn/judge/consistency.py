@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.core.errors import DataError
 from explearn.judge.arrays import correlation, ranks
 from explearn.judge.context import Context, MetricColumns
 from explearn.judge.plausibility import check_scores
@@ -80,14 +79,12 @@ def consistency(
         batch_size: most texts a batch (IvRA: 64); batches are even, drawn by `seed`.
         confidence: of the interval, which is from the jackknife over texts on the scale of Fisher's z.
 
-    Raises DataError for states or scores that are not finite.
+    Raises DataError for scores that are not finite.
     """
     # scipy takes a while to load; importing this module should not.
     from scipy.spatial.distance import pdist
 
     vectors = np.asarray(states, dtype=np.float64)
-    if not np.isfinite(vectors).all():
-        raise DataError(f"states of shape {vectors.shape} are not all finite; expected finite numbers")
     explanations = {method: padded(of_method) for method, of_method in scores.items()}
     by_text = {method: np.full(len(vectors), np.nan) for method in scores}
     # By method, for each batch where it is defined, its figure, and that without each text of the task, (n,).

@@ -53,10 +53,8 @@ def select_top_k(scores: ArrayLike, k: int) -> Mask:
     Equal scores at the cut go to the earlier word; a text of fewer than k words is chosen whole, whatever its signs
     (ExpNet A.4, steps 1 to 5).
 
-    Returns a mask, bool (n,). Raises DataError for scores that are not finite, ValueError for k < 1.
+    Returns a mask, bool (n,). Raises DataError for scores that are not finite.
     """
-    if k < 1:
-        raise ValueError(f"k is {k}; expected at least 1")
     values = check_scores(scores)
     if len(values) < k:
         return np.ones(len(values), dtype=np.bool_)
@@ -127,17 +125,10 @@ def binarise(scores: ArrayLike, rule: str, *, k: int, threshold: float | None, p
 
 
 def rationale_counts(selected: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> NDArray[np.int64]:
-    """Words chosen and marked (TP), chosen only (FP), marked only (FN) in each text: int64, shape (texts, 3).
-
-    Raises DataError where the lengths of a text's two masks differ.
-    """
+    """Words chosen and marked (TP), chosen only (FP), marked only (FN) in each text: int64, shape (texts, 3)."""
     counts = np.zeros((len(gold), 3), dtype=np.int64)
     for row, (chosen, marked) in enumerate(zip(selected, gold, strict=True)):
         s, g = np.asarray(chosen, dtype=np.bool_), np.asarray(marked, dtype=np.bool_)
-        if s.shape != g.shape:
-            raise DataError(
-                f"text {row}: mask of {s.size} chosen words and of {g.size} marked words; expected one length"
-            )
         counts[row] = (s & g).sum(), (s & ~g).sum(), (~s & g).sum()
     return counts
 

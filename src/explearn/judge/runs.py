@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from explearn.core.errors import DataError
 from explearn.core.parquet import read_metadata
 from explearn.core.records import Attribution
 from explearn.core.storage import read_attributions, write_attributions
-from explearn.core.validation import Count, Figure, Shape, check_shape
+from explearn.core.validation import Count, Figure, Number, Shape, check
 
 COST_FIGURES = ("throughput", "relative_throughput", "peak_memory_mb")
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Shape):
     """The cost of a method's run. It differs from machine to machine and from run to run.
 
     Attributes:
@@ -29,10 +27,10 @@ class Cost:
             where the system does not say (`explearn.core.compute`).
     """
 
-    texts: int
-    seconds: float
-    forward_seconds: float
-    peak_memory_mb: float | None
+    texts: Count
+    seconds: Number
+    forward_seconds: Number
+    peak_memory_mb: Figure
 
     def figures(self) -> dict[str, float | None]:
         """throughput (texts a second), relative_throughput (of classifying alone) and peak_memory_mb."""
@@ -41,15 +39,6 @@ class Cost:
             "relative_throughput": self.forward_seconds / self.seconds if self.seconds > 0 else None,
             "peak_memory_mb": self.peak_memory_mb,
         }
-
-
-class CostShape(Shape):
-    """A `Cost` in a document."""
-
-    texts: Count
-    seconds: Figure
-    forward_seconds: Figure
-    peak_memory_mb: Figure
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +75,7 @@ class _RunShape(Shape):
     backward_passes: Figure
     threshold: Figure
     notes: dict[str, Any]
-    cost: CostShape | None = None
+    cost: Cost | None = None
 
 
 def write_run(path: Path, run: MethodRun, with_cost: bool = False) -> None:
@@ -96,7 +85,7 @@ def write_run(path: Path, run: MethodRun, with_cost: bool = False) -> None:
     """
     metadata = {name: getattr(run, name) for name in _RunShape.model_fields if name != "cost"}
     if with_cost:
-        metadata["cost"] = None if run.cost is None else asdict(run.cost)
+        metadata["cost"] = None if run.cost is None else run.cost.model_dump()
     write_attributions(path, run.attributions, {**metadata, "texts": len(run.attributions)})
 
 
@@ -105,11 +94,5 @@ def read_run(path: Path, attributions: bool = True) -> MethodRun:
 
     Raises DataError for a file that is missing, damaged or of something else.
     """
-    metadata = read_metadata(path)
-    if missing := [key for key, info in _RunShape.model_fields.items() if info.is_required() and key not in metadata]:
-        raise DataError(f"{path}: its metadata lack {', '.join(missing)}; expected a file of attributions")
-    check_shape(metadata, _RunShape, path, "make it anew")
-    known = {key: metadata[key] for key in _RunShape.model_fields if key in metadata}
-    if known.get("cost") is not None:
-        known["cost"] = Cost(**known["cost"])
-    return MethodRun(attributions=read_attributions(path) if attributions else (), **known)
+    known = check(_RunShape, read_metadata(path), before=f"{path}, its description, ", after="; make it anew")
+    return MethodRun(attributions=read_attributions(path) if attributions else (), **dict(known))

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.core.errors import DataError
 from explearn.judge.arrays import ranks, ratio
 from explearn.judge.catalogue import METRICS
 
@@ -220,14 +219,9 @@ def paired_tests(
         larger_is_better: direction.
         significance: a method is tied with the best where the corrected p-value is at least this, or where the test's
             direction contradicts that of the figures.
-
-    Raises DataError where the methods' numbers of texts differ.
     """
     figures = {method: value for method, value in values.items() if value is not None}
     rows = [np.asarray(by_text[method], dtype=np.float64) for method in figures]
-    if len({row.shape for row in rows}) > 1:
-        lengths = {method: row.size for method, row in zip(figures, rows, strict=True)}
-        raise DataError(f"metric {metric!r}: values by text of different lengths, {lengths}; expected the same texts")
     methods, count = tuple(figures), len(figures)
     p_values, adjusted = np.ones((count, count)), np.ones((count, count))
     direction = np.zeros((count, count), dtype=np.int8)

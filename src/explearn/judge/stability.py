@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.core.errors import DataError
 from explearn.judge.arrays import ratio
 from explearn.judge.context import Context, MetricColumns
 from explearn.judge.plausibility import check_scores
@@ -62,10 +61,8 @@ def normalise(word: str) -> str:
 
 
 def semantic_similarity(states: ArrayLike) -> NDArray[np.float64]:
-    """Cosine of every two texts' states: (n, n) from (n, d). Raises DataError for states that are not finite."""
+    """Cosine of every two texts' states: (n, n) from (n, d)."""
     vectors = np.asarray(states, dtype=np.float64)
-    if not np.isfinite(vectors).all():
-        raise DataError(f"states of shape {vectors.shape} are not all finite; expected finite numbers")
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.where(norms > 0, norms, 1.0)
     return np.asarray(unit @ unit.T)

@@ -46,7 +46,7 @@ def _check_weights_here(classifier: Classifier) -> None:
     if classifier.spread is not None and classifier.spread.offloaded:
         raise UnsupportedError(
             f"{classifier.name}: some of its weights are offloaded, and copies of them are to be changed here; "
-            "expected devices that hold all (--max-memory)"
+            "expected devices that hold all (EXPLEARN_MAX_MEMORY)"
         )
 
 

@@ -25,7 +25,7 @@ from explearn.model.architectures import blocks_in_order
 
 OFFLOADED = (
     "reads weights by themselves, and some are offloaded to memory or disk; expected devices that hold all of them "
-    "(--max-memory), or a method that runs the model as it is, such as attcat, integrated_gradients or occlusion"
+    "(EXPLEARN_MAX_MEMORY), or a method that runs the model as it is, such as attcat, integrated_gradients or occlusion"
 )
 """Why a method cannot explain a classifier with offloaded weights."""
 

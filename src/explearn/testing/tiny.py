@@ -134,7 +134,9 @@ def tokenizer(kind: str, limit: int = POSITIONS - 2) -> transformers.PreTrainedT
     kind = _READS_AS.get(kind, kind)
     if kind not in _TOKENIZERS:
         return _decoder_tokenizer(kind == "with a first token", limit)
-    files: dict[str, Any] = {"roberta": _byte_level, "albert": _unigram}.get(kind, _word_level)()
+    files: dict[str, Any] = {"roberta": _byte_level, "albert": _unigram}.get(
+        kind, lambda: {"vocab": dict(_word_pieces())}
+    )()
     made: transformers.PreTrainedTokenizerFast = _TOKENIZERS[kind](**files, model_max_length=limit)
     return made
 
@@ -152,10 +154,6 @@ def _decoder_tokenizer(begins: bool, limit: int) -> transformers.PreTrainedToken
             single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", bpe.token_to_id("<s>"))]
         )
     return transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=limit, **special)  # type: ignore[no-untyped-call]
-
-
-def _word_level() -> dict[str, Any]:
-    return {"vocab": dict(_word_pieces())}
 
 
 def _byte_level() -> dict[str, Any]:

@@ -9,9 +9,8 @@ from itertools import combinations
 
 import numpy as np
 
-from explearn.core.errors import DataError
 from explearn.core.extras import need
-from explearn.core.records import SPLITS, Example, Rationale, Split
+from explearn.core.records import SPLITS, Example, Rationale, Split, check_mask_length
 from explearn.text.rationales import merge_annotators
 
 MAX_PAIRS = 10
@@ -80,16 +79,10 @@ def agreement_metrics(
     """
     rationales = list(rationales)
     by_id = {example.id: example for example in examples}
+    lengths = {example.id: len(example.all_words) for example in by_id.values()}
     by_text: dict[str, dict[str, Mask]] = defaultdict(dict)
     for rationale in rationales:
-        example = by_id.get(rationale.example_id)
-        if example is None:
-            raise DataError(f"rationale of {rationale.example_id!r}: no such example; expected an id of this task")
-        if len(rationale.mask) != len(example.all_words):
-            raise DataError(
-                f"rationale of {rationale.example_id!r}: got {len(rationale.mask)} entries; "
-                f"expected {len(example.all_words)}, one per word"
-            )
+        check_mask_length(rationale, lengths)
         by_text[rationale.example_id][rationale.annotator] = rationale.mask
     merged = merge_annotators(rationales, agreement)
     per_split = {split: [mask for i, mask in merged.items() if by_id[i].split == split] for split in SPLITS}

@@ -60,22 +60,9 @@ def aggregate(
 
     Raises ExplearnError when a score is not finite: a method must not pass NaN on.
     """
-    result = aggregate_joined(scores[: len(word_ids)], np.asarray(word_ids, dtype=np.int64), words, aggregation)
-    return result, int(np.isnan(result).sum())
-
-
-def aggregate_joined(
-    scores: NDArray[np.float32], owners: NDArray[np.int64], words: int, aggregation: Aggregation
-) -> NDArray[np.float32]:
-    """`aggregate` of arrays: float32 scores, shape (words,), NaN where a word had no piece.
-
-    Texts may lie end to end: the words of each are then counted on from those of the text before it.
-
-    Args:
-        scores, owners: a number a position, and its word, NO_WORD for none. words: number of words.
-    """
+    owners = np.asarray(word_ids, dtype=np.int64)
     real = owners != NO_WORD
-    values, owners = np.asarray(scores[real], dtype=np.float64), owners[real]
+    values, owners = np.asarray(scores[: len(word_ids)][real], dtype=np.float64), owners[real]
     if not np.isfinite(values).all():
         raise ExplearnError("a score is not finite; the classifier's logits or gradients overflow in this precision")
     result = np.full(words, -np.inf if aggregation == "max" else 0.0)
@@ -83,4 +70,4 @@ def aggregate_joined(
     absent = np.ones(words, dtype=bool)
     absent[owners] = False
     result[absent] = np.nan
-    return result.astype(np.float32)
+    return result.astype(np.float32), int(absent.sum())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 
 from explearn.core.documents import parse_json
 from explearn.core.errors import DataError
@@ -175,22 +176,18 @@ def parse_word_list(value: object) -> tuple[str, ...]:
     """
     words: object = value
     if isinstance(value, str):
+        words = value.split()
         # A text may itself begin with a bracket; only what parses as a list of strings is taken for JSON.
-        parsed = _json(value, default=None) if value.lstrip().startswith("[") else None
-        strings = isinstance(parsed, list) and all(isinstance(word, str) for word in parsed)
-        words = parsed if strings else value.split()
+        with suppress(ValueError):
+            parsed = parse_json(value)
+            words = parsed if isinstance(parsed, list) and all(isinstance(word, str) for word in parsed) else words
     if not isinstance(words, (list, tuple)):
         raise DataError(f"got {value!r}; expected a list of words")
     return tuple(words)
 
 
-_RAISE = object()
-
-
-def _json(value: str, default: object = _RAISE) -> object:
+def _json(value: str) -> object:
     try:
         return parse_json(value)
     except ValueError as error:  # not JSON, a number of thousands of digits, nested too deeply
-        if default is not _RAISE:
-            return default
         raise DataError(f"got {value[:80]!r}; expected a list written as JSON") from error

@@ -215,17 +215,6 @@ class TestTheCommand:
         assert len(said.strip().splitlines()) == 1
         assert not (tmp_path / "r.html").exists()
 
-    def test_a_generative_model_without_a_head(self, table: Callable[..., Path], tmp_path: Path) -> None:
-        import transformers
-
-        words = tiny.tokenizer("roberta")
-        config = transformers.GPT2Config(vocab_size=len(words), n_embd=16, n_layer=1, n_head=2, n_positions=32)
-        transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path / "gpt")
-        words.save_pretrained(tmp_path / "gpt")
-        code, said = run("--classifier", tmp_path / "gpt", "--texts", table())
-        assert code == 2
-        assert "is a generative model without a classification head" in said
-
 
 class TestOtherHeads:
     """Models whose answer is not one class of several."""
@@ -291,29 +280,6 @@ def test_a_method_that_refuses_one_of_the_texts_is_left_out(model: Path, tmp_pat
     with pytest.raises(UnsupportedError, match="no method can explain it"):
         explearn.compare(model, texts, methods="hasty", out=tmp_path / "none.html")
     assert not (tmp_path / "none.html").exists()
-
-
-def test_an_architecture_that_nobody_listed_is_judged_by_what_needs_no_inside(tmp_path: Path) -> None:
-    import transformers
-
-    words = tiny.tokenizer("bert")
-    config = transformers.SqueezeBertConfig(
-        vocab_size=len(words),
-        hidden_size=32,
-        embedding_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=32,
-        pad_token_id=words.pad_token_id,
-        **{f"{part}_groups": 1 for part in ("q", "k", "v", "post_attention", "intermediate", "output")},
-    )
-    model = Classifier(transformers.SqueezeBertForSequenceClassification(config), words, name="theirs")
-    comparison = explearn.compare(model, list(TEXTS), methods="random,occlusion,grad_cam", out=tmp_path / "r.html")
-    assert {"random", "occlusion"} <= set(comparison.methods)
-    assert all(isinstance(row["aopc_comprehensiveness"], float) for row in comparison.methods.values())
-    assert set(comparison.methods) | set(comparison.left_out) == {"random", "occlusion", "grad_cam"}
-    if comparison.left_out:
-        assert "Left out: grad" in page_of(comparison.report)
 
 
 def test_labels_of_a_list_are_checked(model: Path) -> None:

@@ -52,10 +52,6 @@ def folder(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     yield tmp_path
 
 
-def test_there_are_commands_to_try() -> None:
-    assert len(COMPARE) >= 6
-
-
 @pytest.mark.parametrize("command", COMPARE)
 def test_a_command_of_the_page(folder: Path, command: str) -> None:
     done = CliRunner().invoke(app, shlex.split(command)[1:])

@@ -171,10 +171,5 @@ def test_pairs_kept_runs_and_scores_from_elsewhere(tmp_path: Path) -> None:
 def test_what_is_no_unit_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(ParamsError, match="unit: got 'chapter'"):
         compare(tmp_path, ["no file is read"], unit="chapter")
-    with pytest.raises(DataError, match=r"texts-2.*without any span"):
-        compare(tmp_path, ["a. b", "c"], unit=re.compile(r"a|b"))
-
-
-def test_phrases_are_refused_since_each_method_finds_its_own(tmp_path: Path) -> None:
     with pytest.raises(ParamsError, match="'phrase', of which each method finds its own"):
         compare(tmp_path, list(REVIEWS), unit="phrase")

@@ -78,8 +78,6 @@ def test_agreement_is_pooled_over_words():
     actual = p.pooled_agreement(counts)
     assert (actual.precision, actual.recall, actual.f1) == pytest.approx((2 / 3, 2 / 4, 4 / 7))
     assert p.f1_of_texts(counts) == pytest.approx([2 / 3, 1 / 2])
-    with pytest.raises(DataError, match="text 0"):
-        p.rationale_counts([[1, 0]], [[1, 0, 0]])
 
 
 def test_undefined_agreement_is_none():

@@ -22,7 +22,7 @@ RUN = MethodRun(
     backward_passes=0.0,
     threshold=0.5,
     notes={"seen": [1]},
-    cost=Cost(1, 2.0, 0.5, None),
+    cost=Cost(texts=1, seconds=2.0, forward_seconds=0.5, peak_memory_mb=None),
 )
 
 
@@ -39,13 +39,15 @@ def test_a_run_comes_back(tmp_path: Path, with_cost: bool) -> None:
 
 def test_without_its_cost_a_file_does_not_depend_on_the_machine(tmp_path: Path) -> None:
     write_run(tmp_path / "one.parquet", RUN)
-    write_run(tmp_path / "two.parquet", replace(RUN, cost=Cost(1, 9.0, 9.0, 9.0)))
+    write_run(
+        tmp_path / "two.parquet", replace(RUN, cost=Cost(texts=1, seconds=9.0, forward_seconds=9.0, peak_memory_mb=9.0))
+    )
     assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "two.parquet").read_bytes()
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     write_table(tmp_path / "x.parquet", [], ATTRIBUTION_SCHEMA, {"method": "lime"})
-    with pytest.raises(DataError, match="its metadata lack classifier, options"):
+    with pytest.raises(DataError, match=r"its description, field .classifier.: got none; expected a value"):
         read_run(tmp_path / "x.parquet")
 
 

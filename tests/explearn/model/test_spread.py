@@ -205,23 +205,27 @@ class TestRules:
 
 
 class TestBadInput:
-    def test_a_file_with_a_bad_map(self, tiny_folder: Path, tmp_path: Path) -> None:
-        path = tmp_path / "map.json"
-        path.write_text(json.dumps({"bert.encoder": "cpu"}), encoding="utf-8")
-        arguments = ("explain", "--classifier", str(tiny_folder), "--device-map", str(path), "a fox")
-        command_complaint(*arguments, words=("does not fit", "bert.embeddings"))
-
     @pytest.mark.parametrize(
-        ("options", "words"),
+        ("places", "words"),
         [
-            (["--device-map", "evenly"], ("device-map: got 'evenly'", "balanced")),
-            (["--device-map", "auto", "--max-memory", "97=1GiB"], ("'cuda:97'",)),
-            (["--device-map", "auto", "--device", "cpu"], ("got device 'cpu' as well",)),
+            ([1], ("an object",)),
+            ({"bert.encoder": "cpu"}, ("does not fit", "bert.embeddings")),
+            ({"bert": 97, "classifier": "cpu"}, ("'cuda:97'", "usable CUDA devices")),
         ],
         ids=str,
     )
-    def test_options_that_cannot_be(self, tiny_folder: Path, options: list[str], words: tuple[str, ...]) -> None:
-        command_complaint("explain", "--classifier", str(tiny_folder), *options, "a fox", words=words)
+    def test_a_file_with_a_bad_map(
+        self,
+        tiny_folder: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        places: Any,
+        words: tuple[str, ...],
+    ) -> None:
+        path = tmp_path / "map.json"
+        path.write_text(json.dumps(places), encoding="utf-8")
+        monkeypatch.setenv("EXPLEARN_DEVICE_MAP", str(path))
+        command_complaint("explain", "--classifier", str(tiny_folder), "a fox", words=words)
 
 
 def test_from_python_a_map_may_be_given_as_it_is(tiny_folder: Path) -> None:

@@ -181,7 +181,7 @@ def test_an_explainer_trained_for_the_pairs_explains_zero_shot_answers(nli: str)
 
 
 def test_the_command_line_takes_candidate_labels(nli: str, tmp_path: Path) -> None:
-    common = ["--device", "cpu", "--classifier", nli, "--hypothesis", HYPOTHESIS]
+    common = ["--device", "cpu", "--classifier", nli]
     common += [word for label in LABELS for word in ("--candidate-label", label)]
     done = CliRunner().invoke(app, ["explain", *common, "--json", "--target", "dog", "a warm funny sequel"])
     assert done.exit_code == 0, done.output

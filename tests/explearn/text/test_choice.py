@@ -29,13 +29,6 @@ class TestTextsToLearnFrom:
         drawn = [set(ids(texts_to_learn_from(TEXTS, MARKED, 4, unmarked, 13))) & MARKED for unmarked in (0, 5, 100)]
         assert drawn[0] == drawn[1] == drawn[2] and len(drawn[0]) == 4
 
-    def test_fewer_unmarked_texts_are_among_more(self) -> None:
-        few, many = (set(ids(texts_to_learn_from(TEXTS, MARKED, 4, unmarked, 13))) for unmarked in (3, 7))
-        assert few < many
-
     def test_they_keep_their_order(self) -> None:
         actual = ids(texts_to_learn_from(TEXTS, MARKED, 4, 5, 13))
         assert actual == [key for key in ids(TEXTS) if key in set(actual)]
-
-    def test_without_a_limit_all_are_taken(self) -> None:
-        assert texts_to_learn_from(TEXTS, MARKED, None, 0, 13) == TEXTS

@@ -16,8 +16,6 @@ from explearn.core.extras import MissingExtraError
 from explearn.core.records import Example
 from explearn.core.storage import read_examples, write_examples
 from explearn.core.words import Segment, joined_words, lay_out, words_of
-from explearn.judge.faithfulness import faithfulness
-from explearn.judge.params import EvaluateParams
 from explearn.text.marks import format_marked, parse_marked
 
 
@@ -55,16 +53,6 @@ class TestWords:
         assert free.tokens == of_data.tokens and free.unaligned == 0
         page = words_html(free)
         assert page.count(" </") == 0 and page.count("</span> <span") == text.count(" ")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_methods_are_judged_on_them(kind: str) -> None:
-    texts = [example(script) for script in TEXTS]
-    scores = list(explearn.get_explainer("occlusion").explain(classifier(kind), texts))
-    assert [a.words for a in scores] == [e.words for e in texts]
-    encodings = dict(zip(TEXTS, classifier(kind).encode(texts), strict=True))
-    judged = faithfulness(classifier(kind), encodings, {"occlusion": scores}, EvaluateParams())
-    assert np.isfinite(judged["occlusion"].values["aopc_comprehensiveness"]).all()
 
 
 def test_a_word_within_another_s_sub_token_shares_its_score(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from itertools import pairwise, product
 from typing import Any
@@ -14,7 +13,6 @@ import tiny
 
 import explearn
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
-from explearn.core.extras import MissingExtraError
 from explearn.core.records import Attribution
 from explearn.core.words import word_spans
 from explearn.methods.base.attributions import TextScores, attribution_of
@@ -53,14 +51,6 @@ class TestPerturbing:
         whole = probability(TEXT)
         expected = [whole - probability(text) for text in left] + [0, 0]
         np.testing.assert_allclose(result.scores, expected, atol=1e-7)
-
-    @pytest.mark.parametrize("method", ["lime", "shap", "kernel_shap", "solvex"])
-    def test_by_every_method(self, method: str) -> None:
-        def function(texts: list[str]) -> list[list[float]]:
-            return [[1 - probability(text), probability(text)] for text in texts]
-
-        result = explain(method, explearn.CallableClassifier(function, ["neg", "pos"]), TEXT, "sentence")
-        assert result.words == SENTENCES and result.scores[0] > result.scores[1]
 
 
 @pytest.mark.parametrize(("method", "together"), [("gradient", np.max), ("decompx", np.sum)], ids=["max", "sum"])
@@ -182,7 +172,6 @@ class TestRefusals:
             ("line", ParamsError, "unit: got 'line'; expected token, word, phrase, sentence"),
             (re.compile("cat"), DataError, "text 1: has a segment without any span"),
             (lambda text: [(0, len(text) + 1)], ParamsError, r"gave \(0, 9\); expected \[start, end\)"),
-            (lambda _text: [(0, 4), (3, 8)], ParamsError, r"gave \(3, 8\)"),
         ],
     )
     def test_what_is_no_unit(self, unit: Any, error: type[Exception], said: str) -> None:
@@ -192,8 +181,3 @@ class TestRefusals:
     def test_questions(self) -> None:
         with pytest.raises(UnsupportedError, match="explained by words"):
             explain("occlusion", tiny.make_answerer(), ("dog", "lazy dog"), "phrase")
-
-    def test_sentences_without_icu(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(sys.modules, "icu4py.breakers", None)
-        with pytest.raises(MissingExtraError, match=r"finding sentences.*explearn\[scripts\]"):
-            explain("gradient", tiny.classifier("bert"), "lazy dog", "sentence")

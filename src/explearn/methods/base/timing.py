@@ -96,5 +96,5 @@ def explain_timed(
         backward_passes=None if passes is None else passes.backward / len(examples),
         threshold=explainer.threshold,
         notes=explainer.notes(),
-        cost=Cost(len(examples), seconds, forward.seconds(), memory),
+        cost=Cost(texts=len(examples), seconds=seconds, forward_seconds=forward.seconds(), peak_memory_mb=memory),
     )
