@@ -9,7 +9,6 @@ import numpy as np
 import tiny
 import torch
 
-from explearn.core.compute import ComputeOptions
 from explearn.core.records import Example
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.loss import Weights
@@ -17,7 +16,6 @@ from explearn.methods.aml.paml import PAML
 from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
-CPU = ComputeOptions(device="cpu")
 LEARNING: dict[str, Any] = {
     "batch_size": 8,
     "learning_rate": 1e-3,

@@ -93,7 +93,7 @@ def train(
 
     Returns for each epoch, 0 being before training, its number, the means of the loss's terms over its texts (None for
     epoch 0) and the metric of interest on the validation texts after it. Raises DivergedError, naming the epoch, where
-    the loss or a map is not finite, ModelError where a map is not before training.
+    the loss or a map is not finite.
     """
     generator = torch.Generator().manual_seed(options.seed)
     parameters = list(model.parameters())
@@ -162,7 +162,7 @@ def mean_metric(
 ) -> float:
     """Return the mean over the texts of the judge's first metric, for maps of the predicted classes.
 
-    Raises DivergedError for a map that is not finite; ModelError in epoch 0, before training.
+    Raises DivergedError for a map that is not finite.
     """
     scores: dict[int, Map] = {}
     encodings = texts.encodings
@@ -201,10 +201,7 @@ def remixed(
     return classifier.encode(exchanged)
 
 
-def _diverged(epoch: int, why: str) -> ModelError:
-    """The error of a training; before its first epoch, of the backbone, whatever the weights of the loss."""
-    if not epoch:
-        return ModelError(f"pAML before training: {why}; expected a backbone with finite weights")
+def _diverged(epoch: int, why: str) -> DivergedError:
     return DivergedError(
         f"pAML: training diverged in epoch {epoch}: {why}; a smaller learning_rate or head_learning_rate may help"
     )

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explearn.core.errors import DataError, first_line
 from explearn.core.extras import check_installed
 from explearn.methods.aml.loss import DivergedError, Weights
 
@@ -47,38 +46,29 @@ def search(
 
     Returns the best weights of all complete trials, and all trials: number, the weights by their parameters' names,
     state (complete, pruned, being hopeless or diverged, or failed) and metric, the best value over the epochs run (None
-    where none was). Raises DataError for a file that is no such database, DivergedError where no trial came to its end.
+    where none was). Raises DivergedError where no trial came to its end.
     """
     check_installed("optuna", extra="pipeline", what="the search for AML's weights")
     import optuna
-    from sqlalchemy.exc import SQLAlchemyError
 
     # What ends a trial ends the search, and is told there: a warning would add its traceback.
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     file.parent.mkdir(parents=True, exist_ok=True)
     searched = {name: weight for name, weight in zip(NAMES, first, strict=True) if weight}
     key = json.dumps({**identity, "searched": list(searched)}, sort_keys=True)
-    try:
-        study = optuna.create_study(
-            study_name=hashlib.sha256(key.encode()).hexdigest()[:16],
-            storage=f"sqlite:///{file.resolve()}",
-            direction="maximize" if larger_is_better else "minimize",
-            load_if_exists=True,
-            pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS, n_warmup_steps=1),
-        )
-    except SQLAlchemyError as error:
-        raise DataError(
-            f"{file}: not a database of trials ({first_line(error)}); expected one that Optuna wrote. Move it away to "
-            "start the search anew"
-        ) from error
+    study = optuna.create_study(
+        study_name=hashlib.sha256(key.encode()).hexdigest()[:16],
+        storage=f"sqlite:///{file.resolve()}",
+        direction="maximize" if larger_is_better else "minimize",
+        load_if_exists=True,
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS, n_warmup_steps=1),
+    )
     # A trial that a killed process left unfinished would count for ever.
     for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
     done = [trial for trial in study.trials if trial.state.name in ("COMPLETE", "PRUNED")]
     if all(trial.state.name == "FAIL" for trial in study.trials):
         study.enqueue_trial(searched)
-
-    diverged: list[DivergedError] = []
 
     def run(trial: optuna.Trial) -> float:
         weights = _weights({name: trial.suggest_float(name, 0.0, 1.0) for name in searched})
@@ -91,7 +81,6 @@ def search(
         try:
             return objective(weights, report)
         except DivergedError as error:
-            diverged.append(error)
             raise optuna.TrialPruned from error
 
     for number in range(len(done), trials):
@@ -99,10 +88,8 @@ def search(
         study.sampler = optuna.samplers.TPESampler(seed=seed + number, n_startup_trials=STARTUP_TRIALS)
         study.optimize(run, n_trials=1)
     if not any(trial.state.name == "COMPLETE" for trial in study.trials):
-        why = f" (the last: {first_line(diverged[-1])})" if diverged else ""
         raise DivergedError(
-            f"{file}: none of {trials} trials came to its end{why}; a smaller learning_rate or head_learning_rate may "
-            "help"
+            f"{file}: none of {trials} trials came to its end; a smaller learning_rate or head_learning_rate may help"
         )
     best = max if larger_is_better else min
     record = []

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from explearn.core.errors import DataError, ParamsError
-from explearn.lens.word_signals import SIGNALS, WordSignals
+from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState, raise_as_model_error, read_trained
 from explearn.methods.base.task import TaskData, check_task
@@ -98,7 +98,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
         """Learn from the marks of the other tasks, of texts that their classifiers get right.
 
         Raises ParamsError where there is no other task, DataError where none of them has marks that can be learned
-        from, the marks of one are all of one class, or there is no signal at all.
+        from, or the marks of one are all of one class.
         """
         check_task(task)
         if not task.others:
@@ -122,15 +122,8 @@ class Consensus(LearnedExplainer, BatchExplainer):
     ) -> Self:
         """Learn from the marked texts of some tasks, by name; `weights` says how much each counts (default: the same).
 
-        Raises DataError where the marks of a task are all of one class, or there is no signal at all.
+        Raises DataError where the marks of a task are all of one class.
         """
-        columns = [SIGNALS.index(name) for name in self.options.signals]
-        found = (text.signals.scores[:, columns] for texts in tasks.values() for text in texts)
-        if columns and all(np.isnan(scores).all() for scores in found):
-            raise DataError(
-                f"tasks {', '.join(tasks)}: their texts have none of the signals {', '.join(self.options.signals)}; "
-                "expected at least one"
-            )
         self._model = fit_model(tasks, self.options, self.options.seed, description, weights)
         self._record = {
             "trained_on": list(tasks),

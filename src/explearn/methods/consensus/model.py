@@ -31,6 +31,9 @@ MOST_ITERATIONS = 200
 COPIES_SHARE = 0.25
 """Share of a task's weight that its copies with missing signals have together."""
 
+INVERSE_PENALTY = 0.3
+"""Inverse strength of the regression's L2 penalty."""
+
 WORDS_PER_TASK = 5000
 """Words that each task counts as against the penalty, however many it has."""
 
@@ -192,14 +195,9 @@ def fit_model(
     generator = np.random.default_rng(seed)
     shares = weights or dict.fromkeys(tasks, 1.0)
     rows = [task_rows(name, texts, options, shares[name], generator) for name, texts in tasks.items()]
-    model = fit_rows(rows, options)
-    return replace(model, intervals=_bootstrap(rows, model, options, generator, description))
-
-
-def fit_rows(rows: Sequence[TaskRows], options: ConsensusParams) -> WordModel:
-    """Learn from the words of one or more tasks, without intervals."""
     model = _fit(rows, options)
-    return replace(model, calibration=_calibrate(rows, model, options))
+    calibration = _calibrate(rows, model, options)
+    return replace(model, calibration=calibration, intervals=_bootstrap(rows, model, options, generator, description))
 
 
 def task_rows(
@@ -247,7 +245,7 @@ def _fit(rows: Sequence[TaskRows], options: ConsensusParams) -> WordModel:
     mean = np.average(plain, axis=0, weights=weight)
     scale = np.sqrt(np.average((plain - mean) ** 2, axis=0, weights=weight))
     scale = np.where(scale > 1e-9, scale, 1.0)
-    regression = _regression(options)
+    regression = _regression()
     x, y = _pooled(rows, mean, scale)
     regression.fit(x, y, np.concatenate([row.weight for row in rows]))
     weights = regression.coef_[0].astype(np.float64)
@@ -260,12 +258,12 @@ def _pooled(rows: Sequence[TaskRows], mean: Array, scale: Array) -> tuple[Array,
     return (np.concatenate([row.x for row in rows]) - mean) / scale, np.concatenate([row.y for row in rows])
 
 
-def _regression(options: ConsensusParams) -> Any:
+def _regression() -> Any:
     # It takes a second to import.
     from sklearn.linear_model import LogisticRegression
 
     # Few columns and many rows: Newton's steps with a small Hessian are the fastest.
-    return LogisticRegression(C=options.c, solver="newton-cholesky", max_iter=MOST_ITERATIONS, warm_start=True)
+    return LogisticRegression(C=INVERSE_PENALTY, solver="newton-cholesky", max_iter=MOST_ITERATIONS, warm_start=True)
 
 
 def _calibrate(rows: Sequence[TaskRows], model: WordModel, options: ConsensusParams) -> tuple[float, float]:
@@ -312,7 +310,7 @@ def _bootstrap(
     if not options.bootstrap:
         return None
     x, y = _pooled(rows, model.mean, model.scale)
-    regression = _regression(options)
+    regression = _regression()
     draws = []
     for _ in tqdm(range(options.bootstrap), desc=description, unit="draw", disable=None if description else True):
         counts = [np.bincount(generator.integers(row.texts, size=row.texts), minlength=row.texts) for row in rows]

@@ -19,8 +19,6 @@ class ConsensusParams(Seeded):
     word_features: bool = True
     """Also look at the word itself: its length, place and case, whether it is a stop word or punctuation, and how sure
     the classifier is."""
-    c: Annotated[float, Field(gt=0)] = 0.3
-    """Inverse strength of the L2 penalty of the logistic regression; each task counts as 5,000 words."""
     copies: Annotated[int, Field(ge=0, le=20)] = 2
     """Copies of every training text in which random signals are missing, so that the consensus learns to do without."""
     bootstrap: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 100

@@ -1,4 +1,4 @@
-"""Section of the report on the consensus: the weight of each signal and word feature, and what either gives alone."""
+"""Section of the report on the consensus: the weight of each signal and word feature."""
 
 from __future__ import annotations
 
@@ -7,19 +7,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from explearn.core.blocks import Block, Bullets, Cell, Fold, Heading, Paragraph, Table, bold, columns
+from explearn.core.blocks import Block, Cell, Fold, Heading, Paragraph, Table, bold, columns
 from explearn.methods.results import RunFacts, TaskReport
 
 CONSENSUS = "consensus"
-
-STUDENT = "expnet"
-"""What learns from the consensus, and is shown with it where both were checked on other models."""
-
-OTHER_MODELS = {
-    "random_model": "all the classifier's weights were drawn anew",
-    "random_labels": "the encoder was fine-tuned on permuted labels",
-}
-"""Sanity check -> what it changes."""
 
 KINDS = {"z": "z-score", "rank": "Rank", "share": "Share"}
 """The features that the consensus takes of each signal, by the end of the feature's name."""
@@ -53,7 +44,7 @@ class FeatureWeight:
 
 
 def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
-    """Return the weights of a consensus that this run trained, and what is left without signals or words."""
+    """Return the weights of a consensus that this run trained."""
     notes = {task.task: of for task in tasks if "coefficients" in (of := task.notes.get(CONSENSUS, {}))}
     trained = [of for of in notes.values() if "shipped" not in of]
     if not trained:
@@ -69,7 +60,7 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
     blocks: list[Block] = [
         Heading("What the consensus weighs"),
         Paragraph(INTRODUCTION),
-        Bullets([*_clear(weights), *_alone(run, tasks), *_other_models(tasks)]),
+        *_clear(weights),
     ]
     if signals:
         rows = [[name, *(kinds[k].cell if k in kinds else dash for k in KINDS)] for name, kinds in signals.items()]
@@ -93,50 +84,9 @@ def feature_weights(notes: Sequence[Mapping[str, Any]]) -> dict[str, FeatureWeig
     return weights
 
 
-def _clear(weights: Mapping[str, FeatureWeight]) -> Iterator[str]:
+def _clear(weights: Mapping[str, FeatureWeight]) -> Iterator[Paragraph]:
     clear = {name: weight for name, weight in weights.items() if weight.clear}
     if clear:
         largest = sorted(clear, key=lambda name: -abs(clear[name].mean))[:5]
         listed = ", ".join(f"{name} {clear[name].mean:+.2f}" for name in largest)
-        yield f"{len(clear)} of {len(weights)} intervals leave out zero. The largest of these: {listed}."
-
-
-def _alone(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[str]:
-    """F1 and AUROC of the consensus, of its variants without signals or without the word's features, and by chance."""
-    kinds = {CONSENSUS: "consensus as it is"}
-    for name, info in run.methods.items():
-        options = run.options.get(name, {})
-        if info.of == CONSENSUS and options.get("signals") == []:
-            kinds[name] = f"words alone, which no model takes part in ({name})"
-        elif info.of == CONSENSUS and not options.get("word_features", True):
-            kinds[name] = f"signals alone, without a feature of the word itself ({name})"
-    if len(kinds) == 1:
-        return
-    if "random" in run.methods:
-        kinds["random"] = "random scores"
-
-    def mean(method: str, metric: str) -> str:
-        values = [v for task in tasks if (v := task.methods.get(method, {}).get(metric)) is not None]
-        return f"{fmean(values):.3f}" if values else "–"
-
-    listed = "; ".join(f"{what} {mean(name, 'f1_topk')} / {mean(name, 'auroc')}" for name, what in kinds.items())
-    yield f"F1 top-K / AUROC, {', '.join(task.task for task in tasks)}: {listed}."
-
-
-def _other_models(tasks: Sequence[TaskReport]) -> Iterator[str]:
-    """What is left of the scores on a classifier with random weights, and on one that learned permuted labels."""
-    learned = dict.fromkeys(name for task in tasks for name in task.notes if "coefficients" in task.notes[name])
-    for check, change in OTHER_MODELS.items():
-        kept = {}
-        for name in (*learned, STUDENT):
-            results = [task.sanity.get("methods", {}).get(name, {}).get(check) for task in tasks]
-            # Of weights drawn anew part by part, the last part is the one with which all are new.
-            similar = [list(r.values())[-1] if check == "random_model" else r for r in results if r]
-            if rhos := [float(s["spearman"]) for s in similar if s["spearman"] is not None]:
-                kept[name] = fmean(rhos)
-        if kept:
-            listed = ", ".join(f"{name} {rho:.2f}" for name, rho in kept.items())
-            yield (
-                f"Mean rank correlation of a text's scores with those after {change}: {listed}. What is left does not "
-                "come from what the classifier has learned."
-            )
+        yield Paragraph(f"{len(clear)} of {len(weights)} intervals leave out zero. The largest of these: {listed}.")

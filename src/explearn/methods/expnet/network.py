@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -112,14 +111,9 @@ def shift_in(texts: torch.Tensor) -> Shift:
     """
     places = torch.arange(len(texts), device=texts.device)
 
-    @cache
-    def sources(by: int) -> tuple[torch.Tensor, torch.Tensor]:
-        place = (places + by).clamp(0, len(texts) - 1)
-        return place, ((place == places + by) & (texts[place] == texts))[:, None]
-
     def shift(numbers: torch.Tensor, by: int) -> torch.Tensor:
-        place, inside = sources(by)
-        return numbers[place] * inside
+        place = (places + by).clamp(0, len(texts) - 1)
+        return numbers[place] * ((place == places + by) & (texts[place] == texts))[:, None]
 
     return shift
 
@@ -150,13 +144,10 @@ class WordNetwork(nn.Module):
     `reach` the last layer reads the hidden units of the words around, too.
     """
 
-    offset: torch.Tensor
-    scale: torch.Tensor
-
     def __init__(self, width: int, hidden: int, regime: Regime) -> None:
         super().__init__()
-        self.register_buffer("offset", torch.zeros(width))
-        self.register_buffer("scale", torch.ones(width))
+        self.offset = nn.Buffer(torch.zeros(width))
+        self.scale = nn.Buffer(torch.ones(width))
         self.network = nn.Sequential(
             nn.Dropout(regime.input_dropout),
             nn.Linear((2 * CONTEXT + 1) * width, NETWORKS * hidden),

@@ -223,8 +223,7 @@ class IvRA(BoundExplainer, BatchExplainer):
     @torch.no_grad()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         assert self.attention is not None
-        if next(self.attention.parameters()).device != classifier.device:
-            self.attention.to(classifier.device)
+        self.attention.to(classifier.device)
         with torch.inference_mode():
             explained = explain_batch(classifier, self.attention, batch)
         return BatchScores(explained.r, explained.logits, resolve_targets(explained.logits, targets))
@@ -267,13 +266,7 @@ class SMaT(IvRA):
     Options: `SMaTParams`. The seed decides the order of texts, dropout and the student.
     """
 
-    about = About(
-        name="smat",
-        family="learned",
-        cost="one forward pass",
-        needs=frozenset({"attentions"}),
-        own_model=True,
-    )
+    about = IvRA.about.model_copy(update={"name": "smat"})
     Options = SMaTParams
 
     def _sized(self, layers: int, heads: int, head_size: int) -> AttentionModule:

@@ -51,8 +51,6 @@ class BagStudent(nn.Module):
     W and b start at 0.
     """
 
-    table: torch.Tensor
-
     def __init__(self, table: torch.Tensor, ids: torch.Tensor, classes: int, dimensions: int = DIMENSIONS) -> None:
         super().__init__()
         seen = table[ids].double()
@@ -61,7 +59,7 @@ class BagStudent(nn.Module):
         kept = axes.flip(1)[:, :dimensions]
         scale = variances.flip(0)[:dimensions].mean().clamp_min(1e-12).sqrt()
         reduced = ((table.double() - seen.mean(0)) @ kept / scale).float()
-        self.register_buffer("table", reduced, persistent=False)
+        self.table = nn.Buffer(reduced, persistent=False)
         width = reduced.shape[1]
         self.query = nn.Parameter(torch.zeros(width))
         self.weight = nn.Parameter(torch.zeros(classes, width))

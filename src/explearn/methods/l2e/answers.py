@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from explearn.methods.perturbation.inputs import PerturbedText, Removal
+from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import outputs, stand_in
 from explearn.methods.perturbation.predictor import Predictor
 from explearn.model.classifier import Classifier
@@ -55,7 +55,6 @@ def ask(
     classifier: Classifier,
     encodings: Sequence[Encoding],
     counts: Sequence[int],
-    removal: Removal,
     seed: int,
     description: str | None = None,
 ) -> list[Answered]:
@@ -73,7 +72,7 @@ def ask(
                 random_words(len(text), count, np.random.default_rng(text_seed(seed, text.encoding)))
                 for text, count in zip(texts, counts[part], strict=True)
             ]
-            logits = predict([text.perturbed(rows, removal) for text, rows in zip(texts, kept, strict=True)])
+            logits = predict([text.perturbed(rows, "delete") for text, rows in zip(texts, kept, strict=True)])
             answered += [
                 Answered(text, rows, outputs(classifier, of_text, "probability"))
                 for text, rows, of_text in zip(texts, kept, logits, strict=True)

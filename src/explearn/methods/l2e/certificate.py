@@ -37,23 +37,15 @@ class Certifier(nn.Module):
     scores' sums with the classifier's answers.
     """
 
-    centre: torch.Tensor
-    precision: torch.Tensor
-    furthest: torch.Tensor
-    offset: torch.Tensor
-    scale: torch.Tensor
-    weights: torch.Tensor
-    margin: torch.Tensor
-
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.register_buffer("centre", torch.zeros(width))
-        self.register_buffer("precision", torch.eye(width))
-        self.register_buffer("furthest", torch.zeros(()))
-        self.register_buffer("offset", torch.zeros(FEATURES))
-        self.register_buffer("scale", torch.ones(FEATURES))
-        self.register_buffer("weights", torch.zeros(FEATURES + 1, 2))
-        self.register_buffer("margin", torch.zeros(()))
+        self.centre = nn.Buffer(torch.zeros(width))
+        self.precision = nn.Buffer(torch.eye(width))
+        self.furthest = nn.Buffer(torch.zeros(()))
+        self.offset = nn.Buffer(torch.zeros(FEATURES))
+        self.scale = nn.Buffer(torch.ones(FEATURES))
+        self.weights = nn.Buffer(torch.zeros(FEATURES + 1, 2))
+        self.margin = nn.Buffer(torch.zeros(()))
 
     def distance(self, units: torch.Tensor) -> torch.Tensor:
         """Return the squared Mahalanobis distance of hidden units, (b, width), from the training texts', (b,)."""

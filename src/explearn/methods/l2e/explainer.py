@@ -180,7 +180,7 @@ class L2E(BoundExplainer, BatchExplainer):
     ) -> list[Lesson]:
         encodings = classifier.encode(examples)
         counts = [self.options.samples] * len(encodings)
-        answered = ask(classifier, encodings, counts, self.options.removal, self.options.seed, description)
+        answered = ask(classifier, encodings, counts, self.options.seed, description)
         return [
             Lesson(states, _of_tokens(one), one.answers.astype(np.float32), _marks(one.text.encoding, marks))
             for states, one in zip(self._states(classifier, encodings), answered, strict=True)
@@ -233,7 +233,7 @@ class L2E(BoundExplainer, BatchExplainer):
         encodings = classifier.encode(examples)
         # Another draw than a repair's, which would know these answers.
         counts = [HELD_OUT_ANSWERS] * len(encodings)
-        answered = ask(classifier, encodings, counts, self.options.removal, self.options.seed + 1, description)
+        answered = ask(classifier, encodings, counts, self.options.seed + 1, description)
         features: dict[int, torch.Tensor] = {}
         scores: dict[int, NDArray[np.float64]] = {}
         targets: dict[int, int] = {}
@@ -245,7 +245,7 @@ class L2E(BoundExplainer, BatchExplainer):
                 scores[index] = word_sums(row, answered[index].text)
         tops = [top_words(scores[index]) for index in range(len(answered))]
         without = Predictor(classifier)(
-            [one.text.perturbed(~top[None], self.options.removal) for one, top in zip(answered, tops, strict=True)]
+            [one.text.perturbed(~top[None], "delete") for one, top in zip(answered, tops, strict=True)]
         )
         agreements, errors = [], []
         for index, one in enumerate(answered):
@@ -320,7 +320,7 @@ class L2E(BoundExplainer, BatchExplainer):
             return read
         start = time.perf_counter()
         counts = [passes_of(one.certificate, self.usual_bound, self.options.budget) for one in read]
-        answered = ask(classifier, encodings, counts, self.options.removal, self.options.seed)
+        answered = ask(classifier, encodings, counts, self.options.seed)
         scores = [repaired(one.scores, answer, one.target) for one, answer in zip(read, answered, strict=True)]
         seconds = (time.perf_counter() - start) / sum(counts)
         return [

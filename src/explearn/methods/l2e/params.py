@@ -22,8 +22,6 @@ class L2EParams(Seeded):
     learned, one of `teachers`; `ensemble:a,b,c` is the mean of several ones' ranks."""
     samples: Annotated[int, Field(ge=4, le=10_000)] = 32
     """Answers a text."""
-    removal: Literal["delete", "mask"] = "delete"
-    """A word that is left out is deleted, or each of its sub-tokens masked."""
     max_texts: PositiveInt = 1000
     """Most training texts."""
     layers: Units = 4
@@ -64,7 +62,7 @@ class L2EPaperParams(Seeded):
     width: Width = 128
     """Of embeddings and hidden states; half of that of a block's feed-forward part."""
     window: PositiveInt | None = None
-    """Sub-tokens to either side that a sub-token attends to, for texts of thousands of them; null: all."""
+    """Sub-tokens to either side that a sub-token attends to; null: all."""
     embeddings: Literal["classifier", "random"] = "classifier"
     """Start from the classifier's word embeddings (principal components), or at random as in the paper."""
     optimizer: Literal["adamw", "sgd"] = "adamw"

@@ -54,15 +54,11 @@ class Reader(nn.Module):
         width: of the block, a multiple of HEADS.
     """
 
-    offset: torch.Tensor
-    scale: torch.Tensor
-    unit: torch.Tensor
-
     def __init__(self, inputs: int, classes: int, width: int) -> None:
         super().__init__()
-        self.register_buffer("offset", torch.zeros(inputs))
-        self.register_buffer("scale", torch.ones(inputs))
-        self.register_buffer("unit", torch.ones(()))
+        self.offset = nn.Buffer(torch.zeros(inputs))
+        self.scale = nn.Buffer(torch.ones(inputs))
+        self.unit = nn.Buffer(torch.ones(()))
         self.read = nn.Linear(inputs, width)
         self.block = EncoderBlock(width)
         self.norm = nn.LayerNorm(width)

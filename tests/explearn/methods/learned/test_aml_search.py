@@ -10,7 +10,7 @@ import optuna
 import pytest
 from aml_cases import QUICK, examples, one_word_classifier, task_of
 
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import ParamsError
 from explearn.methods.aml.loss import DivergedError, Weights
 from explearn.methods.aml.paml import PAML
 from explearn.methods.aml.weight_search import NAMES, search
@@ -59,11 +59,6 @@ class TestSearch:
         assert parts == whole
         assert actual == expected
 
-    def test_a_file_that_is_no_database(self, tmp_path: Path) -> None:
-        (tmp_path / "study.log").write_text("trials, in my own words\n" * 100)
-        with pytest.raises(DataError, match=r"study\.log: not a database of trials"):
-            self.run(tmp_path, 1, [])
-
     def test_other_texts_start_another_search(self, tmp_path: Path) -> None:
         of, file = one_word_classifier(), tmp_path / "study.log"
         rows = examples(8, seed=1)
@@ -85,7 +80,7 @@ class TestSearch:
         assert len(trials) == 12 and set(states) == {"complete", "pruned"}
         assert 0.5 <= best.prediction <= 0.6 and states["pruned"]["metric"] is None
         limit = -1.0
-        with pytest.raises(DivergedError, match=r"none of 3 trials came to its end \(the last: too much\)"):
+        with pytest.raises(DivergedError, match="none of 3 trials came to its end"):
             search(objective, 3, file=tmp_path / "other.log", **options)
 
     def test_paml_trains_with_the_weights_found(self, tmp_path: Path) -> None:

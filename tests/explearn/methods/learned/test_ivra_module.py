@@ -81,18 +81,6 @@ class TestModule:
                 np.testing.assert_allclose(actual.r[row, : len(encoding)].numpy(), expected, atol=2e-5)
         assert tiny.hooks(classifier.model) == 0
 
-    @pytest.mark.parametrize("name", MODULES)
-    @pytest.mark.parametrize("norm", NORMS)
-    def test_an_explanation_is_on_the_simplex_over_the_text_s_own_tokens(self, name: str, norm: str) -> None:
-        classifier = tiny.classifier("roberta")
-        batch = batch_of(classifier)
-        r = explain_batch(classifier, module_of(classifier, name, norm), batch).r.detach()
-        content = content_mask(batch)
-        torch.testing.assert_close(r.sum(1), torch.ones(len(r)))
-        assert (r >= 0).all()
-        assert (r[~content] == 0).all()
-        assert norm == "sparsemax" or (r[content] > 0).all()
-
     @pytest.mark.parametrize("level", ["feature", "head", "layer"])
     def test_a_level_that_is_off_is_not_learned(self, level: str) -> None:
         module = InterpretableAttention(2, 3, 4, levels=[level])

@@ -57,7 +57,7 @@ class TestAnswers:
     def test_answers_are_those_of_the_text_without_the_words(self) -> None:
         of = tiny.classifier("bert")
         (encoding,) = of.encode(["unbelievably slow fox"])
-        (one,) = ask(of, [encoding], [6], "delete", 0)
+        (one,) = ask(of, [encoding], [6], 0)
         expected = [encoding.delete([word for word in range(3) if not row[word]]) for row in one.kept]
         np.testing.assert_allclose(one.answers, of.predict_proba(expected), atol=1e-5)
 
@@ -118,7 +118,7 @@ class TestRepair:
         of = tiny.classifier("bert")
         text = "slow fox castle sea"
         (expected,) = explearn.get_explainer("kernel_shap", removal="delete").explain(of, [text], [0])
-        (one,) = ask(of, of.encode([text]), [40_000], "delete", 0)
+        (one,) = ask(of, of.encode([text]), [40_000], 0)
         for start in (np.zeros(len(of.encode([text])[0])), np.linspace(-1, 1, len(of.encode([text])[0]))):
             actual = word_sums(repaired(start, one, 0), one.text)
             # What is left is the penalty's share, and that of the draw.
@@ -129,7 +129,7 @@ class TestRepair:
         rng = np.random.default_rng(0)
         of = tiny.classifier("bert")
         (encoding,) = of.encode([" ".join(WORDS)])
-        (asked,) = ask(of, [encoding], [2], "delete", 0)
+        (asked,) = ask(of, [encoding], [2], 0)
         ours, theirs = [], []
         for _ in range(60):
             truth = rng.normal(size=len(asked.text)) * 0.1
