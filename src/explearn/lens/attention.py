@@ -86,7 +86,7 @@ class Attention:
 
     def row(self) -> torch.Tensor:
         """Attention from the token that is read to each, (b, n, h); the mean over all tokens' where all are read."""
-        return torch.cat([self._read("bhqk,bq->bkh", self.matrix(texts), texts) for texts in self._blocks()])
+        return torch.cat([self._read(self.matrix(texts), texts, 2) for texts in self._blocks()])
 
     def row_and_column(self) -> torch.Tensor:
         """`row`, then the attention from each token to the one that is read, (b, n, 2h); ExpNet eq. 1.
@@ -96,13 +96,15 @@ class Attention:
         parts = []
         for texts in self._blocks():
             matrix = self.matrix(texts)
-            directions = ("bhqk,bq->bkh", "bhqk,bk->bqh")
-            parts.append(torch.cat([self._read(direction, matrix, texts) for direction in directions], -1))
+            parts.append(torch.cat([self._read(matrix, texts, axis) for axis in (2, 3)], -1))
         return torch.cat(parts)
 
-    def _read(self, direction: str, matrix: torch.Tensor, texts: slice) -> torch.Tensor:
+    def _read(self, matrix: torch.Tensor, texts: slice, axis: int) -> torch.Tensor:
+        """Return the attention from the read queries (axis 2) or to the read keys (3), (texts, n, h)."""
         assert self.reads is not None
-        return torch.einsum(direction, matrix, self.reads[texts].to(matrix))
+        # No matrix product: under autocast that would round.
+        reads = self.reads[texts, None, :].to(matrix).unsqueeze(5 - axis)
+        return (matrix * reads).sum(axis).transpose(1, 2)
 
     def _logits(self, texts: slice) -> torch.Tensor:
         """Q K^T, (texts, h, n, n), at least float32."""
