@@ -90,7 +90,6 @@ TASKS: list[dict[str, Any]] = [
     {"train": [("a", "b", "c")]},
     {"train": [(" ", "good")]},
     {"train": [("a film", 3)]},
-    {"others": [3]},
 ]
 
 

@@ -50,7 +50,7 @@ class Attention:
         probabilities: (b, h, n, n) where the model writes them out, else None.
         keys: bool, (b, n), False at padding; None: not known, and `mask` says it.
         padded: whether `keys` hides any.
-        position: int64, (b,), the token whose vector the head reads; None where it reads the mean over all tokens.
+        reads: how much of each token's vector the head reads, (b, n); see `read_weights`.
     """
 
     query: torch.Tensor | None = None
@@ -60,7 +60,7 @@ class Attention:
     probabilities: torch.Tensor | None = None
     keys: torch.Tensor | None = None
     padded: bool = True
-    position: torch.Tensor | None = None
+    reads: torch.Tensor | None = None
 
     def seen(self, texts: slice = slice(None)) -> torch.Tensor | None:
         """Which keys each query sees, bool, of a shape that fits (texts, h, n, n); None: all."""
@@ -86,45 +86,31 @@ class Attention:
 
     def row(self) -> torch.Tensor:
         """Attention from the token that is read to each, (b, n, h); the mean over all tokens' where all are read."""
-        if self.position is None:
-            return torch.cat([self._mean(self.matrix(texts), texts, 2) for texts in self._blocks()])
-        texts = torch.arange(len(self.position), device=self.position.device)
-        if self.probabilities is not None:
-            return at_least_float32(self.probabilities[texts, :, self.position]).transpose(1, 2)
-        assert self.query is not None and self.key is not None
-        logits = _products(self.key, self.query[texts, :, self.position])
-        mask = self.mask if self.mask is None else self.mask.expand(len(texts), -1, -1, -1)[texts, :, self.position]
-        for seen in (mask, self.keys[:, None] if self.keys is not None and self.padded else None):
-            if seen is not None:
-                logits = logits.masked_fill(~seen.transpose(1, 2), float("-inf"))
-        return logits.softmax(1)
+        return torch.cat([self._read(self.matrix(texts), texts, 2) for texts in self._blocks()])
 
     def row_and_column(self) -> torch.Tensor:
         """`row`, then the attention from each token to the one that is read, (b, n, 2h); ExpNet eq. 1.
 
         Where all tokens are read the column is their mean. What stands at padding holds no meaning.
         """
-        columns = []
+        parts = []
         for texts in self._blocks():
             matrix = self.matrix(texts)
-            if self.position is None:
-                columns.append(self._mean(matrix, texts, 3))
-            else:
-                rows = torch.arange(len(matrix), device=matrix.device)
-                columns.append(matrix[rows, :, :, self.position[texts]].transpose(1, 2))
-        return torch.cat([self.row(), torch.cat(columns)], -1)
+            parts.append(torch.cat([self._read(matrix, texts, axis) for axis in (2, 3)], -1))
+        return torch.cat(parts)
+
+    def _read(self, matrix: torch.Tensor, texts: slice, axis: int) -> torch.Tensor:
+        """Return the attention from the read queries (axis 2) or to the read keys (3), (texts, n, h)."""
+        assert self.reads is not None
+        # No matrix product: under autocast that would round.
+        reads = self.reads[texts, None, :].to(matrix).unsqueeze(5 - axis)
+        return (matrix * reads).sum(axis).transpose(1, 2)
 
     def _logits(self, texts: slice) -> torch.Tensor:
         """Q K^T, (texts, h, n, n), at least float32."""
         assert self.query is not None and self.key is not None
         # Heads that lie apart are copied first: copying their transpose takes longer.
         return at_least_float32(self.query[texts].contiguous() @ self.key[texts].contiguous().transpose(-1, -2))
-
-    def _mean(self, matrix: torch.Tensor, texts: slice, kept: int) -> torch.Tensor:
-        """Mean over the text's queries of each key's attention (kept = 2), or over its keys of each query's (3)."""
-        assert self.keys is not None
-        share = self.keys[texts].to(matrix.dtype) / self.keys[texts].sum(-1, keepdim=True)
-        return torch.einsum("bhqk,bq->bkh" if kept == 2 else "bhqk,bk->bqh", matrix, share)
 
     def _blocks(self) -> list[slice]:
         """Slices of the batch, small on a CPU."""
@@ -137,12 +123,6 @@ class Attention:
 
 def at_least_float32(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.dtype == torch.float64 else tensor.float()
-
-
-def _products(vectors: torch.Tensor, one: torch.Tensor) -> torch.Tensor:
-    """The product of every token's vector, (b, h, n, d), with one, (b, h, d), head by head: (b, n, h)."""
-    # The heads of a token lie side by side in memory; einsum would take them apart.
-    return (at_least_float32(vectors).transpose(1, 2) * at_least_float32(one)[:, None]).sum(-1)
 
 
 class AttentionCalls(TorchFunctionMode):
@@ -223,8 +203,8 @@ def attention_layers(
 
     def on_model(_module: nn.Module, _args: object, kwargs: dict[str, torch.Tensor]) -> None:
         keys = kwargs["attention_mask"].bool()
-        position = read_position(model, kwargs["input_ids"], kwargs.get("token_type_ids"))
-        seen.update(calls=0, keys=keys, padded=not keys.all(), position=position)
+        batch = Batch((), kwargs["input_ids"], kwargs["attention_mask"], kwargs.get("token_type_ids"))
+        seen.update(calls=0, keys=keys, padded=not keys.all(), reads=read_weights(model, batch))
 
     def on_projection(_module: nn.Module, _args: object, output: torch.Tensor) -> None:
         # Layers that project distances with the same weights (DeBERTa) do so after the content.
@@ -242,7 +222,7 @@ def attention_layers(
             projected.clear()
         # A block that is known (`BlockParts`) sees all tokens: its mask says no more than `keys`.
         mask = attention.mask if parts is None else None
-        known = {name: seen[name] for name in ("keys", "padded", "position")}
+        known = {name: seen[name] for name in ("keys", "padded", "reads")}
         return on_layer(seen["calls"] - 1, replace(attention, query=query, key=key, mask=mask, **known))
 
     def on_end(_module: nn.Module, _args: object, _output: object) -> None:

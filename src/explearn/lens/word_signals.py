@@ -75,16 +75,8 @@ def read_signals_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
 def read_signals(path: str | os.PathLike[str]) -> Iterator[WordSignals]:
     """Yield the texts of a file, row group by row group.
 
-    Raises DataError for a file that is missing, damaged or of another layout, and, naming row (from 1) and field, for a
-    text with another number of scores than words.
+    Raises DataError for a file that is missing, damaged or of another layout.
     """
     read_signals_metadata(path)
-    for number, values in enumerate(read_rows(path, SCHEMA), start=1):
-        words, scores = values["words"], values["scores"]
-        if len(scores) != len(words):
-            raise DataError(
-                f"{path}, row {number}, field 'scores' has {len(scores)} entries; expected {len(words)}, one per word"
-            )
-        if np.isinf(scores).any() or not 0.0 <= values["probability"] <= 1.0:
-            raise DataError(f"{path}, row {number}: holds a number that is out of bounds; create it again")
-        yield WordSignals(**values | {"words": tuple(words)})
+    for values in read_rows(path, SCHEMA):
+        yield WordSignals(**values | {"words": tuple(values["words"])})

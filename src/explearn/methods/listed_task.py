@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from explearn.core.errors import DataError, ParamsError, UnknownNameError, UnsupportedError, kind_of
+from explearn.core.errors import DataError, UnknownNameError, UnsupportedError
 from explearn.core.records import SPLITS, Example, Split
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.targets import check_classifier, check_listed
-from explearn.methods.base.task import Lessons, TaskData, check_task
+from explearn.methods.base.task import Lessons, TaskData
 from explearn.methods.base.teachers import lessons_of, make_teacher, members
 from explearn.methods.consensus.signals import compute_signals
 from explearn.model.classifier import Classifier, ZeroShotClassifier
@@ -81,10 +81,6 @@ class ListedTask:
             )
         check_listed("train", train, "texts with their labels")
         check_listed("validation", validation, "texts with their labels")
-        if gold is not None and not isinstance(gold, Mapping):
-            raise ParamsError(f"gold: got {kind_of(gold)}; expected the marked words of texts, by their ids")
-        for other in others:
-            check_task(other)
         self.classifier, self.name, self.others = classifier, name, others
         self.gold, self.rationale_split = dict(gold or {}), rationale_split
         self.encoder, self.encoder_revision, self.balanced = encoder, encoder_revision, balanced

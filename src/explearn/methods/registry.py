@@ -167,6 +167,11 @@ def accepted_options(name: str) -> list[str]:
     return list(explainer_class(name).Options.model_fields)
 
 
+def with_seed(name: str, options: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Return a method's options; one that draws at random takes `seed` where they name none."""
+    return {**({"seed": seed} if "seed" in accepted_options(name) else {}), **options}
+
+
 def get_explainer(name: str, *, path: str | None = None, **options: Any) -> Explainer:
     """Make a method by name.
 

@@ -221,9 +221,7 @@ class CallableClassifier(Classifier):
         except Exception as error:  # a function of somebody else may raise anything
             raise ModelError(f"{self.name}: failed on {count} texts ({first_line(error)})") from error
         try:
-            rows = np.asarray(answer)
-            # Of complex numbers NumPy would drop a part, and of dates make numbers.
-            rows = rows.astype(np.float64, casting="unsafe" if rows.dtype == object else "same_kind")
+            rows = np.asarray(answer, dtype=np.float64)
         except (TypeError, ValueError, ArithmeticError):
             rows = None
         if rows is None or rows.shape != shape:

@@ -46,7 +46,7 @@ from explearn.model.question_answering import ENDS, STARTS, SpanScorer, mark_ans
 from explearn.model.spread import OnOneDevice, Spread, spread, spread_of
 from explearn.model.token_classification import WordReader, mark_word, read_positions
 from explearn.model.wrapped import WrappedModel
-from explearn.model.zero_shot import Hypotheses, contradiction, entailment
+from explearn.model.zero_shot import CONTRADICTION, ENTAILMENT, Hypotheses, index_of
 
 if TYPE_CHECKING:
     import transformers
@@ -169,9 +169,6 @@ class Classifier(Answers):
         Raises ModelError when there is no such model, its head is not a trained one, or its weights do not fit its
         configuration or are not finite; DeviceError when the device is not there.
         """
-        for option in options.keys() - ComputeOptions.__dataclass_fields__.keys():
-            known = ", ".join(ComputeOptions.__dataclass_fields__)
-            raise TypeError(f"Classifier.from_pretrained() has no argument {option!r}; its compute options are {known}")
         prompt = given_prompt(completion, labels, hypothesis, multi_label)
         compute = replace(compute or ComputeOptions(), **options)
         if compute.device_map is None:
@@ -574,8 +571,8 @@ class ZeroShotClassifier(Classifier):
         self.__dict__.update(nli.__dict__)
         self.nli, self.params, self.labels = nli, params, list(params.labels)
         self.problem = Problem.MULTI_LABEL if params.multi_label else Problem.SINGLE_LABEL
-        self.entailment = entailment(nli.labels, nli.name)
-        self.contradiction = contradiction(nli.labels, nli.name) if params.multi_label else None
+        self.entailment = index_of(nli.labels, ENTAILMENT, nli.name)
+        self.contradiction = index_of(nli.labels, CONTRADICTION, nli.name) if params.multi_label else None
         self.hypotheses = Hypotheses(params, nli.tokenizer, nli.max_length, nli.name)
         start = nli.fingerprint + params.model_dump_json()
         self.__dict__["fingerprint"] = hashlib.sha256(start.encode()).hexdigest()

@@ -25,7 +25,7 @@ from explearn.model.architectures import word_table
 from explearn.model.completion import COMPLETION_FILE, Completion, read_completion, with_label_head
 from explearn.model.params import CandidateLabels, Prompt
 from explearn.model.quantised import QUANTISED, quantisation
-from explearn.model.zero_shot import entailment
+from explearn.model.zero_shot import ENTAILMENT, index_of
 
 if TYPE_CHECKING:
     import transformers
@@ -184,14 +184,9 @@ def check_config(config: Any, name: str) -> None:
 
 
 def check_runs(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, name: str) -> None:
-    """Raise ModelError for a model without weights, one with attention that has no gradients where it is, and a
-    tokenizer that gives token ids beyond the model's table."""
+    """Raise ModelError for a model without weights, and a tokenizer that gives ids beyond the model's table."""
     if model.device.type == "meta":
         raise ModelError(f"{name}: its weights are on the device 'meta', which holds none; expected a loaded model")
-    if "flex" in str(getattr(model.config, "_attn_implementation", "")) and not torch.cuda.is_available():
-        raise ModelError(
-            f"{name}: flex attention has no gradients on a CPU; load it with attn_implementation 'sdpa' or 'eager'"
-        )
     table: Any = word_table(model)
     last = max(tokenizer.get_vocab().values(), default=0)
     if isinstance(table, torch.nn.Embedding) and last >= (known := table.weight.shape[0]):
@@ -289,7 +284,7 @@ def load_trained(
             raise ModelError(f"{name}: is a generative model, which completes a text with one label; leave multi_label")
         params = params.completion()
     elif isinstance(params, CandidateLabels):
-        entailment(labels, name)
+        index_of(labels, ENTAILMENT, name)
     if head is GENERATION and params is None:
         raise ModelError(
             f"{name}: is a generative model without a classification head; expected one, or a prompt with label "

@@ -150,7 +150,7 @@ def _with_values(model: Any, classes: int, change: OutputFunction, rows: torch.T
 def sharing_copy(model: Any) -> Any:
     """Copy the modules of a model; parameters and buffers, and what accelerate has offloaded of them, are shared."""
     shared = [*model.parameters(), *model.buffers()]
-    hooks = [getattr(module, "_hf_hook", None) for module in model.modules()]
+    hooks: list[Any] = [getattr(module, "_hf_hook", None) for module in model.modules()]
     shared += [hook.weights_map for hook in hooks if getattr(hook, "weights_map", None) is not None]
     return copy.deepcopy(model, {id(kept): kept for kept in shared})
 

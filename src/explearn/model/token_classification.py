@@ -54,15 +54,16 @@ def read_positions(encoding: Encoding) -> dict[int, int]:
     for position in encoding.positions:
         places.setdefault(encoding.word_ids[position], []).append(position)
     shared = {word: places[other] for word, other in encoding.shared if other in places}
-    return {word: _told(encoding, of_word) for word, of_word in sorted((places | shared).items()) if word >= 0}
 
-
-def _told(encoding: Encoding, positions: list[int]) -> int:
-    for position in positions:
+    def is_told(position: int) -> bool:
         start, end = encoding.characters[position]
-        if any(map(str.isalnum, encoding.words[encoding.word_ids[position]][start:end])):
-            return position
-    return positions[0]
+        return any(map(str.isalnum, encoding.words[encoding.word_ids[position]][start:end]))
+
+    return {
+        word: next(filter(is_told, of_word), of_word[0])
+        for word, of_word in sorted((places | shared).items())
+        if word >= 0
+    }
 
 
 def mark_word(encoding: Encoding, position: int) -> Encoding:

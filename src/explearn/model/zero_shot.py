@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     import transformers
 
 
+ENTAILMENT, CONTRADICTION = ("entail",), ("contra", "not", "non")
+"""Beginnings of the names of the class that stands for entailment, and of that against which it stands."""
+
+
 def index_of(classes: Sequence[str], starts: tuple[str, ...], name: str) -> int:
     """Return the index of the class whose name begins with one of `starts`; raise ModelError where there is not one."""
     indices = [index for index, label in enumerate(classes) if label.lower().startswith(starts)]
@@ -33,16 +37,6 @@ def index_of(classes: Sequence[str], starts: tuple[str, ...], name: str) -> int:
             f"of natural-language inference, one of whose classes begins with {' or '.join(starts)}"
         )
     return indices[0]
-
-
-def entailment(classes: Sequence[str], name: str) -> int:
-    """Return the index of the class that stands for entailment; raise ModelError where there is none."""
-    return index_of(classes, ("entail",), name)
-
-
-def contradiction(classes: Sequence[str], name: str) -> int:
-    """Return the index of the class against which entailment stands; raise ModelError where there is none."""
-    return index_of(classes, ("contra", "not", "non"), name)
 
 
 class Hypotheses:

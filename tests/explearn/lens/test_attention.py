@@ -179,13 +179,15 @@ class TestByHand:
     key = torch.tensor([[[[0.0, 0.0], [1.0986123, 0.0]]]])
 
     def test_without_a_mask(self) -> None:
-        layer = Attention(self.query, self.key, keys=torch.ones(1, 2, dtype=torch.bool), position=torch.tensor([0]))
+        layer = Attention(
+            self.query, self.key, keys=torch.ones(1, 2, dtype=torch.bool), reads=torch.tensor([[1.0, 0.0]])
+        )
         torch.testing.assert_close(layer.row(), torch.tensor([[[0.25], [0.75]]]))
         torch.testing.assert_close(layer.head_mean(), torch.tensor([[[0.25, 0.75], [0.5, 0.5]]]))
 
     def test_with_a_causal_mask_and_the_last_token_read(self) -> None:
         causal = torch.ones(1, 1, 2, 2, dtype=torch.bool).tril()
-        layer = Attention(self.query, self.key, mask=causal, position=torch.tensor([1]))
+        layer = Attention(self.query, self.key, mask=causal, reads=torch.tensor([[0.0, 1.0]]))
         torch.testing.assert_close(layer.row_and_column(), torch.tensor([[[0.5, 0.0], [0.5, 0.5]]]))
 
     def test_a_query_that_sees_nothing_attends_to_nothing_and_has_no_nan_gradient(self) -> None:

@@ -114,18 +114,6 @@ class TestCompleteness:
         assert all(a.completeness_error < 1e-6 for _, a, _ in explained(name, of, FEW, steps=60, **options))
         assert any(a.completeness_error > 1e-3 for _, a, _ in explained(name, of, FEW, steps=1, **options))
 
-    def test_a_word_s_pieces_sum_to_the_change_without_it(self) -> None:
-        of = double_classifier("bert")
-        for text, actual, target in explained("sequential_ig", of, ["wonderful slow"], steps=40):
-            encoding, embeddings, forward = embedded(of, text)
-            start = empty(of, encoding, embeddings, "mask")
-            pieces = [position for position, word in enumerate(encoding.word_ids) if word == 0]
-            without = embeddings.clone()
-            without[0, pieces] = start[0, pieces]
-            change = forward(embeddings) - forward(without)
-            assert len(pieces) > 1
-            assert actual.scores[0] == pytest.approx(float(change[0, target]), abs=1e-6)
-
     def test_the_mean_of_many_samples_is_the_integral(self) -> None:
         of = double_classifier("bert")
         few = [explained("gradient_shap", of, FEW[:1], samples=2, seed=s)[0][1].completeness_error for s in range(10)]

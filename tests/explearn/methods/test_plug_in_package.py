@@ -42,14 +42,6 @@ def test_the_command_line_lists_it(run: Run) -> None:
     assert "Defaults: power=1.0" in run("-m", "explearn.cli.app", "methods", "word_length")
 
 
-def test_it_is_found_without_being_imported_and_made_by_name(run: Run) -> None:
-    actual = (
-        "import sys, explearn; assert 'word_length' in explearn.list_explainers(); assert 'torch' not in sys.modules"
-    )
-    code = f"{actual}; made = explearn.get_explainer('word_length', power=2); print(made.name, made.options)"
-    assert run("-c", code) == "word_length power=2.0\n"
-
-
 def test_its_own_tests_pass(run: Run, repository: Path) -> None:
     tests = repository / "examples" / "explearn-word-length" / "tests"
     assert "2 passed" in run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(tests))

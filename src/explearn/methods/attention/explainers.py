@@ -58,7 +58,7 @@ class AttentionMean(BatchExplainer):
 
     Attention from [CLS] to each token, averaged over heads and layers: mean_l mean_h A[l, h, CLS, j].
 
-    The class plays no part. Only the row of [CLS] is computed in each layer. Source: as a baseline, IvRA section 3.
+    The class plays no part. Source: as a baseline, IvRA section 3.
     """
 
     about = About(

@@ -12,7 +12,7 @@ from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.core.records import Attribution, Example
 from explearn.judge.arrays import ranks
 from explearn.methods.base.task import Lesson, Lessons
-from explearn.methods.registry import accepted_options, get_explainer
+from explearn.methods.registry import get_explainer, with_seed
 
 if TYPE_CHECKING:
     # What reads a run's parameters takes the names alone, without torch.
@@ -41,7 +41,7 @@ def members(teacher: str) -> list[str]:
 
 def teacher_options(name: str, teachers: Mapping[str, Mapping[str, Any]], seed: int) -> dict[str, Any]:
     """Return a method's options under `teachers`; methods that draw at random take `seed` where theirs name none."""
-    return {**({"seed": seed} if "seed" in accepted_options(name) else {}), **teachers[name]}
+    return with_seed(name, teachers[name], seed)
 
 
 def make_teacher(teacher: str, teachers: Mapping[str, Mapping[str, Any]], seed: int) -> dict[str, Explainer]:

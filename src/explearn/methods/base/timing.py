@@ -14,7 +14,7 @@ from explearn.judge.runs import Cost, MethodRun
 from explearn.lens.passes import count_passes
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
-from explearn.methods.registry import accepted_options, get_explainer
+from explearn.methods.registry import get_explainer, with_seed
 from explearn.model.classifier import Classifier
 from explearn.text.units import Unit
 
@@ -49,7 +49,7 @@ class ForwardClock:
 
 def untrained_method(name: str, options: Mapping[str, Any], seed: int) -> tuple[Explainer, dict[str, Any]]:
     """Make a method that needs no training; returns it and its options, with `seed` where these name none."""
-    options = {**({"seed": seed} if "seed" in accepted_options(name) else {}), **options}
+    options = with_seed(name, options, seed)
     return get_explainer(name, **options), options
 
 

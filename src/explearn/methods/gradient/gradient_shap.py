@@ -1,16 +1,13 @@
-"""GradientSHAP, computed by captum."""
+"""GradientSHAP."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import numpy as np
 import torch
-from captum import attr
 
-from explearn.core.seeds import RANDOM_LOCK
 from explearn.core.validation import Rounds, Seeded
 from explearn.lens.words import check_words
 from explearn.methods.base.explainer import Explainer, TextScores
@@ -28,12 +25,11 @@ class GradientShap(Explainer):
 
     e_j is the word embedding of sub-token j and b_j that of the baseline ([CLS], [SEP] and padding have their own in
     both), and a is uniform in [0, 1), drawn anew for each sample. Signed, and additive over pieces. Source: Lundberg
-    and Lee (2017) for SHAP values, Erion et al. (2021) for the expectation; computed by captum's GradientShap, without
-    noise.
+    and Lee (2017) for SHAP values, Erion et al. (2021) for the expectation; captum's GradientShap without noise, with
+    the same draws.
 
     The expected scores sum to f(text) - f(baseline); `completeness_error` is how far the samples are from that. A
-    text's draws depend only on the seed and the text: they are made text by text and on the CPU. The global random
-    generators are left as they were.
+    text's draws depend only on the seed and the text: they are made text by text.
     """
 
     about = About(
@@ -71,13 +67,15 @@ class GradientShap(Explainer):
         start = baseline_embeddings(classifier, batch, embeddings, self.options.baseline)
         with torch.no_grad():
             at_text, at_start = function(torch.cat([embeddings, start])).tolist()
-        method = attr.GradientShap(function)
-        method.gradient_func = _gradients_in_parts(
-            function, max(1, classifier.max_tokens // len(encoding)), classifier.device
-        )
-        with _seeded(text_seed(self.options.seed, encoding)):
-            products = method.attribute(embeddings.cpu(), start.cpu(), n_samples=self.options.samples)
-        scores = products.detach().sum(-1)[0]
+        draws = np.random.RandomState(text_seed(self.options.seed, encoding)).uniform(size=self.options.samples)
+        gradient = torch.zeros_like(embeddings)
+        rows = max(1, classifier.max_tokens // len(encoding))
+        for shares in torch.split(torch.from_numpy(draws).to(embeddings), rows):
+            points = (start + shares[:, None, None] * (embeddings - start)).requires_grad_()
+            with torch.enable_grad():
+                (gradients,) = torch.autograd.grad(function(points).sum(), points)
+            gradient += gradients.sum(0)
+        scores = ((embeddings - start) * gradient / self.options.samples).sum(-1)[0].cpu()
         return TextScores(
             scores=scores.numpy(),
             logits=function.logits[0].cpu().numpy(),
@@ -85,33 +83,3 @@ class GradientShap(Explainer):
             seconds=time.perf_counter() - started,
             completeness_error=abs(float(scores.sum()) - (at_text - at_start)),
         )
-
-
-def _gradients_in_parts(
-    function: EmbeddedClassifier, rows: int, device: torch.device
-) -> Callable[..., tuple[torch.Tensor]]:
-    """What captum calls for gradients: some rows at a time, on the classifier's device, from and to the CPU."""
-
-    def gradients(_function: object, inputs: tuple[torch.Tensor], *_: object) -> tuple[torch.Tensor]:
-        parts = []
-        for part in torch.split(inputs[0].detach(), rows):
-            embeddings = part.to(device).requires_grad_()
-            with torch.enable_grad():
-                (gradient,) = torch.autograd.grad(function(embeddings).sum(), embeddings)
-            parts.append(gradient.cpu())
-        return (torch.cat(parts),)
-
-    return gradients
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Seed the CPU's global generators of NumPy and torch inside the block, one thread at a time."""
-    with RANDOM_LOCK, torch.random.fork_rng(devices=[]):
-        state = np.random.get_state()
-        try:
-            torch.default_generator.manual_seed(seed)
-            np.random.seed(seed)
-            yield
-        finally:
-            np.random.set_state(state)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from captum import attr
 
@@ -59,14 +57,11 @@ class IntegratedGradients(BatchExplainer):
         start = baseline_embeddings(classifier, batch, embeddings, self.options.baseline)
         with torch.no_grad():
             at_text, at_start = function(torch.cat([embeddings, start])).chunk(2)
-        # Steps at once that fit the budget, evened out: 25 and 25 rather than 46 and 4.
-        most = max(1, classifier.max_tokens // embeddings[..., 0].numel())
-        at_once = math.ceil(self.options.steps / math.ceil(self.options.steps / most))
         products = attr.IntegratedGradients(function).attribute(
             embeddings,
             start,
             n_steps=self.options.steps,
-            internal_batch_size=len(batch) * at_once,
+            internal_batch_size=max(len(batch), classifier.max_tokens // embeddings.shape[1]),
         )
         scores = products.sum(-1)
         error = (scores.sum(-1) - (at_text - at_start)).abs()

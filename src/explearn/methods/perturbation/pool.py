@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -29,20 +28,12 @@ Ask = Callable[[Inputs], Logits]
 Job = Callable[[Ask], Result]
 
 
-@dataclass(frozen=True, slots=True)
-class Finished(Generic[Result]):
-    """What a job returned; `seconds` is its own time and its share of the answers' time, by sub-tokens."""
-
-    result: Result
-    seconds: float
-
-
 def run_together(
     jobs: Sequence[Job[Result]],
     answer: Callable[[Sequence[Inputs]], Sequence[Logits]],
     window_tokens: int,
     seed: int = 0,
-) -> list[Finished[Result]]:
+) -> list[UnderWay[Result]]:
     """Run jobs side by side and answer their questions together; results in the order of the jobs.
 
     Args:
@@ -56,13 +47,13 @@ def run_together(
 
     What a job or `answer` raises ends all jobs and is passed on.
     """
-    begun: list[_UnderWay[Result]] = []
-    waiting: list[_UnderWay[Result]] = []
+    begun: list[UnderWay[Result]] = []
+    waiting: list[UnderWay[Result]] = []
     try:
         while waiting or len(begun) < len(jobs):
             open_tokens = sum(job.question.tokens for job in waiting)
             while len(begun) < len(jobs) and open_tokens < window_tokens:
-                job = _UnderWay(jobs[len(begun)], seed)
+                job = UnderWay(jobs[len(begun)], seed)
                 begun.append(job)
                 job.go_on()
                 if not job.over:
@@ -78,14 +69,18 @@ def run_together(
                 job.seconds += a_token * job.question.tokens
                 job.go_on(logits)
             waiting = [job for job in waiting if not job.over]
-        return [Finished(job.result, job.seconds) for job in begun]
+        return begun
     finally:
         for job in begun:
             job.end()
 
 
-class _UnderWay(Generic[Result]):
-    """A job in its greenlet: the question it waits with or its result, its numpy state, and its time so far."""
+class UnderWay(Generic[Result]):
+    """A job in its greenlet: the question it waits with or its result, its numpy state, and its time so far.
+
+    Attributes:
+        seconds: its own time, and its share of the answers' time, by sub-tokens.
+    """
 
     question: Inputs
     result: Result

@@ -175,9 +175,7 @@ def token_masker(classifier: Classifier, encoding: Encoding) -> tuple[Any, str] 
     tokens = masker.shape(string)[1]
     (written,) = masker(np.ones(tokens, dtype=bool), string)
     (again,) = Reader(classifier)(written.tolist()).keys()
-    (original,) = Inputs.from_lists(
-        [encoding.input_ids], [encoding.token_type_ids] if encoding.token_type_ids else None
-    ).keys()
+    (original,) = PerturbedText(encoding, 0).full().keys()
     return (masker, string) if tokens == len(encoding) and again == original else None
 
 
