@@ -77,10 +77,6 @@ def unread(**changes: Any) -> Attribution:
 
 
 class TestWordsWithoutAScore:
-    def test_are_null_in_json(self) -> None:
-        assert unread().to_record()["scores"] == [-0.5, 0.25, None]
-        assert "NaN" not in json.dumps(unread().to_record())
-
     def test_come_last_when_a_number_is_needed(self) -> None:
         filled = unread().filled()
         assert filled[:2].tolist() == [-0.5, 0.25]
