@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from explearn.core.errors import DataError, UnknownNameError
-from explearn.core.records import Attribution, Example, Rationale, check_text, check_words
+from explearn.core.records import Attribution, Example, Rationale
 
 GOOD: dict[str, Any] = {"id": "a", "words": ("two", "words"), "label": "x", "split": "train", "task": "t"}
 
@@ -77,10 +77,6 @@ def unread(**changes: Any) -> Attribution:
 
 
 class TestWordsWithoutAScore:
-    def test_are_null_in_json(self) -> None:
-        assert unread().to_record()["scores"] == [-0.5, 0.25, None]
-        assert "NaN" not in json.dumps(unread().to_record())
-
     def test_come_last_when_a_number_is_needed(self) -> None:
         filled = unread().filled()
         assert filled[:2].tolist() == [-0.5, 0.25]
@@ -121,15 +117,3 @@ class TestNearNames:
 
     def test_without_a_near_one_all_are_told(self) -> None:
         assert str(UnknownNameError("task", "zzz", ["b", "a"])) == "unknown task 'zzz'; known: a, b."
-
-
-@pytest.mark.parametrize("text", ["a", " a  b\t", " \n", "a\ud800", "x" * 1001, "x " * 1000, "w " * 100_001], ids=len)
-def test_a_text_is_checked_as_its_words_are(text: str) -> None:
-    said = []
-    for check, value in ((check_text, text), (check_words, tuple(text.split()))):
-        try:
-            check(value, "text")
-            said.append("")
-        except DataError as error:
-            said.append(str(error))
-    assert said[0] == said[1]

@@ -9,7 +9,7 @@ import typer
 
 from explearn.cli.choosing import parse_options
 from explearn.cli.running import Compute, Seed, command
-from explearn.cli.tables import ColumnsOfTable, Table
+from explearn.cli.tables import LabelledColumns, Table
 
 
 @command
@@ -27,7 +27,7 @@ def finetune(
     ] = None,
     seed: Seed = None,
     *,
-    columns: ColumnsOfTable,
+    columns: LabelledColumns,
     compute: Compute,
 ) -> None:
     """Fine-tune a classifier on your labelled texts; a fifth of them chooses the best epoch.

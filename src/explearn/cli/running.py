@@ -8,7 +8,7 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn
@@ -79,14 +79,17 @@ class Group:
 
     Attributes:
         make: returns the parameter's value; its own parameters are the options.
+        without: those that the command does not have.
     """
 
     title: str
     make: Callable[..., Any]
+    without: Collection[str] = ()
 
     def options(self) -> list[inspect.Parameter]:
         """Return the options, shown under the heading unless they name another."""
-        parameters = list(inspect.signature(self.make, eval_str=True).parameters.values())
+        signature = inspect.signature(self.make, eval_str=True)
+        parameters = [one for name, one in signature.parameters.items() if name not in self.without]
         for parameter in parameters:
             option = parameter.annotation.__metadata__[0]
             option.rich_help_panel = option.rich_help_panel or self.title

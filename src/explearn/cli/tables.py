@@ -43,4 +43,9 @@ def text_columns(
     return TextColumns(text_column, pair_column, labels, id_column, rationales, names, token_column)
 
 
-ColumnsOfTable = Annotated[TextColumns, Group("Columns of the table", text_columns)]
+_TITLE = "Columns of the table"
+ColumnsOfTable = Annotated[TextColumns, Group(_TITLE, text_columns)]
+ColumnsToLearnFrom = Annotated[TextColumns, Group(_TITLE, text_columns, without=("id_column",))]
+LabelledColumns = Annotated[
+    TextColumns, Group(_TITLE, text_columns, without=("id_column", "rationales", "token_column"))
+]

@@ -100,9 +100,7 @@ def check_words(words: Sequence[str], field: str = "words", spaced: bool = False
 
 def check_text(text: str, field: str) -> None:
     """Raise DataError as `check_words` does for the words of a text."""
-    # Almost every text is no longer than a word may be: then none of its words is too long, and there are not too many.
-    if len(text) > MAX_WORD_CHARS or not text.strip() or not is_unicode(text):
-        check_words(Segment.of(text).words if is_unicode(text) else tuple(text.split()), field)
+    check_words(Segment.of(text).words if is_unicode(text) else tuple(text.split()), field)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,5 @@ from importlib import metadata
 
 
 def explearn_version() -> str:
-    """The installed version; "unknown" where the package is not installed."""
-    try:
-        return metadata.version("explearn")
-    except metadata.PackageNotFoundError:
-        return "unknown"
+    """Return the installed version."""
+    return metadata.version("explearn")

@@ -28,7 +28,6 @@ class SimulatabilityParams(Section):
 class EvaluateParams(Section):
     protocol: Literal["default", "aml", "eraser"] = "default"
     """Which paper's counts and means faithfulness follows; see `explearn.judge.faithfulness`."""
-    """Resamples for the intervals of consistency; those of other metrics need none."""
     confidence: OpenFraction = 0.95
     removal: Literal["delete", "mask"] = "delete"
     """How words leave the text for comprehensiveness and sufficiency. Log-odds always masks."""

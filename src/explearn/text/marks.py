@@ -92,10 +92,8 @@ def format_marked(words: Sequence[str], mask: Sequence[bool], joined: Collection
 
     joined: indices of the words that stand directly behind the one before.
 
-    Raises DataError when words and mask differ in number or a word itself holds `[[` or `]]`.
+    Raises DataError when a word itself holds `[[` or `]]`.
     """
-    if len(words) != len(mask):
-        raise DataError(f"got a mask of {len(mask)} entries; expected {len(words)}, one per word")
     for word in words:
         if OPEN in word or CLOSE in word:
             raise DataError(f"got the word {word!r}; expected none with '[[' or ']]' in it, which mean marks")

@@ -175,12 +175,6 @@ class TestTheCommand:
         assert "left" in said
         assert "<h1" in page_of(out)
 
-    def test_values_of_labels_stand_for_classes(self, model: Path, table: Callable[..., Path], tmp_path: Path) -> None:
-        path = table(stars=[5 if label == "yes" else 1 for label in LABELS])
-        names = ("--labels", "stars", "--label-name", "5=yes", "--label-name", "1=no")
-        code, said = run("--classifier", model, "--texts", path, *names, "--method", "rollout", "--out", tmp_path / "r")
-        assert code == 0, said
-
     def test_a_name_of_a_class_is_no_value_of_a_label(self, model: Path) -> None:
         classifier = explearn.Classifier.from_pretrained(model, device="cpu")
         columns = explearn.TextColumns(label="stars", label_names={"no": "bad", "5": "yes"})
