@@ -9,7 +9,7 @@ from adapter_cases import complaint, example, mapped, source
 
 from explearn.core.errors import UnknownNameError
 from explearn.text.mapping import Dropped, MappedRow
-from explearn_study.sources.adapters import ADAPTERS, get_adapter
+from explearn_study.sources.adapters import ADAPTERS, TEXT_SETS, get_adapter
 
 
 class TestTextAndLabel:
@@ -176,7 +176,7 @@ class TestRegistry:
             get_adapter("task", source("sst"))
 
     def test_labels_of_every_adapter_differ(self) -> None:
-        for name in set(ADAPTERS) - {"custom", "corpus"}:
+        for name in {*TEXT_SETS, *ADAPTERS} - {"custom", "corpus"}:
             labels = get_adapter("task", source(name)).labels
             assert labels is not None
             assert len(set(labels)) == len(labels) >= 2
