@@ -22,7 +22,6 @@ from transformers.pipelines import PIPELINE_REGISTRY
 from explearn.bundle.loading import find_explainer
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_of
-from explearn.core.records import Attribution
 from explearn.methods.base.explainer import Explainer
 from explearn.model.classifier import Classifier
 from explearn.model.completion import COMPLETION_FILE
@@ -157,7 +156,11 @@ class RationalePipeline(transformers.Pipeline):
         return {"explained": rows if isinstance(text, list) else rows[0]}
 
     def postprocess(self, model_outputs: Any, **options: Any) -> Any:
-        rows = [_row(attribution) for attribution in model_outputs["explained"]]
+        rows = []
+        for one in model_outputs["explained"]:
+            record = one.to_record()
+            answer = {"label": one.target, "score": record["probability" if one.value is None else "value"]}
+            rows.append(answer | {name: record[name] for name in _FIELDS})
         if options.get("several") or len(rows) > 1 or self.classifier.problem is Problem.MULTI_LABEL:
             return rows
         return rows[0]
@@ -171,12 +174,6 @@ class RationalePipeline(transformers.Pipeline):
 
 
 _FIELDS = ("predicted", "method", "words", "scores", "spans", "pair_start", "completeness_error", "certificate")
-
-
-def _row(attribution: Attribution) -> dict[str, Any]:
-    record = attribution.to_record()
-    answer = {"label": attribution.target, "score": record["probability" if attribution.value is None else "value"]}
-    return answer | {name: record[name] for name in _FIELDS}
 
 
 PIPELINE_REGISTRY.register_pipeline(

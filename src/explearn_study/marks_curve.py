@@ -31,10 +31,6 @@ class KeptTask(WorkspaceTask):
     """A task whose features are read once, those of texts that can be learned from."""
 
     @cached_property
-    def _wanted(self) -> frozenset[str]:
-        return frozenset({*self.gold, *(text.example_id for split in PSEUDO_SPLITS for text in self.signals(split))})
-
-    @cached_property
     def _kept(self) -> dict[str, tuple[dict[str, Any], list[ExampleFeatures]]]:
         return {}
 
@@ -44,7 +40,8 @@ class KeptTask(WorkspaceTask):
         if split not in self._kept:
             source, rows = super().features(split)
             check_source(self, source, split)
-            self._kept[split] = source, [row for row in rows if row.example_id in self._wanted]
+            wanted = {*self.gold, *(text.example_id for of in PSEUDO_SPLITS for text in self.signals(of))}
+            self._kept[split] = source, [row for row in rows if row.example_id in wanted]
         return self._kept[split]
 
 

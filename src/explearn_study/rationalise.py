@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from explearn.core.errors import DataError
@@ -14,6 +14,16 @@ from explearn_study.params import Params
 from explearn_study.sections import LLMParams
 from explearn_study.sources.rationale_files import import_rationales
 from explearn_study.workspace import Workspace
+
+
+def check_new(path: Path, rationales: Iterable[Rationale], known: Collection[tuple[str, str]]) -> None:
+    """Raise DataError, naming `path`, for a text and annotator that are known from another source."""
+    for rationale in rationales:
+        if (rationale.example_id, rationale.annotator) in known:
+            raise DataError(
+                f"{path}: annotator {rationale.annotator!r} has marked {rationale.example_id!r} in another source too; "
+                "expected one rationale for each annotator and text"
+            )
 
 
 def read_task_marks(task: str, params: Params, workspace: Workspace) -> TaskMarks:
@@ -32,15 +42,10 @@ def read_task_marks(task: str, params: Params, workspace: Workspace) -> TaskMark
     rationales = read_rationales(folder / "native.parquet", examples)
     known = {(r.example_id, r.annotator) for r in rationales}
 
-    def add(path: Path, found: Iterable[Rationale]) -> None:
-        for rationale in found:
-            if (rationale.example_id, rationale.annotator) in known:
-                raise DataError(
-                    f"{path}: annotator {rationale.annotator!r} has marked {rationale.example_id!r} in another source "
-                    "too; expected one rationale for each annotator and text"
-                )
-            rationales.append(rationale)
-        known.update((r.example_id, r.annotator) for r in rationales)
+    def add(path: Path, found: Sequence[Rationale]) -> None:
+        check_new(path, found, known)
+        rationales.extend(found)
+        known.update((r.example_id, r.annotator) for r in found)
 
     for file in settings.files:
         path = Path(params.data_dir) / file.path

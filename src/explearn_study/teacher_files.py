@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -87,10 +87,12 @@ def teach(
         resumable_folder(folder) as unfinished,
         tqdm(total=total, desc=description, unit="text", disable=None if description else True) as bar,
     ):
-        for split, texts in _shards(splits, shard_texts):
+        shards_of = ((s, of[n : n + shard_texts]) for s, of in splits.items() for n in range(0, len(of), shard_texts))
+        for split, texts in shards_of:
             name = f"{split}-{len(shards[split]):05d}.parquet"
             shards[split].append(name)
-            made_from = {**origin, "texts": _digest(texts)}
+            words = "".join(repr((example.id, example.words, example.pair)) for example in texts)
+            made_from = {**origin, "texts": hashlib.sha256(words.encode()).hexdigest()}
             if not _is_whole(unfinished / name, made_from):
                 if _is_whole(folder / name, made_from):
                     with atomic_path(unfinished / name) as partial:
@@ -122,20 +124,6 @@ def teach(
             },
         )
     return failures
-
-
-def _shards(splits: Mapping[str, Sequence[Example]], size: int) -> Iterator[tuple[str, Sequence[Example]]]:
-    for split, examples in splits.items():
-        for start in range(0, len(examples), size):
-            yield split, examples[start : start + size]
-
-
-def _digest(examples: Sequence[Example]) -> str:
-    """Return the SHA-256 of ids and words, in their order."""
-    digest = hashlib.sha256()
-    for example in examples:
-        digest.update(repr((example.id, example.words, example.pair)).encode())
-    return digest.hexdigest()
 
 
 def _is_whole(shard: Path, made_from: Mapping[str, Any]) -> bool:

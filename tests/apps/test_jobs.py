@@ -96,16 +96,6 @@ class TestResults:
         ]
         assert {row["text"] for row in rows} == {0, 1}
 
-    def test_units_in_the_place_of_words(self, tiny_folder: Path, tmp_path: Path) -> None:
-        path = tmp_path / "texts.txt"
-        path.write_text("Lazy dog. The fox slept.\n", encoding="utf-8")
-        explain(tiny_folder, path, tmp_path / "out", "--unit", "sentence")
-        rows = pq.read_table(tmp_path / "out").to_pylist()
-        assert [(row["word"], row["start"], row["end"]) for row in rows] == [
-            ("Lazy dog.", 0, 9),
-            ("The fox slept.", 10, 24),
-        ]
-
 
 KILLED = """
 import os, signal, sys

@@ -221,33 +221,6 @@ def test_files_that_are_none_are_named(made: Callable[[str], Made], tmp_path: Pa
             OnnxExplainer(tmp_path / "changed.onnx")
 
 
-def test_damaged_facts_and_labels_of_another_number_are_named(made: Callable[[str], Made], tmp_path: Path) -> None:
-    damages = {
-        "not valid JSON": ("explearn", lambda _: "[" * 10**5),
-        "its tokenizer is damaged": ("tokenizer", lambda _: "{}"),
-        "gives 2 logits; expected one for each of its 3 labels": (
-            "explearn",
-            lambda value: json.dumps({**json.loads(value), "labels": ["a", "b", "\x1b[2J"]}),
-        ),
-    }
-    for said, (key, damage) in damages.items():
-        model = onnx.load(made("bert expnet")[0])
-        for entry in model.metadata_props:
-            if entry.key == key:
-                entry.value = damage(entry.value)
-        onnx.save(model, tmp_path / "damaged.onnx")
-        with pytest.raises(ModelError, match=said):
-            list(OnnxExplainer(tmp_path / "damaged.onnx").explain(["a fox"]))
-
-
-def test_a_graph_that_fails_is_named(made: Callable[[str], Made], monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = OnnxExplainer(made("bert expnet")[0], threads=1)
-    beyond = np.full((1, 3), 10**6)
-    monkeypatch.setattr(reader, "_inputs", lambda *_: dict.fromkeys(reader.facts.inputs, beyond))
-    with pytest.raises(ModelError, match=r"model\.onnx: its graph failed \(.+\)"):
-        list(reader.explain(["a fox"]))
-
-
 def test_without_the_extra_one_sentence_names_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'explearn\[onnx\]'"):

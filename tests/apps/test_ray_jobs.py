@@ -77,12 +77,6 @@ class TestOnACluster:
             *arguments(tmp_path / "empty", texts, tmp_path / "out", "--engine", "ray"), words=(str(tmp_path / "empty"),)
         )
 
-    def test_more_workers_than_devices_are_refused(self, tiny_folder: Path, texts: Path, tmp_path: Path) -> None:
-        more = ["--engine", "ray", "--workers", "3"]
-        command_complaint(
-            *arguments(tiny_folder, texts, tmp_path / "out", *more), words=("--workers: got 3", "has 2 CPUs")
-        )
-
 
 def test_workers_go_with_ray_alone(tiny_folder: Path, texts: Path, tmp_path: Path) -> None:
     command_complaint(

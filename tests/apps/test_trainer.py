@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 import tiny
 import torch
 import transformers
 
-from explearn.core.errors import UnknownNameError
 from explearn_apps.trainer import METRICS, CompareCallback
 
 TEXTS = [*tiny.TEXTS, "the fox is quick", "a lazy dog"]
@@ -39,11 +37,3 @@ def test_figures_are_logged_and_the_training_is_the_same(tmp_path: Path) -> None
     assert "attcat" in (tmp_path / "watched/explanations.html").read_text(encoding="utf-8")
     for (name, one), other in zip(plain.model.named_parameters(), watched.model.parameters(), strict=True):
         assert other.requires_grad and torch.equal(one, other), name
-
-
-def test_an_unknown_method_is_said_and_leaves_the_model_trainable(tmp_path: Path) -> None:
-    trainer = trainer_of(tmp_path)
-    trainer.add_callback(CompareCallback(trainer, TEXTS, ["atcat"]))
-    with pytest.raises(UnknownNameError, match="did you mean"):
-        trainer.evaluate()
-    assert all(weight.requires_grad for weight in trainer.model.parameters())

@@ -14,9 +14,7 @@ from typer.testing import CliRunner
 
 from explearn.cli.app import app
 from explearn.core.documents import read_json
-from explearn.core.errors import ModelError
 from explearn.model.classifier import Classifier
-from explearn_study.importing import renamed
 
 TEXTS = ("the quick brown fox", "a warm funny sequel", "no refund whatsoever", "our friendly guide sleeps")
 
@@ -86,20 +84,6 @@ class TestImport:
         (line,) = done.stderr.splitlines()
         assert "theirs: its classes are no, yes, the texts' labels are bad, good" in line
         assert "classifiers.films.labels" in line
-
-    def test_a_folder_that_is_not_there(self, project: Path) -> None:
-        change_params(project, classifiers={"films": "./nowhere"})
-        done = run(project, "finetune", "--task", "films")
-        assert done.exit_code == 2
-        assert "nowhere: no such folder" in done.stderr
-
-    @pytest.mark.parametrize(
-        ("names", "sentence"),
-        [({"maybe": "good"}, "a class 'maybe'; expected one of no, yes"), ({"no": "yes"}, "called yes, yes")],
-    )
-    def test_names_that_do_not_fit(self, names: dict[str, str], sentence: str) -> None:
-        with pytest.raises(ModelError, match=sentence):
-            renamed("theirs", ["no", "yes"], names)
 
 
 class TestWithoutMarksOrExplainers:
@@ -173,11 +157,3 @@ class TestEvidence:
         assert code == 1
         assert "classifier of films (data/classifiers/films): weights or labels differ" in said.splitlines()
         assert "models: data/classifiers/films/model.safetensors differs" in said.splitlines()
-
-    @pytest.mark.parametrize("content", ["{}", "[]", '{"manifest": 1}', "no JSON"])
-    def test_what_is_no_manifest(self, tmp_path: Path, content: str) -> None:
-        path = tmp_path / "m.json"
-        path.write_text(content, encoding="utf-8")
-        done = CliRunner().invoke(app, ["verify", str(path)])
-        assert done.exit_code == 2
-        assert len(done.output.strip().splitlines()) == 1

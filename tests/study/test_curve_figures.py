@@ -51,10 +51,6 @@ class TestNextMarks:
         assert expected(points, "f1_topk", 1000) == pytest.approx(0.7)
         assert gain(points, "f1_topk", 9, 90) == pytest.approx(0.2)
 
-    def test_a_point_without_a_figure_is_passed_over(self) -> None:
-        assert expected(curve(f1_topk=[0.4, None, 0.8]), "f1_topk", 9) == pytest.approx(0.6)
-        assert gain(curve(f1_topk=[None] * 3), "f1_topk", 0, 5) is None
-
     @pytest.mark.parametrize(
         ("marks", "more", "sentence"),
         [
@@ -70,9 +66,6 @@ class TestNextMarks:
     def test_in_words(self, marks: int, more: int, sentence: str) -> None:
         assert next_marks(curve(f1_topk=[0.4, 0.5, 0.7]), marks, more) == sentence
 
-    def test_without_a_figure_there_is_nothing_to_say(self) -> None:
-        assert next_marks(curve(f1_topk=[None] * 3)) == ""
-
     def test_a_gain_that_differs_between_the_draws_says_so(self) -> None:
         draws = [{"f1_topk": row} for row in ([0.4, 0.4], [0.4, 0.6], [0.7, 0.7])]
         points = curve(f1_topk=[0.4, 0.5, 0.7], by_draw=draws)
@@ -82,8 +75,3 @@ class TestNextMarks:
             "Without a marked text F1 top-K is 0.400; 9 more change it by +0.100 ± 0.100, "
             "all 99 that there are by +0.300 ± 0.000."
         )
-
-    @pytest.mark.parametrize("row", [[0.4], [0.4, None]])
-    def test_of_one_draw_or_one_without_a_figure_there_is_no_spread(self, row: list[float | None]) -> None:
-        points = curve(f1_topk=[0.4, 0.5, 0.7], by_draw=[{"f1_topk": row}] * 3)
-        assert spread_of_gain(points, "f1_topk", 0, 9) is None

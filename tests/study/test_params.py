@@ -115,16 +115,6 @@ class TestMethods:
         assert run.method("expnet").all_options["protocol"] == "universal"
         assert run.method("lime").all_options["samples"] == 500
 
-    def test_two_runs_keep_to_themselves(self) -> None:
-        def with_hidden(units: int) -> Params:
-            small = {"of": "expnet", "options": {"hidden": units}}
-            return Params.model_validate({**LEAST, **with_methods("small", small=small)})
-
-        first, second = with_hidden(4), with_hidden(8)
-        assert first.methods["small"].all_options["hidden"] == 4
-        assert second.methods["small"].all_options["hidden"] == 8
-        assert first.methods["small"].info.summary.endswith("Here with hidden 4.")
-
     def test_a_trained_method_is_trained_by_a_stage_that_dvc_has(self, repository: Path) -> None:
         """Each list of `learned` is the matrix of a stage, and a method that is in none is refused."""
         stages = yaml.safe_load((repository / "dvc.yaml").read_text(encoding="utf-8"))["stages"]

@@ -11,7 +11,7 @@ import tiny
 
 import explearn
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.errors import DataError
 from explearn.core.parquet import read_metadata
 from explearn.core.records import Attribution, Example
 from explearn.core.storage import write_examples
@@ -20,7 +20,6 @@ from explearn.methods.base.teachers import members, scaled_ranks
 from explearn.methods.l2e.paper import L2EPaper
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Encoding
-from explearn.model.problems import Problem
 from explearn_study.params import Params
 from explearn_study.teacher_files import TooManyFailures, read_lessons, teach
 from explearn_study.train import WorkspaceTask
@@ -151,23 +150,6 @@ def test_a_shard_of_another_run_is_refused(tmp_path: Path, folder: Path) -> None
     assert read_metadata(folder / "train-00001.parquet")["options"] == {"samples": 3}
     with pytest.raises(DataError, match=r"train-00001.parquet: not of the run that teacher.json records"):
         lessons(tmp_path)
-
-
-def test_a_method_that_cannot_explain_the_classifier_says_so_at_once(folder: Path) -> None:
-    class Unfit(Teacher):
-        def check(self, classifier: Classifier) -> None:
-            raise UnsupportedError("not this one")
-
-    class OfValues(Teacher):
-        problems = frozenset({Problem.REGRESSION})
-
-    with pytest.raises(UnsupportedError, match="not this one"):
-        run(folder, Unfit(), {"train": examples(4)})
-    with pytest.raises(UnsupportedError, match=r"teacher: .*single_label"):
-        run(folder, OfValues(), {"train": examples(4)})
-    with pytest.raises(DataError, match="there is no text to explain"):
-        run(folder, Teacher(), {"train": []})
-    assert not folder.exists()
 
 
 class TestEnsemble:

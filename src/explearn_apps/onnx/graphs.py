@@ -69,13 +69,11 @@ class _Attending(Graph):
             handle.remove()
         if len(output.attentions) != self.layers:
             raise UnsupportedError(f"a {self.model.config.model_type!r} model that does not give its attention")
-        parts = [part for layer in layers for part in _row_and_column(output.attentions[layer])]
+        parts: list[torch.Tensor] = []
+        for layer in layers:
+            attention = output.attentions[layer]  # (b, h, n, n)
+            parts += [attention[:, :, 0], attention[..., 0]]
         return output.logits, states[0], torch.cat(parts, 1).transpose(1, 2)
-
-
-def _row_and_column(attention: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return attention from the first token to each and from each to it, both (b, h, n), of (b, h, n, n)."""
-    return attention[:, :, 0], attention[..., 0]
 
 
 class ExpNetGraph(_Attending):

@@ -107,7 +107,9 @@ class OnnxExplainer(Labelled):
 
         Raises as `Explainer.explain` does, and ModelError where the graph fails.
         """
-        facts, source, name = self.facts, self._as_classifier, unit_name(unit)
+        # As a classifier for functions that read no more of one than is below and in `Labelled`.
+        source: Any = self
+        facts, name = self.facts, unit_name(unit)
         for chunk in targeted_texts(source, texts, targets, None, CHUNK_TEXTS, unit):
             encodings, classes = windows_of(chunk)
             rows = iter(self._run(encodings, classes or [PREDICTED] * len(encodings)))
@@ -117,11 +119,6 @@ class OnnxExplainer(Labelled):
                     yield attribution_of(source, one.units, [next(rows)], *method, name)
 
     # ---- as a classifier -----------------------------------------------------------------------------------------
-
-    @property
-    def _as_classifier(self) -> Any:
-        """This object, for functions that read no more of a classifier than is below and in `Labelled`."""
-        return self
 
     def encode(self, texts: Sequence[Text], first: int = 1) -> list[Encoding]:
         """Tokenise texts as the classifier's tokenizer does. Raises as `Classifier.encode` does."""

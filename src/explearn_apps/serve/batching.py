@@ -129,8 +129,7 @@ class Batcher(Generic[Key, Item, Result]):
                 for work in live:
                     self._do(loop, [work])
                 return
-            for work in live:
-                loop.call_soon_threadsafe(_fail, work.future, error)
+            loop.call_soon_threadsafe(_fail, live[0].future, error)
             return
         start = 0
         for work in live:

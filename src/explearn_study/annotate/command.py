@@ -15,7 +15,7 @@ from rich.table import Table
 
 from explearn.cli.running import command, plain_console, printed
 from explearn.core.errors import DataError, UnknownNameError
-from explearn.core.records import Attribution, Example, Rationale, Split
+from explearn.core.records import Attribution, Example, Split
 from explearn.core.seeds import hash_order
 from explearn.core.writing import check_output, locked, write_json
 from explearn.judge.runs import read_run
@@ -28,7 +28,7 @@ from explearn_study.annotate.people.simulation import draw_texts, read_guesses, 
 from explearn_study.annotate.store import write_rows
 from explearn_study.annotate.task import TaskMarks, spread_over_labels
 from explearn_study.params import Params, load_params
-from explearn_study.rationalise import read_task_marks
+from explearn_study.rationalise import check_new, read_task_marks
 from explearn_study.sources.splits import subsample
 from explearn_study.workspace import Workspace
 
@@ -215,7 +215,9 @@ def import_(
             verdicts, untouched = filled.verdicts, filled.untouched
         else:
             rationales = read_label_studio(path, examples, annotator=annotator, evidence=evidence or ())
-        _check_new(path, rationales, marks, target)
+        # Only what is in the same file is replaced.
+        replaceable = {(r.example_id, r.annotator) for r in store.read(target, examples, marks.unused)}
+        check_new(path, rationales, {(r.example_id, r.annotator) for r in marks.rationales} - replaceable)
         if verdicts:
             rejected = sum(verdict.verdict == "reject" for verdict in verdicts)
             replaced = store.add_verdicts(verdicts, examples)
@@ -235,18 +237,6 @@ def _print_added(file: Path, count: int, noun: str, replaced: int, more: str = "
     plain_console().print(
         f"{printed(str(file))}: {count:,} {noun.removesuffix('s') if count == 1 else noun}{more}{instead}"
     )
-
-
-def _check_new(path: Path, rationales: Sequence[Rationale], marks: TaskMarks, target: Path) -> None:
-    """Raise DataError for marks that an annotator has made elsewhere: only what is in the same file is replaced."""
-    replaceable = {(r.example_id, r.annotator) for r in marks.store.read(target, marks.examples, marks.unused)}
-    known = {(r.example_id, r.annotator) for r in marks.rationales} - replaceable
-    for rationale in rationales:
-        if (rationale.example_id, rationale.annotator) in known:
-            raise DataError(
-                f"{path}: annotator {rationale.annotator!r} has marked {rationale.example_id!r} in another source too; "
-                "expected one rationale for each annotator and text"
-            )
 
 
 @app.command()

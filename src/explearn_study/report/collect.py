@@ -14,7 +14,7 @@ from explearn.methods.results import TaskReport
 from explearn.show.examples import draw_examples
 from explearn_study.metric_files import read_agreement, read_by_text
 from explearn_study.params import Params
-from explearn_study.runs import read_costs, read_own_model_costs
+from explearn_study.runs import read_costs
 from explearn_study.workspace import Workspace
 
 
@@ -34,11 +34,12 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
     own = [method.name for method in params.with_own_model]
     figures = read_document(workspace.metrics("explanations", task), dict[str, Any], "judge")
     # Costs are missing where a method was not run on this machine.
-    methods = join_costs(figures, read_costs(workspace, params, task))
+    methods = join_costs(figures, read_costs(workspace.costs(task), params.methods))
     by_text = read_by_text(workspace.metrics_table("texts", task))
     own_models = read_document(workspace.metrics("own_model", task), dict[str, Any], "judge")
     for name, record in own_models.items():
-        record["methods"] = join_costs(record["methods"], read_own_model_costs(workspace, params, task, name))
+        costs = read_costs(workspace.costs(task), [name]) | read_costs(workspace.costs(task, name), params.own_model)
+        record["methods"] = join_costs(record["methods"], costs)
     return TaskReport(
         task=task,
         labels=workspace.read_labels(task),

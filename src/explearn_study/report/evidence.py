@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from explearn.core.blocks import Block, Code, Fold, Heading, Paragraph, Table, columns
@@ -23,16 +22,6 @@ RESULTS = ("data/attributions", "data/explainers", "reports/metrics", "reports/m
 
 CODE = ("explearn", "explearn_study")
 """The packages that a run is computed with."""
-
-
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """A requirement of the page: what, how much, how much there was, and whether that is enough."""
-
-    what: str
-    wanted: str
-    found: str
-    met: bool
 
 
 def make_manifest(
@@ -54,7 +43,7 @@ def make_manifest(
         "profile": params.profile,
         "seed": params.seed,
         "parameters": params.model_dump(mode="json"),
-        "requirements": [asdict(requirement) for requirement in requirements(workspace, params, page)],
+        "requirements": requirements(workspace, params, page),
         "classifiers": {task: {"name": name, "fingerprint": hash_} for task, (name, hash_) in models.items()},
         "parts": {
             "data": part(base, DATA),
@@ -66,8 +55,8 @@ def make_manifest(
     }
 
 
-def requirements(workspace: Workspace, params: Params, page: str) -> list[Requirement]:
-    """Return what the entry under `evidence` requires of the run, and what the run did."""
+def requirements(workspace: Workspace, params: Params, page: str) -> list[dict[str, Any]]:
+    """Return what the entry under `evidence` requires of the run: what, wanted, found, and whether that is enough."""
     wanted = params.evidence[page]
     judged: list[int] = []
     checked: set[str] = set()
@@ -83,19 +72,20 @@ def requirements(workspace: Workspace, params: Params, page: str) -> list[Requir
     sanity_params, texts = params.sanity, sum(judged)
     seeds, draws, cascade = sanity_params.seeds, sanity_params.noise_samples, sanity_params.cascade
     unclear = [*(name for name in params.methods if name not in checked), *skipped]
-    return [
-        Requirement("texts on which every method is judged", str(wanted.texts), str(texts), texts >= wanted.texts),
-        Requirement("seeds of the sanity checks", str(wanted.seeds), str(seeds), seeds >= wanted.seeds),
-        Requirement("a classifier trained on permuted labels", "yes", "yes" if labels else "no", labels),
-        Requirement("weights drawn anew part by part", "yes", "yes" if cascade else "no", cascade),
-        Requirement("noise on the embeddings", "yes", f"{draws} draws", draws > 0),
-        Requirement(
+    rows: list[tuple[str, object, object, bool]] = [
+        ("texts on which every method is judged", wanted.texts, texts, texts >= wanted.texts),
+        ("seeds of the sanity checks", wanted.seeds, seeds, seeds >= wanted.seeds),
+        ("a classifier trained on permuted labels", "yes", "yes" if labels else "no", labels),
+        ("weights drawn anew part by part", "yes", "yes" if cascade else "no", cascade),
+        ("noise on the embeddings", "yes", f"{draws} draws", draws > 0),
+        (
             "methods whose dependence on the model is checked",
             "all",
             f"not {', '.join(unclear)}" if unclear else "all",
             not unclear,
         ),
     ]
+    return [{"what": what, "wanted": str(of), "found": str(found), "met": met} for what, of, found, met in rows]
 
 
 def render_evidence(name: str, manifest: Mapping[str, Any]) -> str:

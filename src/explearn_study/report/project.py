@@ -42,7 +42,13 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     from explearn_study.report.transfer import transfer_blocks
 
     tasks = [collect_task(workspace, params, task, seed) for task in params.tasks]
-    students = [_students(workspace, task, name) for task in params.tasks for name in params.compared_teachers]
+    students = []
+    for task in params.tasks:
+        for name in params.compared_teachers:
+            found: dict[str, Any] = read_document(workspace.study("students", task, name), dict[str, Any], "study")
+            # What it cost, where it ran on this machine.
+            costs = workspace.student_costs(task, name)
+            students.append({**found, **(read_document(costs, dict[str, Any], "study") if costs.exists() else {})})
     transfers = [
         read_document(workspace.study("transfer", name), dict[str, Any], "study") for name in params.transferred
     ]
@@ -148,10 +154,3 @@ def rounded(document: Any) -> Any:
         return {key: rounded(value) for key, value in document.items()}
     # Adding 0 makes 0 of -0.
     return round(document, DECIMALS) + 0.0 if isinstance(document, float) else document
-
-
-def _students(workspace: Workspace, task: str, teacher: str) -> dict[str, Any]:
-    """Read what the study students found, with what it cost where it ran on this machine."""
-    results: dict[str, Any] = read_document(workspace.study("students", task, teacher), dict[str, Any], "study")
-    costs = workspace.student_costs(task, teacher)
-    return {**results, **(read_document(costs, dict[str, Any], "study") if costs.exists() else {})}

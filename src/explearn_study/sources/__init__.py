@@ -14,10 +14,10 @@ from pathlib import Path
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import SPLITS, Example, Rationale, Split, label_problem
-from explearn.text.mapping import Adapter, Dropped, MappedRow, Marks, one_of
+from explearn.text.mapping import Adapter, Dropped, MappedRow, one_of
 from explearn.text.params import SourceParams
 from explearn.text.rows import RawRow, find_source, folder_configs, hub_folder, read_file, read_hub, split_files
-from explearn_study.sources.adapters import ADAPTERS, get_adapter
+from explearn_study.sources.adapters import get_adapter
 from explearn_study.sources.splits import carve, subsample
 
 
@@ -75,9 +75,17 @@ def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) 
     for split in SPLITS:
         for text in texts:
             if splits[text.id] == split and text.id in kept:
-                example = _example(task, text, split)
-                examples.append(example)
-                rationales.extend(_rationale(text, example, marks) for marks in text.mapped.marks)
+                with _naming(text.row.where, ", "):
+                    mapped = text.mapped
+                    words, more = mapped.words, (mapped.pair, mapped.answer, mapped.joined)
+                    example = Example(text.id, words, mapped.label, split, task, *more)
+                    examples.append(example)
+                    for marks in mapped.marks:
+                        if (count := len(marks.mask)) != (expected := len(example.all_words)):
+                            raise DataError(
+                                f"field 'rationale': got {count} entries; expected {expected}, one per word"
+                            )
+                        rationales.append(Rationale(example.id, marks.annotator, marks.kind, marks.mask))
     return TaskData(
         examples, rationales, labels, {reason: n for reason, n in dropped.items() if n}, frozenset(t.id for t in texts)
     )
@@ -203,29 +211,9 @@ def _draw(task: str, source: SourceParams, texts: list[_Text], splits: Mapping[s
 
 
 @contextmanager
-def _naming(place: str) -> Iterator[None]:
+def _naming(place: str, mark: str = ": ") -> Iterator[None]:
     """Put a place before the message of an error raised in the block."""
     try:
         yield
     except (DataError, ParamsError) as error:
-        raise type(error)(f"{place}: {error}") from error
-
-
-def _example(task: str, text: _Text, split: Split) -> Example:
-    try:
-        mapped = text.mapped
-        return Example(text.id, mapped.words, mapped.label, split, task, mapped.pair, mapped.answer, mapped.joined)
-    except DataError as error:
-        raise DataError(f"{text.row.where}, {error}") from error
-
-
-def _rationale(text: _Text, example: Example, marks: Marks) -> Rationale:
-    if len(marks.mask) != len(example.all_words):
-        raise text.row.error("rationale", f"{len(marks.mask)} entries", f"{len(example.all_words)}, one per word")
-    try:
-        return Rationale(example.id, marks.annotator, marks.kind, marks.mask)
-    except DataError as error:
-        raise DataError(f"{text.row.where}, {error}") from error
-
-
-__all__ = ["ADAPTERS", "TaskData", "load_task"]
+        raise type(error)(f"{place}{mark}{error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.records import Split
@@ -70,65 +71,50 @@ POLARITY = ("negative", "positive")
 POLARITY_ALIASES = {"neg": "negative", "pos": "positive"}
 
 
-def _sst2(task: str, source: SourceParams) -> Adapter:
-    return TextAdapter(task, POLARITY, HubDefault("stanfordnlp/sst2", VALIDATION_AS_TEST), text=("text", "sentence"))
-
-
-def _cola(task: str, source: SourceParams) -> Adapter:
-    return TextAdapter(
-        task,
-        ("unacceptable", "acceptable"),
-        HubDefault("nyu-mll/glue", VALIDATION_AS_TEST, config="cola"),
-        text=("text", "sentence"),
-        file_splits={"train": ("train",), "test": ("validation",)},
-    )
-
-
-def _rotten_tomatoes(task: str, source: SourceParams) -> Adapter:
-    hub = HubDefault("cornell-movie-review-data/rotten_tomatoes", ALL_SPLITS)
-    return TextAdapter(task, POLARITY, hub, aliases=POLARITY_ALIASES)
-
-
-def _ag_news(task: str, source: SourceParams) -> Adapter:
-    labels = ("world", "sports", "business", "sci/tech")
-    return TextAdapter(task, labels, HubDefault("fancyzhx/ag_news", TRAIN_TEST))
-
-
-def _imdb(task: str, source: SourceParams) -> Adapter:
-    return TextAdapter(task, POLARITY, HubDefault("stanfordnlp/imdb", TRAIN_TEST), aliases=POLARITY_ALIASES)
-
-
-def _emotion(task: str, source: SourceParams) -> Adapter:
-    labels = ("sadness", "joy", "love", "anger", "fear", "surprise")
-    return TextAdapter(task, labels, HubDefault("dair-ai/emotion", ALL_SPLITS, config="split"))
-
-
-def _snli(task: str, source: SourceParams) -> Adapter:
-    return TextAdapter(
-        task,
-        ("entailment", "neutral", "contradiction"),
-        HubDefault("stanfordnlp/snli", ALL_SPLITS),
-        text=("premise",),
-        pair="hypothesis",
-        unlabelled=(-1, "-1", "-"),  # the annotators did not agree on a label
-    )
-
+TEXT_SETS: dict[str, dict[str, Any]] = {
+    "sst2": {
+        "labels": POLARITY,
+        "hub": HubDefault("stanfordnlp/sst2", VALIDATION_AS_TEST),
+        "text": ("text", "sentence"),
+    },
+    "cola": {
+        "labels": ("unacceptable", "acceptable"),
+        "hub": HubDefault("nyu-mll/glue", VALIDATION_AS_TEST, config="cola"),
+        "text": ("text", "sentence"),
+        "file_splits": {"train": ("train",), "test": ("validation",)},
+    },
+    "rotten_tomatoes": {
+        "labels": POLARITY,
+        "hub": HubDefault("cornell-movie-review-data/rotten_tomatoes", ALL_SPLITS),
+        "aliases": POLARITY_ALIASES,
+    },
+    "ag_news": {
+        "labels": ("world", "sports", "business", "sci/tech"),
+        "hub": HubDefault("fancyzhx/ag_news", TRAIN_TEST),
+    },
+    "imdb": {"labels": POLARITY, "hub": HubDefault("stanfordnlp/imdb", TRAIN_TEST), "aliases": POLARITY_ALIASES},
+    "emotion": {
+        "labels": ("sadness", "joy", "love", "anger", "fear", "surprise"),
+        "hub": HubDefault("dair-ai/emotion", ALL_SPLITS, config="split"),
+    },
+    "snli": {
+        "labels": ("entailment", "neutral", "contradiction"),
+        "hub": HubDefault("stanfordnlp/snli", ALL_SPLITS),
+        "text": ("premise",),
+        "pair": "hypothesis",
+        "unlabelled": (-1, "-1", "-"),  # the annotators did not agree on a label
+    },
+}
+"""Name -> how its `TextAdapter` is made."""
 
 ADAPTERS: dict[str, Callable[[str, SourceParams], Adapter]] = {
     "corpus": CorpusAdapter,
-    "sst2": _sst2,
-    "cola": _cola,
     "hatexplain": HateXplainAdapter,
-    "rotten_tomatoes": _rotten_tomatoes,
-    "ag_news": _ag_news,
-    "imdb": _imdb,
-    "emotion": _emotion,
-    "snli": _snli,
     "squad": SquadAdapter,
     "movie_rationales": MovieRationalesAdapter,
     "custom": CustomAdapter,
 }
-"""Name -> what makes the adapter from (task, source)."""
+"""Name -> what makes the adapter from (task, source), of those that are no `TextAdapter`."""
 
 VIEWED = ("hatexplain",)
 """Adapters with variants of their labels."""
@@ -139,15 +125,17 @@ def get_adapter(task: str, source: SourceParams) -> Adapter:
 
     Raises UnknownNameError for an unknown adapter or view, ParamsError for options that the adapter does not take.
     """
-    make = ADAPTERS.get(source.adapter)
-    if make is None:
-        raise UnknownNameError("adapter", source.adapter, ADAPTERS)
+    if source.adapter not in (known := [*TEXT_SETS, *ADAPTERS]):
+        raise UnknownNameError("adapter", source.adapter, known)
     where = f"sources.{task}"
     if source.view is not None and source.adapter not in VIEWED:
         raise ParamsError(
             f"{where}.view: got {source.view!r}; expected null, for adapter {source.adapter!r} has no views"
         )
-    adapter = make(task, source)
+    if source.adapter in TEXT_SETS:
+        adapter: Adapter = TextAdapter(task, **TEXT_SETS[source.adapter])
+    else:
+        adapter = ADAPTERS[source.adapter](task, source)
     if source.adapter != "custom" and (source.labels is not None or source.label_names):
         raise ParamsError(
             f"{where}: got labels or label_names; expected none, for adapter {source.adapter!r} has labels of its own"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from itertools import zip_longest
 from pathlib import Path
 
@@ -47,7 +47,6 @@ def import_rationales(
     """
     known = {example.id: example for example in examples}
     others = frozenset(all_ids or ())
-    read_mask = FORMATS[spec.format]
     rationales: list[Rationale] = []
     seen: dict[tuple[str, str], int] = {}
     for row in read_file(path, COLUMNS):
@@ -68,7 +67,13 @@ def import_rationales(
             with row.located("words"):
                 words = parse_word_list(row.values["words"])
             _check_words(row, "words", words, example)
-        mask = read_mask(row, example)
+        if spec.format == "marked":
+            mask = _from_marked(row, example)
+        else:
+            name, parse = ("rationale", parse_mask) if spec.format == "mask" else ("spans", parse_spans)
+            column, value = row.value(name)
+            with row.located(column):
+                mask = parse(value, len(example.all_words))
         kind = _stated(row, "kind", spec.kind)
         try:
             rationales.append(Rationale(example.id, annotator, kind, mask))  # type: ignore[arg-type]  # checks kind
@@ -98,18 +103,6 @@ def _check_words(row: RawRow, column: str, words: tuple[str, ...], example: Exam
         raise row.error(column, f"{len(words)} words", f"the {len(expected)} of text {example.id!r}")
 
 
-def _from_mask(row: RawRow, example: Example) -> tuple[bool, ...]:
-    column, value = row.value("rationale")
-    with row.located(column):
-        return parse_mask(value, len(example.all_words))
-
-
-def _from_spans(row: RawRow, example: Example) -> tuple[bool, ...]:
-    column, value = row.value("spans")
-    with row.located(column):
-        return parse_spans(value, len(example.all_words))
-
-
 def _from_marked(row: RawRow, example: Example) -> tuple[bool, ...]:
     words: tuple[str, ...] = ()
     mask: tuple[bool, ...] = ()
@@ -124,10 +117,3 @@ def _from_marked(row: RawRow, example: Example) -> tuple[bool, ...]:
         words, mask = words + read.words, mask + more
     _check_words(row, "text", words, example)
     return mask
-
-
-FORMATS: dict[str, Callable[[RawRow, Example], tuple[bool, ...]]] = {
-    "mask": _from_mask,
-    "marked": _from_marked,
-    "spans": _from_spans,
-}

@@ -59,10 +59,6 @@ class TestExplain:
         assert row["method"] == METHODS[0] and row["label"] == row["predicted"]
         assert attribution["probabilities"] is None
 
-    def test_units_in_the_place_of_words(self, client: TestClient) -> None:
-        (attribution,) = explain(client, texts=["Lazy dog. The fox slept."], methods=list(METHODS), unit="sentence")
-        assert [row["words"] for row in attribution["explanations"]] == [["Lazy dog.", "The fox slept."]] * len(METHODS)
-
     def test_probabilities_are_the_classifier_s(self, client: TestClient) -> None:
         attributions = explain(client, texts=TEXTS, methods=[])
         classifier = tiny.classifier("bert", 3)
@@ -83,11 +79,6 @@ class TestExplain:
         firsts, seconds = zip(*tiny.PAIRS, strict=True)
         attributions = explain(client, texts=list(firsts), pairs=list(seconds))
         assert [row["explanations"][0]["pair_start"] for row in attributions] == [len(text.split()) for text in firsts]
-
-    def test_words_beyond_the_classifier_s_length_have_no_score(self, client: TestClient) -> None:
-        (attribution,) = explain(client, texts=["fox " * 100])
-        row = attribution["explanations"][0]
-        assert row["unread"] > 0 and row["scores"].count(None) == row["unread"]
 
     def test_what_a_text_holds_comes_back_escaped(self, client: TestClient) -> None:
         text = "<b>fox</b> \x1b[2J \u202edog\x00"
@@ -180,16 +171,6 @@ class TestLimits:
                 "error": "texts: 6 words by 2 methods for 3 labels are 36 scores; expected at most 32"
             }
 
-    def test_the_largest_request_that_the_options_allow_is_answered(self) -> None:
-        limits = Limits(texts=520, text_chars=100)
-        text = "fox " + "\N{FOX FACE}" * 96
-        body = json.dumps({"texts": [text] * 520, "methods": ["attcat"], "probabilities": True})
-        # More than the usual 512 wait, and a character takes 12 bytes.
-        assert limits.waiting >= 1040 and len(body) > 520 * 96 * 12
-        with TestClient(app_of("attcat", limits=limits)) as client:
-            answer = client.post("/explain", content=body, headers={"content-type": "application/json"})
-        assert answer.status_code == 200 and len(answer.json()["results"]) == 520
-
     def test_a_body_has_room_for_the_largest_request(self) -> None:
         text = "\N{FOX FACE}" * 10_000
         assert Limits().body_bytes > len(json.dumps({"texts": [text]})) * 32
@@ -218,10 +199,6 @@ class TestAround:
         assert "error" in answer.json() and tiny_folder.name in answer.text
         assert str(tiny_folder.parent) not in answer.text
         assert classifier.name == str(tiny_folder)
-
-    def test_a_post_to_a_path_that_takes_none_is_405_whatever_its_kind(self, client: TestClient) -> None:
-        for kind in ("application/json", "text/plain"):
-            assert client.post("/methods", content="{}", headers={"content-type": kind}).status_code == 405
 
     def test_openapi_describes_the_api_and_asks_nothing_of_other_servers(self, client: TestClient) -> None:
         described = client.get("/openapi.json").json()

@@ -85,19 +85,6 @@ def test_from_a_bundle_to_an_orderly_end(bundle: Path) -> None:
     assert "secret" not in said and "Traceback" not in said
 
 
-def test_the_classifier_of_a_bundle_has_the_name_that_it_had(
-    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from cli_cases import run
-
-    folder = tmp_path / "bundle"
-    explearn.export(folder, method="occlusion", classifier=str(tiny_folder), with_classifier=True)
-    monkeypatch.setattr("explearn_apps.serve.server.serve", lambda *_: None)
-    result = run("serve", folder, "--port", "0", "--device", "cpu")
-    assert result.exit_code == 0, result.stderr
-    assert result.stdout.startswith(f"{tiny_folder.name} with occlusion: http://")
-
-
 def test_the_name_that_a_bundle_gives_its_classifier_cannot_steer_the_terminal(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,15 +114,6 @@ class TestMistakes:
         said = command_complaint("serve", str(bundle))
         assert said.startswith("error: explearn serve needs the package ") and "fastapi" in said
         assert "pip install 'explearn[serve]'" in said
-
-    def test_a_bundle_with_a_changed_file(self, bundle: Path, tmp_path: Path) -> None:
-        import shutil
-
-        changed = Path(shutil.copytree(bundle, tmp_path / "changed"))
-        (changed / "explainer" / "config.json").write_text("{}")
-        command_complaint(
-            "serve", str(changed), "--port", "0", words=("explainer/config.json: is not the file that was exported",)
-        )
 
     @pytest.mark.parametrize(
         ("arguments", "words"),

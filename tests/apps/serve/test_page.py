@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Iterator
@@ -62,17 +61,6 @@ def test_an_empty_form(client: TestClient) -> None:
     assert {field["id"] for tag in ("textarea", "select") for field in page.all(tag)} <= labelled
 
 
-def test_sentences_in_the_place_of_words(client: TestClient) -> None:
-    given = {"text": "Lazy dog. The fox slept.", "method": "occlusion", "unit": "sentence"}
-    page = Read(client.post("/", data=given).text)
-    assert [button["data-word"] for button in page.all("button") if "data-word" in button] == [
-        "Lazy dog.",
-        "The fox slept.",
-    ]
-    refused = client.post("/", data={**given, "unit": "line"})
-    assert refused.status_code == 422 and "'token', 'word', 'phrase' or 'sentence'" in html.unescape(refused.text)
-
-
 def test_label_probabilities_and_heatmaps_side_by_side(client: TestClient) -> None:
     text = tiny.TEXTS[0]
     page = client.post("/", data={"text": text, "method": list(METHODS)}).text
@@ -114,11 +102,6 @@ def test_the_link_of_a_result_gives_it_again_and_the_download_holds_it(client: T
     assert document == {"text": "the fox", "pair": "a dog"} | answer
 
 
-def test_the_example_explains_a_text_of_the_page(client: TestClient) -> None:
-    (example, *_) = (str(a["href"]) for a in Read(client.get("/").text).all("a"))
-    assert "<h2>Words</h2>" in client.get("/" + example).text
-
-
 def test_only_named_origins_frame_the_page_and_the_log_holds_no_text(
     client: TestClient, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -130,24 +113,6 @@ def test_only_named_origins_frame_the_page_and_the_log_holds_no_text(
         answer = framed.get("/", params={"text": "the fox", "method": "occlusion"})
     assert "frame-ancestors https://example.org" in answer.headers["content-security-policy"]
     assert "GET / 200" in caplog.text and "fox" not in caplog.text
-
-
-def test_a_pair(client: TestClient) -> None:
-    page = client.post("/", data={"text": "the fox", "pair": "a dog", "method": "occlusion", "label": "0"}).text
-    buttons = [b for b in Read(page).all("button") if "data-part" in b]
-    assert [(b["data-part"], b["data-start"]) for b in buttons] == [
-        ("text", "0"),
-        ("text", "4"),
-        ("pair", "0"),
-        ("pair", "2"),
-    ]
-    assert "bad (p = " in page
-
-
-def test_places_of_words_count_lines_as_the_browser_does(client: TestClient) -> None:
-    page = client.post("/", data={"text": "the\r\nfox \N{FOX FACE}\r\n!", "method": "occlusion"}).text
-    buttons = [b for b in Read(page).all("button") if "data-part" in b]
-    assert [b["data-start"] for b in buttons] == ["0", "4", "8", "10"]
 
 
 class TestWhatATextHolds:

@@ -141,18 +141,6 @@ class TestTrouble:
         asked = Counter(request.text for request in server.requests)
         assert all(asked[example.text] == 1 for example in TEXTS if example.id in kept)
 
-    def test_a_server_that_fails_now_and_then_costs_repeats_alone(self, films: Project) -> None:
-        faults = [Reply(status=500), Reply(status=429, headers={"Retry-After": "0"}), Reply(drop=True, content="x")]
-
-        def answer(request: Request) -> Reply:
-            return faults[request.number % 3] if request.attempt < 2 else by_text(request)
-
-        with ChatServer(answer) as server:
-            assert "4  kept" in films.succeed("run", server=server)
-        answers = list(read_answers(films.folder / "answers.jsonl"))
-        assert len({item.key for item in answers}) == len(answers) == 9
-        assert sum(item.requests for item in answers) == len(server.requests)
-
     def test_texts_that_go_without_an_answer_are_named_and_asked_next_time(self, films: Project) -> None:
         def answer(request: Request) -> Reply:
             return Reply(status=500, error="out of order") if "mess" in request.text else by_text(request)

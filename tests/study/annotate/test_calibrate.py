@@ -100,10 +100,6 @@ class TestCalibrate:
             films.succeed("calibrate", "--prompt", "evidence", server=server)
         assert {request.text for request in server.requests} == {TEXTS[11].text}
 
-    def test_needs_marked_texts(self, films: Project) -> None:
-        message = films.complaint("calibrate", "--model", "m", "--split", "test")
-        assert "people have marked no text of split 'test'" in message
-
     def test_a_dry_run_asks_nothing(self, films: Project) -> None:
         printed = films.succeed("calibrate", "--model", "a", "--model", "b", "--dry-run")
         # Two texts, two models, every shipped prompt.

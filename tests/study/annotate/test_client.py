@@ -103,12 +103,6 @@ class TestPassingFaults:
         assert len(server.requests) == 2
 
 
-def test_a_pause_that_is_too_long_is_named() -> None:
-    ((result,), server, _) = ask(lambda _: Reply(status=429, headers={"Retry-After": "86400"}))
-    assert isinstance(result, NoAnswerError) and "asks for a pause of 86400 s" in str(result)
-    assert len(server.requests) == 1
-
-
 class TestForms:
     """What a server does not take is left out, and the run keeps to what it takes."""
 

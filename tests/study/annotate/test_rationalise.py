@@ -14,7 +14,7 @@ import typer
 import yaml
 from chat_server import ChatServer, Reply, answer_json
 from places import ROOT as REPOSITORY
-from project_cases import KEY, NATIVE, TEXTS, Project, example, mask
+from project_cases import KEY, NATIVE, TEXTS, Project, mask
 from typer.testing import CliRunner
 
 from explearn.core.storage import read_rationales
@@ -25,7 +25,6 @@ from explearn_study.annotate.llm.prompts import (
     bind_prompt,
     list_prompts,
 )
-from explearn_study.annotate.task import spread_over_labels
 from explearn_study.sections import LLMParams
 
 
@@ -104,20 +103,6 @@ class TestStage:
         assert actual == HUMAN
         assert "llm" not in figures
 
-    def test_a_run_that_fails_leaves_earlier_outputs_and_the_answers_it_got(self, films: Project) -> None:
-        films.rationales({})
-        succeed(films)
-        before = outputs(films)
-        films.params(model="m")
-        with ChatServer(first_word) as server:
-            result = run(films, server, EXPLEARN_LLM_BUDGET_REQUESTS="3")
-            assert result.exit_code == 2
-            assert "error: the budget of 3 requests does not cover another request" in result.stderr
-            assert outputs(films) == before
-            succeed(films, server)
-            # f-0 and f-7 are one question.
-            assert len(server.requests) == 9
-
     def test_decisions_take_the_place_of_all_marks_of_their_text(self, films: Project) -> None:
         films.rationales({})
         films.folder.mkdir(parents=True)
@@ -194,10 +179,3 @@ class TestPrompts:
         }
         assert len(versions) == 7
         assert bound(max_texts=3, max_share=0.3, splits=["test"]).version == bound().version
-
-    def test_shots_are_balanced_as_far_as_the_seeds_go(self) -> None:
-        seeds = [Shot(example(n, "a b", label), mask("10")) for n, label in enumerate("ppppnnpz")]
-        chosen = spread_over_labels(seeds, ["n", "p", "z"], 6)
-        assert [shot.example.id for shot in chosen] == ["f-4", "f-0", "f-7", "f-5", "f-1", "f-2"]
-        assert spread_over_labels(seeds, ["n", "p", "z"], 0) == []
-        assert len(spread_over_labels(seeds, ["n", "p", "z"], 64)) == 8

@@ -121,13 +121,6 @@ class TestSheetsThatPeopleFilledIn:
         assert "s.csv is there already, and people may have filled it in; give another name, or remove it" in message
         assert out.read_bytes() == filled
 
-    def test_the_same_sheet_may_be_written_again(self, annotated: Project) -> None:
-        for name in ("s.csv", "s.html"):
-            annotated.succeed("sheet", "--out", annotated.root / name)
-            before = (annotated.root / name).read_bytes()
-            annotated.succeed("sheet", "--out", annotated.root / name)
-            assert (annotated.root / name).read_bytes() == before
-
 
 class TestMarking:
     def test_people_mark_a_blank_sheet_and_it_becomes_seeds(self, films: Project) -> None:

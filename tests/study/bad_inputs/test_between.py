@@ -16,7 +16,6 @@ import torch
 from saying import complaint
 from trained_cases import Kept, keep
 
-from explearn.core.documents import read_json
 from explearn.core.parquet import METADATA_KEY, parquet_writer, read_metadata
 from explearn.core.records import Example
 from explearn.core.storage import ATTRIBUTION_SCHEMA, read_attributions, read_examples, read_rationales
@@ -39,14 +38,6 @@ def test_metadata(tmp_path: Path, raw: bytes) -> None:
     path = tmp_path / "d.parquet"
     pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({METADATA_KEY: raw}), path)
     complaint(lambda: read_metadata(path), str(path))
-
-
-def test_places(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe.json"
-    os.mkfifo(pipe)
-    for path in (tmp_path, tmp_path / "none.json", tmp_path / ("x" * 300), tmp_path / "a\x00b", pipe):
-        complaint(lambda path=path: read_json(path))
-        complaint(lambda path=path: read_examples(path))
 
 
 EXAMPLE = {"id": "a", "words": ["w"], "pair": [], "label": "l", "split": "test", "task": "t"}

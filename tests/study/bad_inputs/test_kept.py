@@ -10,10 +10,8 @@ import pytest
 from saying import complaint
 from typer.testing import CliRunner
 
-from explearn.bundle.export import export
 from explearn.cli.app import app
 from explearn.comparison.score_files import read_scores
-from explearn.core.errors import ModelError
 from explearn.show.manifest import check_manifest
 
 
@@ -58,17 +56,6 @@ def test_names_in_a_manifest_cannot_steer_the_terminal(tmp_path: Path) -> None:
     assert "\\x1b[2J is missing" in result.stdout and "\x1b" not in result.stdout
 
 
-def test_a_classifier_that_cannot_be_loaded_is_told_with_the_reason(tmp_path: Path) -> None:
-    def refuse(name: str) -> str:
-        raise ModelError(f"{name}: the hub cannot be reached")
-
-    path = tmp_path / "page.json"
-    classifiers = {"films": {"name": "someone/model", "fingerprint": "0" * 64}}
-    path.write_text(json.dumps({**EVIDENCE, "classifiers": classifiers}), encoding="utf-8")
-    said = "classifier of films (someone/model): cannot be loaded (someone/model: the hub cannot be reached)"
-    assert said in check_manifest(path, refuse)[1]
-
-
 def test_a_classifier_outside_the_workspace_is_told_by_its_weights_alone(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -80,7 +67,3 @@ def test_a_classifier_outside_the_workspace_is_told_by_its_weights_alone(tmp_pat
     _, actual = check_manifest(path, lambda name: "1" * 64)
     assert f"classifier of films ({elsewhere}): weights or labels differ" in actual
     assert not any(line.startswith("models: ") for line in actual)
-
-
-def test_a_bundle_inside_the_folder_of_its_explainer(tmp_path: Path) -> None:
-    complaint(lambda: export(tmp_path / "l2e" / "bundle", explainer=tmp_path / "l2e"), "inside")

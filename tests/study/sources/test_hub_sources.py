@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from source_cases import complaint, counts, rows, source, write
+from source_cases import complaint, counts, source, write
 
 from explearn_study.sources import load_task
 
@@ -130,41 +130,6 @@ class TestHub:
         test = [e.label for e in data.examples if e.split == "test"]
         assert test == ["positive", "negative"] * 6
         assert data.labels == ["negative", "positive"]
-
-    def test_classes_inside_another_column(self, tmp_path: Path) -> None:
-        import datasets
-
-        names = datasets.ClassLabel(names=["normal", "offensive", "hatespeech"])
-        features = datasets.Features(
-            {
-                "id": datasets.Value("string"),
-                "annotators": datasets.Sequence({"label": names, "annotator_id": datasets.Value("int32")}),
-                "rationales": datasets.Sequence(datasets.Sequence(datasets.Value("int32"))),
-                "post_tokens": datasets.Sequence(datasets.Value("string")),
-            }
-        )
-        content = [
-            {
-                "id": f"post-{n}",
-                "annotators": {"label": [n % 2] * 3, "annotator_id": [4, 5, 6]},
-                "rationales": [],
-                "post_tokens": ["rude", "turnip"],
-            }
-            for n in range(10)
-        ]
-        (tmp_path / "copy").mkdir()
-        datasets.Dataset.from_list(content, features=features).to_parquet(tmp_path / "copy/train.parquet")
-        params = source(kind="hub", adapter="hatexplain", path="copy", splits={"train": "train"})
-        data = load_task("task", params, tmp_path, seed=13)
-        labels = {int(e.id.removeprefix("post-")): e.label for e in data.examples}
-        assert labels == {n: ("normal", "toxic")[n % 2] for n in range(10)}
-
-    def test_a_custom_table_takes_the_splits_there_are(self, tmp_path: Path) -> None:
-        write(tmp_path / "copy/train.parquet", rows(20))
-        write(tmp_path / "copy/test.parquet", rows(4, 20))
-        params = source(kind="hub", adapter="custom", path="copy", columns={"text": "text", "id": "id"})
-        data = load_task("task", params, tmp_path, seed=13)
-        assert counts(data) == {"train": 18, "validation": 2, "test": 4}
 
     def test_a_slice_of_a_split(self, tmp_path: Path) -> None:
         stand_in(tmp_path / "copy", "sst2")

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from adapter_cases import example, mapped, source
+from adapter_cases import example, mapped
 
-from explearn.core.errors import UnknownNameError
 from explearn.text.mapping import Dropped, MappedRow
-from explearn_study.sources.adapters import get_adapter
 from explearn_study.sources.annotated import mask_of_phrase
 
 
@@ -99,10 +97,6 @@ class TestHateXplain:
         row = example("hatexplain", {"id": "p-2", "text": "you turnip", "label": raw}, view=view)
         assert (row.label, row.words, row.marks) == (label, ("you", "turnip"), ())
 
-    def test_an_unknown_view_brings_near_names(self) -> None:
-        with pytest.raises(UnknownNameError, match="did you mean binary"):
-            get_adapter("task", source("hatexplain", view="binari"))
-
 
 class TestMovieRationales:
     REVIEW = "it is a bad film , and a bad film is long ."
@@ -115,10 +109,6 @@ class TestMovieRationales:
         assert row.label == "negative"
         assert [w for w, m in zip(row.words, row.marks[0].mask, strict=True) if m] == ["it", "is", "is", "long"]
         assert row.marks[0].kind == "human"
-
-    def test_every_place_of_an_evidence_is_marked(self) -> None:
-        # a bad film: words 2-4 and 7-9 of 13.
-        assert [i for i, m in enumerate(self.row("a bad film").marks[0].mask) if m] == [2, 3, 4, 7, 8, 9]
 
     def test_an_evidence_that_is_not_there_is_counted_and_not_guessed(self) -> None:
         row = self.row("is long", "a good film")

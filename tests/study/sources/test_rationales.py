@@ -73,10 +73,6 @@ class TestMarkedText:
         segment, marked = parse_marked(format_marked(words, mask), lay_out(words))
         assert (segment.words, marked) == (words, mask)
 
-    def test_a_word_with_marks_of_its_own_cannot_be_written(self) -> None:
-        with pytest.raises(DataError, match=r"a\[\[b"):
-            format_marked(["a[[b"], [False])
-
 
 class TestSpansAndMasks:
     def test_spans_are_half_open_and_may_overlap(self) -> None:
@@ -142,10 +138,6 @@ class TestImport:
         path = write_jsonl(tmp_path / "a.jsonl", {"id": "p-1", "text": "it [[rains]]", "pair": "[[wet]] day"})
         assert read(path, "marked")[0].mask == (False, True, True, False)
 
-    def test_texts_of_the_source_that_were_not_drawn_are_passed_over(self, tmp_path: Path) -> None:
-        path = write_jsonl(tmp_path / "a.jsonl", {"id": "r-9", "rationale": [0]}, {"id": "r-2", "rationale": [0, 1]})
-        assert [r.example_id for r in read(path, all_ids={"r-9"})] == ["r-2"]
-
     @pytest.mark.parametrize(
         ("row", "field", "expected"),
         [
@@ -204,14 +196,6 @@ class TestMerge:
     )
     def test_a_word_counts_at_the_share_asked_for(self, masks: list[str], agreement: float, merged: str) -> None:
         assert merge_annotators(rationales(*masks), agreement) == {"t": tuple(m == "1" for m in merged)}
-
-    @given(st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=1, max_size=9), st.integers(1, 100))
-    def test_the_rule_holds_in_whole_numbers(self, masks: list[list[bool]], percent: int) -> None:
-        given_ = [Rationale("t", f"a{n}", "llm", tuple(mask)) for n, mask in enumerate(masks)]
-        merged = merge_annotators(given_, percent / 100)["t"]
-        for position, kept in enumerate(merged):
-            votes = sum(mask[position] for mask in masks)
-            assert kept == (100 * votes >= percent * len(masks))
 
     def test_two_rationales_of_one_annotator_are_refused(self) -> None:
         with pytest.raises(DataError, match="two rationales of annotator 'a0'"):

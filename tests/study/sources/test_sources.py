@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from source_cases import complaint, counts, rows, source, write
 
-from explearn.core.errors import ParamsError
 from explearn_study.sources import load_task
 
 
@@ -121,41 +120,10 @@ class TestBadInput:
         assert message.startswith(f"{second}, row 1, field 'id': got 'x-3'; expected unique ids")
         assert f"{first}, row 4" in message
 
-    @pytest.mark.parametrize("ending", ["jsonl", "csv"])
-    def test_invalid_utf_8(self, tmp_path: Path, ending: str) -> None:
-        path = write(tmp_path / f"mine.{ending}", rows(3))
-        lines = path.read_bytes().splitlines(keepends=True)
-        lines[2] = lines[2].replace(b"number", b"n\xffmber")
-        path.write_bytes(b"".join(lines))
-        message = complaint(tmp_path, source())
-        assert str(path) in message
-        assert "not valid UTF-8" in message
-        assert {"jsonl": "row 3", "csv": "line 3"}[ending] in message
-
-    def test_a_missing_column(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "mine.csv", [{"text": "fine", "verdict": "positive"}])
-        message = complaint(tmp_path, source())
-        assert message == f"{path}, row 1, field 'label': missing; expected a column 'label', got text, verdict"
-
     def test_no_file_for_a_split_that_is_named(self, tmp_path: Path) -> None:
         write(tmp_path / "mine/train.jsonl", rows(4))
         message = complaint(tmp_path, source(splits={"train": "train", "test": "dev"}))
         assert "no file for split 'test'; expected dev ending in .jsonl, .csv, .parquet, got train.jsonl" in message
-
-    def test_two_files_for_one_split(self, tmp_path: Path) -> None:
-        write(tmp_path / "mine/train.jsonl", rows(4))
-        write(tmp_path / "mine/train.csv", rows(4))
-        assert "train.jsonl, train.csv; expected one file" in complaint(tmp_path, source())
-
-    def test_splits_must_name_train(self, tmp_path: Path) -> None:
-        write(tmp_path / "mine/test.jsonl", rows(4))
-        with pytest.raises(ParamsError, match=r"sources\.mine\.splits: got test; expected train among them"):
-            load_task("mine", source(splits={"test": "test"}), tmp_path, seed=13)
-
-    def test_a_draw_that_cannot_be_balanced(self, tmp_path: Path) -> None:
-        write(tmp_path / "mine.jsonl", rows(40))
-        with pytest.raises(ParamsError, match="split 'test': max_examples: got 1"):
-            load_task("mine", source(balance=True, max_examples={"test": 1}), tmp_path, seed=13)
 
 
 def corpus_row(number: int, split: str, label: str, *marks: tuple[str, list[int]]) -> dict[str, Any]:

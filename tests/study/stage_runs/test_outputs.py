@@ -28,7 +28,6 @@ from stage_cases import (
 from typer.testing import CliRunner
 
 from explearn.cli.app import app
-from explearn.core.storage import read_examples, read_rationales
 from explearn.judge.catalogue import METRICS
 from explearn.judge.runs import read_run
 from explearn.judge.significance import compare_methods
@@ -43,25 +42,6 @@ def document(root: Path, name: str) -> Any:
 
 def report(root: Path) -> str:
     return (root / "reports" / "report.md").read_text(encoding="utf-8")
-
-
-def test_prepare_writes_each_split(finished: Path) -> None:
-    folder = finished / "data" / "examples" / "films"
-    assert {split: len(read_examples(folder / f"{split}.parquet")) for split in SIZES} == SIZES
-    assert document(folder, "task.json")["labels"] == ["no", "yes"]
-
-
-def test_rationalise_measures_agreement_and_length(finished: Path) -> None:
-    figures = document(finished, "data/rationales/films.json")
-    assert figures["mean_length"] == 1.0
-    assert figures["positive_rate"] == pytest.approx(1 / 7)
-    assert len(read_rationales(finished / "data" / "rationales" / "films.parquet")) == 24 + 8 + 8
-
-
-def test_finetune_saves_a_classifier_with_its_metrics(finished: Path) -> None:
-    figures = document(finished, "data/classifiers/films.json")
-    assert {"accuracy", "macro_f1", "mcc"} <= set(figures["test"])
-    assert len(figures["history"]) == figures["epochs"] and "train_loss" in figures["history"][0]
 
 
 def test_features_are_of_all_splits_and_signals_of_so_many_texts(project: Path) -> None:
@@ -113,13 +93,6 @@ def test_a_variant_is_fitted_with_its_own_options(finished: Path) -> None:
     assert sparse["norm"] == "sparsemax" and sparse["schedule"]["epochs"] == 1
     figures = document(finished, "reports/metrics/films/explanations.json")
     assert figures["first_layer"]["aopc_sufficiency"] != figures["raw_attention"]["aopc_sufficiency"]
-
-
-def test_teach_explains_training_and_validation_texts(finished: Path) -> None:
-    folder = finished / "data" / "teachers" / "films" / "occlusion"
-    manifest = document(folder, "teacher.json")
-    assert manifest["texts"] == {"train": 24, "validation": 8} and manifest["failures"] == []
-    assert {path.name for path in folder.glob("*.parquet")} == {"train-00000.parquet", "validation-00000.parquet"}
 
 
 def test_fitting_repeats_itself(project: Path) -> None:
@@ -247,13 +220,6 @@ class TestJudge:
         assert random["max_sensitivity"] == 0 and random["random_labels"] is None
         skipped = {name: method["skipped"] for name, method in sanity["methods"].items() if method["skipped"]}
         assert list(skipped) == ["l2e_paper"] and "another classifier" in skipped["l2e_paper"]
-
-    def test_checks_the_methods_it_is_asked_to_and_permuted_labels(self, project: Path) -> None:
-        change_params(project, sanity={"methods": ["occlusion"], "texts": 2, "noise_samples": 0, "random_labels": True})
-        succeed(project, "judge", "--task", "films")
-        sanity = document(project, "reports/metrics/films/sanity.json")
-        assert list(sanity["methods"]) == ["occlusion"]
-        assert -1 <= sanity["methods"]["occlusion"]["random_labels"]["spearman"] <= 1
 
 
 class TestStudies:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from stage_cases import complaint, succeed, write_lines
+from stage_cases import succeed, write_lines
 
 from explearn.core.records import Example, Rationale
 from explearn.core.storage import read_examples, read_rationales
@@ -201,13 +201,6 @@ def test_ids_are_those_the_readme_tells(project: Path, task: str) -> None:
     assert held_out[f"{task}-validation-3"] == (*TEXTS[0].split(), ",", "validation", "3")
 
 
-def test_posts_keep_their_ids_and_words(project: Path) -> None:
-    actual = examples(project, "hatexplain")
-    assert [e.id for e in actual["test"]] == [f"{n}_test" for n in range(36) if n % 4 in (1, 2)]
-    assert actual["test"][2].words == ("you", "turnip", "test5")
-    assert [e.label for e in actual["test"]][:3] == ["offensive", "hatespeech", "offensive"]
-
-
 def test_the_rationales_of_the_readme_fit(project: Path) -> None:
     mask = (False, True, False, True, False)
     assert rationales(project, "sst2") == [
@@ -246,16 +239,6 @@ def test_toxic_posts_bring_rationales(project: Path) -> None:
     assert figures["mean_length"] == 1.5
     assert figures["positive_rate"] == 0.5
     assert figures["texts"] == {"train": 20, "validation": 16, "test": 18}
-
-
-@pytest.mark.usefixtures("hub_cache")
-def test_rationales_that_are_not_there_are_asked_for(tmp_path: Path, repository: Path) -> None:
-    put_hub(tmp_path / "hub")
-    compose(tmp_path / "params.yaml", repository, f"data_dir={tmp_path / 'hub'}")
-    succeed(tmp_path, "prepare", "--task", "cola")
-    assert complaint(tmp_path, "rationalise", "--task", "cola") == (
-        f"{tmp_path / 'hub/cola/rationales.jsonl'}: no such file"
-    )
 
 
 def test_the_folder_of_the_profile_is_in_the_repository(tmp_path: Path, repository: Path) -> None:
