@@ -72,6 +72,19 @@ def test_probabilities_of_plain_texts() -> None:
         classifier.predict_proba(TEXT)
 
 
+def test_probabilities_of_what_else_holds_texts() -> None:
+    pd = pytest.importorskip("pandas")
+    classifier = tiny.classifier("bert")
+    np.testing.assert_array_equal(classifier.predict_proba(iter([TEXT])), classifier.predict_proba([TEXT]))
+    with pytest.raises(ParamsError, match="a table; expected a list of texts, such as a column"):
+        classifier.predict_proba(pd.DataFrame({"text": [TEXT]}))
+
+
+def test_several_methods_at_once_are_one_sentence() -> None:
+    with pytest.raises(ParamsError, match=r"method: got list; expected one name or explainer"):
+        explearn.explain(tiny.classifier("bert"), TEXT, ["gae", "lime"])  # type: ignore[arg-type]
+
+
 def test_the_attributions_are_a_sequence_that_shows_itself() -> None:
     together = explearn.explain(tiny.classifier("bert"), [TEXT, "she sells shells"])
     assert len(together) == 2 and together[1].words == ("she", "sells", "shells")

@@ -71,11 +71,11 @@ class Comparison:
         return (max if of.larger_is_better else min)(values, key=values.__getitem__)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a DataFrame with a row a method and a column a figure. Raises MissingExtraError without pandas."""
+        """Return a frame: a row a method, a column a figure that any has. Raises MissingExtraError without pandas."""
         need("pandas", extra="pipeline", what="a frame")
         import pandas as pd
 
-        return pd.DataFrame.from_dict(dict(self.methods), orient="index")
+        return pd.DataFrame.from_dict(dict(self.methods), orient="index").dropna(axis="columns", how="all")
 
     def to_latex(self, metrics: Sequence[str] = MAIN) -> str:
         r"""Return a table in LaTeX (package booktabs): means over the texts with their intervals.

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from explearn.core.arguments import check_listed
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
 from explearn.core.words import word_number, words_of
-from explearn.methods.base.targets import check_listed
 from explearn.text.custom import CustomAdapter
 from explearn.text.encoding import as_segments
 from explearn.text.params import Columns, SourceParams

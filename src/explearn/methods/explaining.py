@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.core.errors import ParamsError, UnsupportedError, kind_of
 from explearn.core.side_by_side import SideBySide, side_by_side
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import Target
@@ -68,6 +68,10 @@ def explain(
     model = as_classifier(classifier, compute)
     if token is not None:
         model = model.at(token)
+    if not isinstance(method, str | Explainer | None):
+        raise ParamsError(
+            f"method: got {kind_of(method)}; expected one name or explainer (explearn.side_by_side shows several)"
+        )
     if options and not isinstance(method, str):
         raise ParamsError(f"options {', '.join(options)}: got no name of a method that they are of")
     explainer = get_explainer(method, **options) if isinstance(method, str) else method or best_at_once(model)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -197,7 +197,7 @@ class CallableClassifier(Classifier):
         return torch.from_numpy(p if self.problem is Problem.REGRESSION else np.log(np.maximum(p, _SMALLEST)))
 
     def predict_proba(
-        self, texts: Sequence[Encoding] | Sequence[Text], description: str | None = None
+        self, texts: Iterable[Encoding] | Iterable[Text], description: str | None = None
     ) -> NDArray[np.float64]:
         if self.problem is Problem.REGRESSION:
             self.probabilities(torch.zeros(1))  # says that there are none

@@ -7,7 +7,7 @@ import copy
 import hashlib
 import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import count, islice
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 from tqdm.auto import tqdm
 
+from explearn.core.arguments import check_listed
 from explearn.core.compute import ComputeOptions, autocast
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError, shown
 from explearn.core.finite import check_logits
@@ -336,7 +337,7 @@ class Classifier(Answers):
 
     @torch.inference_mode()
     def predict_proba(
-        self, texts: Sequence[Encoding] | Sequence[Text], description: str | None = None
+        self, texts: Iterable[Encoding] | Iterable[Text], description: str | None = None
     ) -> NDArray[np.float64]:
         """Return class probabilities, shape (n, C), with a progress bar when `description` is set.
 
@@ -360,11 +361,11 @@ class Classifier(Answers):
             run_batches([len(e) for e in encodings], self, predict)
         return probabilities
 
-    def _encoded(self, texts: Sequence[Encoding] | Sequence[Text]) -> Sequence[Encoding]:
-        if isinstance(texts, str):
-            raise ParamsError("texts: got one string; expected a list of texts")
-        encoded = [text for text in texts if isinstance(text, Encoding)]
-        return encoded if len(encoded) == len(texts) else self.encode(cast("Sequence[Text]", texts))
+    def _encoded(self, texts: Iterable[Encoding] | Iterable[Text]) -> Sequence[Encoding]:
+        check_listed("texts", texts)
+        listed = list(texts)
+        encoded = [text for text in listed if isinstance(text, Encoding)]
+        return encoded if len(encoded) == len(listed) else self.encode(cast("Sequence[Text]", listed))
 
     def predict(self, texts: Sequence[Text]) -> list[str]:
         """Return the name of each text's most probable class. Raises UnsupportedError for a regression."""

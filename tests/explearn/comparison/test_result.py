@@ -83,3 +83,4 @@ def test_a_frame_has_a_row_a_method(result: Comparison) -> None:
     frame = result.to_pandas()
     assert list(frame.index) == ["attn_lrp", "lime", "random"]
     np.testing.assert_allclose(frame[AOPC], [0.3, 0.31, 0.05])
+    assert frame.notna().any().all()

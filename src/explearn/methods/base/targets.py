@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.arguments import check_listed
 from explearn.core.errors import ParamsError, UnsupportedError, kind_of
 from explearn.core.records import Example
 from explearn.model.labelled import Problem
@@ -112,16 +113,6 @@ def check_classifier(classifier: Any, reader: str = "") -> None:
         from explearn.model.spread import OFFLOADED
 
         raise UnsupportedError(f"{reader}: {OFFLOADED}")
-
-
-def check_listed(what: str, values: object, of: str = "") -> None:
-    """Raise ParamsError for a single string, for a mapping or a table, and for what is no list."""
-    # Of a table of pandas one would go through the names of the columns, of one of datasets through its rows.
-    if hasattr(values, "columns") or hasattr(values, "column_names"):
-        raise ParamsError(f"{what}: got {kind_of(values)}, a table; expected a list of {of or what}, such as a column")
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        got = "one string" if isinstance(values, str) else kind_of(values)
-        raise ParamsError(f"{what}: got {got}; expected a list of {of or what}")
 
 
 def read_texts(classifier: Classifier, texts: Sequence[Text], first: int, windows: int | None) -> list[Windowed]:

@@ -1,0 +1,17 @@
+"""Checks of arguments of public functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from explearn.core.errors import ParamsError, kind_of
+
+
+def check_listed(what: str, values: object, of: str = "") -> None:
+    """Raise ParamsError for a single string, for a mapping or a table, and for what is no list."""
+    # Of a table of pandas one would go through the names of the columns, of one of datasets through its rows.
+    if hasattr(values, "columns") or hasattr(values, "column_names"):
+        raise ParamsError(f"{what}: got {kind_of(values)}, a table; expected a list of {of or what}, such as a column")
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        got = "one string" if isinstance(values, str) else kind_of(values)
+        raise ParamsError(f"{what}: got {got}; expected a list of {of or what}")
