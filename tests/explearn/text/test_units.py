@@ -183,6 +183,7 @@ class TestRefusals:
             (re.compile("cat"), DataError, "text 1: has a segment without any span"),
             (lambda text: [(0, len(text) + 1)], ParamsError, r"gave \(0, 9\); expected \[start, end\)"),
             (lambda _text: [(0, 4), (3, 8)], ParamsError, r"gave \(3, 8\)"),
+            (lambda _text: None, ParamsError, "the function gave nothing"),
         ],
     )
     def test_what_is_no_unit(self, unit: Any, error: type[Exception], said: str) -> None:
