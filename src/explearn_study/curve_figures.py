@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from explearn.core.records import filled
 from explearn.judge.arrays import float_or_none
 from explearn.judge.plausibility import binarise, f1_of_texts, rationale_counts, select_top_k
-from explearn.judge.significance import resampled_areas
+from explearn.judge.significance import pooled_interval, resampled_areas
 
 Curve = Mapping[str, Any]
 
@@ -27,33 +27,21 @@ MORE = 10
 
 
 def judge_draws(
-    draws: Sequence[Sequence[ArrayLike]],
-    marked: Sequence[ArrayLike],
-    k: int,
-    rule: str,
-    confidence: float,
-    seed: int,
-    samples: int = 1000,
+    draws: Sequence[Sequence[ArrayLike]], marked: Sequence[ArrayLike], k: int, rule: str, confidence: float
 ) -> dict[str, Any]:
-    """Means over the draws of one number of marked texts, with intervals over draws and texts.
-
-    A resample draws texts with replacement, and as many draws with replacement as there are; its figure is the mean of
-    the figures of its draws on its texts.
+    """Means over the draws of one number of marked texts, with intervals over texts (the jackknife) and draws.
 
     Args:
         draws: of each draw, scores of each text's words; NaN: the word was not read. Such words are never chosen and
             come last, as in `explearn.judge.evaluate`. marked: masks of the same texts.
         k: words chosen by the top-K rule. rule: the explainer's own; one of `explearn.methods.info.Binarisation`.
-        samples: resamples; of the texts the same for every call with one seed. confidence: coverage of the intervals.
+        confidence: coverage of the intervals.
 
     Returns FIGURES, NAME_low, NAME_high and by_draw; None where a figure is undefined.
     """
-    rng = np.random.default_rng(seed)
-    # The first sample is the texts as they are.
-    drawn = rng.multinomial(len(marked), np.full(len(marked), 1 / len(marked)), size=samples)
-    counts = np.vstack([np.ones((1, len(marked)), np.int64), drawn])
-    picks = rng.integers(len(draws), size=(samples, len(draws)))
-    by_sample: dict[str, list[NDArray[np.float64]]] = {name: [] for name in FIGURES}
+    # All texts as they are, then all but each one.
+    counts = np.vstack([np.ones((1, len(marked)), np.int64), 1 - np.eye(len(marked), dtype=np.int64)])
+    by_draw: dict[str, list[NDArray[np.float64]]] = {name: [] for name in FIGURES}
     for scores in draws:
         texts = [np.asarray(text, dtype=np.float32) for text in scores]
         values = [filled(text) for text in texts]
@@ -63,17 +51,15 @@ def judge_draws(
         }
         for name, masks in by_rule.items():
             chosen = [mask & ~np.isnan(text) for mask, text in zip(masks, texts, strict=True)]
-            by_sample[name].append(f1_of_texts(counts @ rationale_counts(chosen, marked)))
-        by_sample["auroc"].append(resampled_areas(values, marked, counts)[0])
+            by_draw[name].append(f1_of_texts(counts @ rationale_counts(chosen, marked)))
+        by_draw["auroc"].append(resampled_areas(values, marked, counts)[0])
     point: dict[str, Any] = {}
-    for name, rows in by_sample.items():
-        of_draws = np.stack(rows)
-        means = of_draws[picks, np.arange(1, samples + 1)[:, None]].mean(1)
-        point[name] = float_or_none(of_draws[:, 0].mean())
-        known = means[~np.isnan(means)]
-        bounds = np.quantile(known, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist() if known.size else [None] * 2
-        point[f"{name}_low"], point[f"{name}_high"] = bounds
-    point["by_draw"] = {name: [float_or_none(row[0]) for row in rows] for name, rows in by_sample.items()}
+    for name, rows in by_draw.items():
+        means = np.mean(rows, axis=0)
+        variance = float(np.var([row[0] for row in rows], ddof=1)) / len(rows) if len(rows) > 1 else 0.0
+        low, high = pooled_interval(float(means[0]), means[1:], confidence, variance=variance)
+        point |= {name: float_or_none(means[0]), f"{name}_low": low, f"{name}_high": high}
+    point["by_draw"] = {name: [float_or_none(row[0]) for row in rows] for name, rows in by_draw.items()}
     return point
 
 

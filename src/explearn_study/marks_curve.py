@@ -80,7 +80,7 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
                 explainer = trained(task, params, protocol, count, seed + draw, sources)
                 draws.append([explainer.score_features(row, len(task.gold[row.example_id])) for row in tested])
                 bar.update()
-            figures = judge_draws(draws, marked, k, ExpNet.about.binarisation, params.evaluate.confidence, seed)
+            figures = judge_draws(draws, marked, k, ExpNet.about.binarisation, params.evaluate.confidence)
             points.append({"marks": count, "protocol": protocol, **figures})
     return {"task": name, "texts": len(tested), "k": k, "draws": study.draws, "points": points}
 

@@ -197,8 +197,9 @@ def _without_metadata(path: Path) -> Any:
 
 def test_files_that_are_none_are_named(made: Callable[[str], Made], tmp_path: Path) -> None:
     path, _, _ = made("bert expnet")
-    with pytest.raises(ModelError, match="no such file"):
-        OnnxExplainer(tmp_path / "none.onnx")
+    for name in ("none.onnx", "x" * 5000):
+        with pytest.raises(ModelError, match="no such file"):
+            OnnxExplainer(tmp_path / name)
     (tmp_path / "text.onnx").write_text("no graph")
     with pytest.raises(ModelError, match=r"text\.onnx: is no ONNX graph"):
         OnnxExplainer(tmp_path / "text.onnx")

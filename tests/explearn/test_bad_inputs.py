@@ -49,7 +49,10 @@ def test_what_is_no_classifier(classifier: Any) -> None:
     complaint(lambda: list(get_explainer("attcat").explain(classifier, ["a film"])), "classifier")
 
 
-@pytest.mark.parametrize("texts", [None, 3, b"a film", "a film", {"text": "a film"}], ids=ascii)
+NO_LISTS: list[Any] = [None, 3, b"a film", "a film", {"text": "a film"}, np.array("a film")]
+
+
+@pytest.mark.parametrize("texts", NO_LISTS, ids=ascii)
 def test_texts_that_are_no_list(texts: Any) -> None:
     complaint(lambda: list(get_explainer("random").explain(tiny.classifier("bert", 3), texts)), "texts")
 
@@ -148,7 +151,7 @@ def test_files_of_a_classifier(tmp_path: Path, tiny_folder: Path, file: str, con
     complaint(lambda: Classifier.from_pretrained(tmp_path / "c", device="cpu"), str(tmp_path / "c"))
 
 
-@pytest.mark.parametrize("name", ["", "./none", "a/b/c", "\x1b[2J"])
+@pytest.mark.parametrize("name", ["", "./none", "a/b/c", "\x1b[2J", "x" * 300], ids=lambda name: ascii(name)[:20])
 def test_classifiers_that_are_not_there(name: str) -> None:
     complaint(lambda: Classifier.from_pretrained(name, device="cpu"))
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from explearn.cli.explain import _lines
+from explearn.core.errors import DataError
 
 
 class Given(io.TextIOWrapper):
@@ -28,3 +29,9 @@ def test_whoever_types_is_told_what_is_waited_for(
     monkeypatch.setattr(sys, "stdin", Given(b"a film\nanother\n", terminal))
     assert _lines() == ["a film", "another"]
     assert capsys.readouterr().err == said
+
+
+def test_closed_standard_input_has_no_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(DataError, match="standard input is closed"):
+        _lines()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from explearn.judge.significance import pooled_interval, resampled_areas
 from explearn_study.curve_figures import expected, gain, judge_draws, next_marks, spread_of_gain
 
 MARKED = [np.array([True, False, False]), np.array([False, True, False, False])]
@@ -14,8 +15,8 @@ RIGHT = [np.array([0.9, 0.1, 0.2]), np.array([0.1, 0.8, 0.2, 0.3])]
 WRONG = [1 - text for text in RIGHT]
 
 
-def judged(draws: list[Any], samples: int = 200, seed: int = 1) -> dict[str, Any]:
-    return judge_draws(draws, MARKED, 1, "expected_f1", 0.95, seed, samples)
+def judged(draws: list[Any]) -> dict[str, Any]:
+    return judge_draws(draws, MARKED, 1, "expected_f1", 0.95)
 
 
 def curve(**figures: list[Any]) -> dict[str, Any]:
@@ -31,12 +32,22 @@ class TestJudging:
 
     def test_draws_that_disagree_widen_the_interval(self) -> None:
         actual = judged([RIGHT, WRONG])
-        assert (actual["f1_topk_low"], actual["f1_topk_high"]) == (0.0, 1.0)
+        # Without a text the means stay .5; the draws' variance is .5, that of their mean .25, on the logit's scale
+        # sqrt(.25) / .25 = 2; Student's 97.5 % quantile of one degree of freedom is 12.706.
+        odds = np.exp(2 * 12.7062)
+        assert actual["f1_topk_high"] == pytest.approx(odds / (1 + odds)) == 1 - actual["f1_topk_low"]
+
+    def test_the_interval_of_one_draw_is_that_of_the_judge(self) -> None:
+        gold, scores = [*MARKED, *MARKED], [text.astype(np.float32) for text in (*RIGHT, *WRONG)]
+        actual = judge_draws([scores], gold, 1, "top_k", 0.95)
+        without = [resampled_areas(scores, gold, counts[None])[0][0] for counts in 1 - np.eye(4, dtype=int)]
+        expected_interval = pooled_interval(actual["auroc"], without, 0.95)
+        assert (actual["auroc_low"], actual["auroc_high"]) == expected_interval
 
     def test_words_that_were_not_read_are_never_chosen_and_come_last(self) -> None:
         # As in test_unread: of a, b, c, d only a and b are read; a and d are marked.
         text = np.array([0.5, 0.1, np.nan, np.nan])
-        actual = judge_draws([[text]], [np.array([True, False, False, True])], 5, "top_k", 0.95, 1, 100)
+        actual = judge_draws([[text]], [np.array([True, False, False, True])], 5, "top_k", 0.95)
         # Five of four words: TP a, FP b, FN d.
         assert actual["f1_topk"] == actual["f1"] == 0.5
         # a > b, a > c, d < b, d = c.

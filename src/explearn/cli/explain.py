@@ -162,7 +162,9 @@ def explain(
 
 
 def _lines() -> list[str]:
-    """Return texts from standard input, one a line."""
+    """Return texts from standard input, one a line. Raises DataError where it is closed."""
+    if sys.stdin is None:
+        raise DataError("standard input is closed; expected texts, one a line, or on the command line")
     if sys.stdin.isatty():
         print("no text given: type texts, one a line; Ctrl+D ends them", file=sys.stderr)
     lines = []

@@ -12,6 +12,8 @@ def check_listed(what: str, values: object, of: str = "") -> None:
     # Of a table of pandas one would go through the names of the columns, of one of datasets through its rows.
     if hasattr(values, "columns") or hasattr(values, "column_names"):
         raise ParamsError(f"{what}: got {kind_of(values)}, a table; expected a list of {of or what}, such as a column")
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+    # An array or a tensor of no dimension has __iter__, too.
+    single = isinstance(values, str | bytes | Mapping) or getattr(values, "ndim", 1) == 0
+    if single or not isinstance(values, Iterable):
         got = "one string" if isinstance(values, str) else kind_of(values)
         raise ParamsError(f"{what}: got {got}; expected a list of {of or what}")

@@ -91,6 +91,8 @@ class ComputeOptions:
                 raise ParamsError(
                     f"device-map: got {shown(self.device_map)}; expected {rules}, or a JSON file of modules"
                 )
+        elif not isinstance(self.device_map, Mapping) or not self.device_map:
+            raise ParamsError("device-map: got no module; expected each module's device, '' for the whole model")
         else:
             for module, place in self.device_map.items():
                 if not _PLACE.fullmatch(str(place)):

@@ -25,9 +25,7 @@ class ExplearnError(Exception):
 
     def __str__(self) -> str:
         """Return the message, safe to print: what it repeats of a file or a server may steer a terminal, or be long."""
-        text = super().__str__()
-        half = MOST_CHARS // 2
-        return printable(text if len(text) <= MOST_CHARS else f"{text[:half]} ... {text[-half:]}")
+        return printable(cut(super().__str__()))
 
 
 class DataError(ExplearnError):
@@ -58,6 +56,12 @@ class ModelError(ExplearnError):
 
 class UnsupportedError(ExplearnError):
     """A method that cannot explain this model or text; the message gives the reason and what could be used instead."""
+
+
+def cut(sentence: str) -> str:
+    """Return a sentence of at most about MOST_CHARS characters: of a longer one the middle is left out."""
+    half = MOST_CHARS // 2
+    return sentence if len(sentence) <= MOST_CHARS else f"{sentence[:half]} ... {sentence[-half:]}"
 
 
 # ---- parts of sentences ----------------------------------------------------------------------------------------------
@@ -98,7 +102,7 @@ def sentence_of(error: BaseException) -> str | None:
     if isinstance(error, OSError) and error.errno:
         files = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
         reason = os.strerror(error.errno)
-        return f"{' and '.join(files)}: cannot be used ({reason})" if files else f"the system refused ({reason})"
+        return f"{cut(' and '.join(files))}: cannot be used ({reason})" if files else f"the system refused ({reason})"
     no_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     if no_memory or any(words in str(error).lower() for words in _NO_MEMORY):
         said = f"memory does not suffice ({first_line(error)})"

@@ -39,7 +39,7 @@ Array = NDArray[np.float64]
 class ScoreSimilarity:
     """The similarity of a method's scores before and after a change of the model, means over texts.
 
-    spearman: rank correlation of the word scores, in [-1, 1], with its bootstrap interval; None where no text has two
+    spearman: rank correlation of the word scores, in [-1, 1], with its interval; None where no text has two
         different scores before and after. overlap: share of the top words in common, in [0, 1].
     """
 
@@ -150,7 +150,7 @@ def check_methods(
         classifier: the model as it is; stays so.
         examples: texts, at least one.
         params: seeds, cascade, noise_samples and noise_radius.
-        seed: of weights, noise and bootstrap, in the first draw; all methods meet the same copies.
+        seed: of weights and noise, in the first draw; all methods meet the same copies.
         percent: share of the words that counts as top.
         other_labels: the same encoder fine-tuned on permuted labels, for the seed of a draw.
         unit: what is scored.

@@ -64,12 +64,15 @@ def mean_interval(values: ArrayLike, confidence: float) -> Interval:
     return float(low), float(high)
 
 
-def pooled_interval(figure: float, without_one: ArrayLike, confidence: float, least: float = 0.0) -> Interval:
+def pooled_interval(
+    figure: float, without_one: ArrayLike, confidence: float, least: float = 0.0, variance: float = 0.0
+) -> Interval:
     """Interval of a figure that pools all texts, from the jackknife on the scale of its logit.
 
     Args:
         figure: of all texts, from `least` to 1. without_one: of all but each one, (texts,), NaN left out.
         least: -1 of a correlation, of which half the logit of its share of [-1, 1] is Fisher's z.
+        variance: of the figure from elsewhere than the texts, such as the draws of a training.
 
     (None, None) of fewer than two texts, and where the figure is NaN. Of a figure at an end, which has no logit, it is
     the figure.
@@ -85,7 +88,7 @@ def pooled_interval(figure: float, without_one: ArrayLike, confidence: float, le
     share = (figure - least) / scale
     if not 0 < share < 1:
         return float(figure), float(figure)
-    error = ((count - 1) * known.var()) ** 0.5 / (share * (1 - share))
+    error = ((count - 1) * known.var() + variance / scale**2) ** 0.5 / (share * (1 - share))
     step = t.ppf((1 + confidence) / 2, count - 1) * error
     odds = share / (1 - share) * np.exp([-step, step])
     low, high = least + scale * odds / (1 + odds)

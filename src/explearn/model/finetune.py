@@ -35,6 +35,7 @@ from explearn.model.encoding import max_length
 from explearn.model.loading import (
     CLASSIFICATION,
     SCRATCH,
+    check_size,
     head_for,
     load_model,
     quiet_transformers,
@@ -116,13 +117,14 @@ def load_encoder(
 
     Raises ModelError when there is no such encoder, or it lacks pretrained weights for any layer but the pooler.
     """
-    place = resolve_encoder(encoder)
+    place, kind = resolve_encoder(encoder), "an encoder"
     quiet_transformers()
+    check_size(place, revision, kind)
     model, tokenizer, unloaded = load_model(
         head_for(labels),
         place,
         revision,
-        "an encoder",
+        kind,
         num_labels=len(labels),
         **label_maps(labels),
         # A head trained for other labels gives way to a new one; for the encoder itself, see below.

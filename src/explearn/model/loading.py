@@ -139,7 +139,10 @@ def _errors_of_loading(place: str, kind: str) -> Iterator[None]:
     except ModelError:
         raise
     except Exception as error:  # OSError, ValueError, KeyError, SafetensorError, ...
-        raise ModelError(f"{place}: cannot be loaded as {kind} ({first_line(error)}); {SAVED}") from error
+        reason = first_line(error)
+        if "ignore_mismatched_sizes" in reason:  # transformers' words send to a report in its log
+            reason = "its weights are not of the shapes that its config.json says"
+        raise ModelError(f"{place}: cannot be loaded as {kind} ({reason}); {SAVED}") from error
 
 
 def load_model(loader: str, place: str, revision: str | None, kind: str, **options: Any) -> tuple[Any, Any, list[str]]:
@@ -201,30 +204,67 @@ def may_be_on_hub(name: str) -> bool:
     return not name.startswith((".", "/", "~")) and "/" not in rest and not (rest and is_folder(owner))
 
 
-def _check_size(config: Any, folder: Path) -> None:
-    """Raise ModelError for a configuration that asks for more than the folder's weights are, before it is built."""
-    shapes: list[list[int]] = []
-    for path in folder.glob("*.safetensors"):
-        file: Any = safe_open(path, "pt")
-        shapes += [file.get_slice(key).get_shape() for key in file.keys()]  # noqa: SIM118
+_MOST = {"num_hidden_layers": "tensors", "encoder_layers": "tensors", "decoder_layers": "tensors"} | dict.fromkeys(
+    ("vocab_size", "hidden_size", "intermediate_size", "num_attention_heads", "num_labels"), "rows or columns"
+)
+"""Field of a configuration -> what the weights must have as many of."""
+
+
+def check_size(place: str, revision: str | None, kind: str) -> None:
+    """Raise ModelError for a configuration that asks for more than the weights are, before either is built.
+
+    Args:
+        place: folder or hub name, of which configuration and weights are fetched. revision: git revision of a hub name.
+        kind: of model, for messages.
+    """
+    import transformers
+
+    with _errors_of_loading(place, kind):
+        config, _ = transformers.PretrainedConfig.get_config_dict(place, revision=revision or "main")
+        shapes = list(_shapes(place, revision or "main"))
     if not shapes:
         return
-    widest = max((size for shape in shapes for size in shape), default=0)
-    most = {"num_hidden_layers": len(shapes)}
-    most |= dict.fromkeys(("vocab_size", "hidden_size", "intermediate_size", "num_attention_heads"), widest)
-    for field, limit in most.items():
-        asked = getattr(config, field, None)
-        if isinstance(asked, int) and asked > limit:
+    limits = {"tensors": len(shapes), "rows or columns": max((size for shape in shapes for size in shape), default=0)}
+    known = transformers.CONFIG_MAPPING
+    aliases = known[config["model_type"]].attribute_map if config.get("model_type") in known else {}
+    for field, what in _MOST.items():
+        asked = config.get(field, config.get(aliases.get(field, field)))
+        if isinstance(asked, int) and asked > limits[what]:
             raise ModelError(
-                f"{folder}: config.json, {field}: got {shown(asked)}; its weights, {len(shapes)} tensors of at most "
-                f"{widest} rows or columns, allow at most {limit}"
+                f"{place}: config.json, {field}: got {shown(asked)}; its weights, {len(shapes)} tensors of at most "
+                f"{limits['rows or columns']} rows or columns, allow at most {limits[what]}"
             )
+
+
+def _shapes(place: str, revision: str) -> Iterator[Sequence[int]]:
+    """Yield the shape of each tensor in the weights that transformers would load; no tensor is read."""
+    from transformers.utils import hub
+
+    files: Any = hub  # without types
+    for name in ("model.safetensors", "pytorch_model.bin"):
+        optional: dict[str, Any] = {"revision": revision, "_raise_exceptions_for_missing_entries": False}
+        whole, index = files.cached_file(place, name, **optional), None
+        if whole is None:
+            index = files.cached_file(place, f"{name}.index.json", **optional)
+        if index is not None:
+            parts = files.get_checkpoint_shard_files(place, index, revision=revision)[0]
+        else:
+            parts = [] if whole is None else [whole]
+        for part in parts:
+            if name.endswith(".bin"):
+                tensors = torch.load(part, map_location="meta", weights_only=True)
+                yield from (tensor.shape for tensor in tensors.values())
+            else:
+                file: Any = safe_open(part, "pt")
+                yield from (file.get_slice(key).get_shape() for key in file.keys())  # noqa: SIM118
+        if parts:
+            return
 
 
 def newest_checkpoint(name: str) -> str:
     """Return the newest checkpoint in a Trainer's `output_dir` that holds no model itself, and say so; else `name`."""
     folder = Path(name)
-    if not folder.is_dir() or (folder / "config.json").exists():
+    if not is_folder(name) or (folder / "config.json").exists():
         return name
     steps = {int(of[1]): path for path in folder.iterdir() if (of := re.fullmatch(r"checkpoint-(\d+)", path.name))}
     if not steps:
@@ -270,12 +310,11 @@ def load_trained(
         if adapters is not None:
             place, revision = adapters.config.base_model_name_or_path, adapters.config.revision
         shared: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
+        check_size(place, revision, kind)
         config: Any = transformers.AutoConfig.from_pretrained(place, **shared)
         if adapters is not None and adapters.classes not in (None, len(config.id2label)):
             config.num_labels = adapters.classes
         labels = [str(label) for _, label in sorted(config.id2label.items())]
-        if is_folder(place):
-            _check_size(config, Path(place))
     head = head_of([str(name) for name in getattr(config, "architectures", None) or ()])
     if adapters is not None:
         head = _HEADS_OF_TASKS.get(adapters.config.task_type, head)

@@ -177,7 +177,10 @@ def _find(text: str, unit: Unit) -> list[Span]:
         return [match.span() for match in unit.finditer(text) if match.group().strip()]
     if isinstance(unit, str):
         raise ParamsError(f"unit: got {shown(unit)}; expected spans of a text")
-    spans, last = list(unit(text)), 0
+    spans, last = unit(text), 0
+    if not isinstance(spans, Iterable):
+        raise ParamsError(f"unit: the function gave {shown(spans)}; expected [start, end) of each span")
+    spans = list(spans)
     for span in spans:
         pair = isinstance(span, tuple | list) and len(span) == 2 and all(isinstance(place, int) for place in span)
         if not pair or not last <= span[0] < span[1] <= len(text):

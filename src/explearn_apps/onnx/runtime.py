@@ -65,7 +65,7 @@ class OnnxExplainer(Labelled):
         """
         ort: Any = need("onnxruntime", extra="onnx", what="an explanation by ONNX")
         self.path, self.max_tokens = Path(path), max_tokens
-        if not self.path.is_file():
+        if not os.path.isfile(path):  # noqa: PTH113 (Path.is_file raises for names that no file can have)
             raise ModelError(f"{self.path}: no such file; expected one that explearn export-onnx wrote")
         available = ort.get_available_providers()
         if unknown := sorted(set(providers) - set(available)):

@@ -151,9 +151,13 @@ class TestFromPretrained:
         """Before a model of that size is built."""
         config = tiny.save(tmp_path) / "config.json"
         values = json.loads(config.read_text())
-        for field in ("num_hidden_layers", "num_attention_heads", "vocab_size"):
+        for field in ("num_hidden_layers", "num_attention_heads", "vocab_size", "num_labels"):
             config.write_text(json.dumps({**values, field: 10**9}))
             assert f"config.json, {field}: got 1000000000; its weights" in complaint(tmp_path)
+        weights = tmp_path / "model.safetensors"
+        torch.save(load_file(weights), tmp_path / "pytorch_model.bin")
+        weights.unlink()
+        assert "config.json, num_labels: got 1000000000; its weights" in complaint(tmp_path)
 
     def test_weights_that_are_nowhere(self) -> None:
         empty = tiny.model("bert").to("meta")

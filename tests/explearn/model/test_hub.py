@@ -35,14 +35,18 @@ def test_an_encoder_by_its_hub_name_and_one_that_the_hub_does_not_have(tiny_fold
     shutil.copytree(tiny_folder, repository / "snapshots" / REVISION)
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(REVISION)
+    huge = shutil.copytree(repository, tmp_path / "models--someone--huge") / "snapshots" / REVISION / "config.json"
+    huge.write_text(json.dumps({**json.loads(huge.read_text()), "num_hidden_layers": 10**7}))
     # The hub's client reads its settings when it is imported, so this takes an interpreter of its own.
     environment = {"HF_HUB_CACHE": str(tmp_path), "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
     environment["PYTHONPATH"] = ":".join(sys.path)
-    wanted = json.dumps([[NAME, None], [NAME, REVISION], ["google-bert/bert-base-uncaste", None]])
+    others = [["google-bert/bert-base-uncaste", None], ["someone/huge", None]]
+    wanted = json.dumps([[NAME, None], [NAME, REVISION], *others])
     done = subprocess.run([sys.executable, "-c", CODE, wanted], capture_output=True, text=True, env=environment)
-    main, revision, other = (json.loads(line) for line in done.stdout.splitlines())
+    main, revision, other, refused = (json.loads(line) for line in done.stdout.splitlines())
     assert main == revision == ["toxic", 32, 2], done.stderr
     assert other.startswith("google-bert/bert-base-uncaste: cannot be loaded as an encoder (") and "\n" not in other
+    assert refused.startswith("someone/huge: config.json, num_hidden_layers: got 10000000; its weights")
 
 
 def test_an_encoder_without_all_its_layers_is_refused(tiny_folder: Path, tmp_path: Path) -> None:

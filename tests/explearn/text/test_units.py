@@ -172,6 +172,7 @@ class TestRefusals:
             ("line", ParamsError, "unit: got 'line'; expected token, word, phrase, sentence"),
             (re.compile("cat"), DataError, "text 1: has a segment without any span"),
             (lambda text: [(0, len(text) + 1)], ParamsError, r"gave \(0, 9\); expected \[start, end\)"),
+            (lambda _text: None, ParamsError, "the function gave nothing"),
         ],
     )
     def test_what_is_no_unit(self, unit: Any, error: type[Exception], said: str) -> None:
