@@ -166,7 +166,7 @@ def _overview(run: RunFacts, counted: Sequence[TaskReport], tasks: Sequence[Task
     if len(counted) == 1:
         (task,) = counted
         figures = {method: {**task.methods[method], **of} for method, of in figures.items()}
-        caption, standings = "", task.standings
+        caption, standings = "All methods", task.standings
         tests = "; underlined: not significantly worse; in small print: intervals"
     board = leaderboard(run, caption, figures, [CATALOGUE[n] for n in names], standings)
     if board is not None:
