@@ -180,10 +180,6 @@ STUDENTS = {"teachers": ["lime"]}
             with_methods("expnet", expnet={"options": {"hiden": 3}}),
             "options.hiden: no such parameter; did you",
         ),
-        (
-            with_methods("ivra", ivra={"options": {"criteria": ["cons"], "schedule": {"batch_size": 1}}}),
-            "schedule.batch_size of 3 or more",
-        ),
         (with_methods("expnte", expnet={}), "unknown method under 'learned' 'expnte'"),
         (with_methods("random"), "learned: 'random' has no training of its own; leave it out there"),
         (with_methods("paml", paml={}), "methods.paml: 'paml' is trained; name it under learned.from_texts, too"),

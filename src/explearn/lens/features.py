@@ -27,6 +27,7 @@ from explearn.lens.text_tables import read_facts, read_rows, vectors, write_text
 from explearn.model.batching import budget_batches
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
+from explearn.text.alignment import NO_WORD
 
 REFUSAL = "refused.json"
 
@@ -200,9 +201,21 @@ def read_features(path: str | os.PathLike[str], hidden: bool = False) -> Iterato
         if hidden and "hidden" not in file.schema_arrow.names:
             raise DataError(f"{path}: holds no hidden states; run the stage features with attend.hidden_states=true")
     schema = feature_schema(attention_width(metadata), int(metadata["hidden_size"]) if hidden else None)
-    for values in read_rows(path, schema):
+    for number, values in enumerate(read_rows(path, schema), start=1):
         lists = {"probabilities": np.float32, "word_ids": np.int32}
-        yield ExampleFeatures(**values | {name: np.asarray(values[name], dtype=kind) for name, kind in lists.items()})
+        arrays = {name: np.asarray(values[name], dtype=kind) for name, kind in lists.items()}
+        row = ExampleFeatures(**values | arrays)
+        where, tokens = f"{path}, row {number}", len(row.word_ids)
+        for name in ("attention", "probabilities", *(["hidden"] if hidden else [])):
+            numbers = getattr(row, name)
+            if name != "probabilities" and len(numbers) != tokens:
+                expected = f"expected {tokens}, one per sub-token"
+                raise DataError(f"{where}, field {name!r} has {len(numbers)} entries; {expected}")
+            if not np.isfinite(numbers).all():
+                raise DataError(f"{where}, field {name!r} holds a value that is not finite; create the file again")
+        if tokens and row.word_ids.min() < NO_WORD:
+            raise DataError(f"{where}, field 'word_ids' holds {row.word_ids.min()}; expected numbers of words")
+        yield row
 
 
 def write_refusal(folder: Path, error: UnsupportedError) -> None:
