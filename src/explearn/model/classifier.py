@@ -170,6 +170,9 @@ class Classifier(Answers):
         Raises ModelError when there is no such model, its head is not a trained one, or its weights do not fit its
         configuration or are not finite; DeviceError when the device is not there.
         """
+        for option in options.keys() - ComputeOptions.__dataclass_fields__.keys():
+            known = ", ".join(ComputeOptions.__dataclass_fields__)
+            raise TypeError(f"Classifier.from_pretrained() has no argument {option!r}; its compute options are {known}")
         prompt = given_prompt(completion, labels, hypothesis, multi_label)
         compute = replace(compute or ComputeOptions(), **options)
         if compute.device_map is None:

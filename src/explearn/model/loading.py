@@ -187,9 +187,14 @@ def check_config(config: Any, name: str) -> None:
 
 
 def check_runs(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, name: str) -> None:
-    """Raise ModelError for a model without weights, and a tokenizer that gives ids beyond the model's table."""
+    """Raise ModelError for a model without weights, one with attention that has no gradients where it is, and a
+    tokenizer that gives ids beyond the model's table."""
     if model.device.type == "meta":
         raise ModelError(f"{name}: its weights are on the device 'meta', which holds none; expected a loaded model")
+    if "flex" in str(getattr(model.config, "_attn_implementation", "")) and not torch.cuda.is_available():
+        raise ModelError(
+            f"{name}: flex attention has no gradients on a CPU; load it with attn_implementation 'sdpa' or 'eager'"
+        )
     table: Any = word_table(model)
     last = max(tokenizer.get_vocab().values(), default=0)
     if isinstance(table, torch.nn.Embedding) and last >= (known := table.weight.shape[0]):

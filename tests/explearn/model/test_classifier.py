@@ -159,10 +159,19 @@ class TestFromPretrained:
         weights.unlink()
         assert "config.json, num_labels: got 1000000000; its weights" in complaint(tmp_path)
 
-    def test_weights_that_are_nowhere(self) -> None:
+    def test_weights_that_are_nowhere_and_attention_without_gradients(self) -> None:
         empty = tiny.model("bert").to("meta")
         with pytest.raises(ModelError, match="its weights are on the device 'meta'"):
             Classifier(empty, tiny.tokenizer("bert"))
+        flexible = tiny.model("bert")
+        flexible.config._attn_implementation = "flex_attention"
+        if not torch.cuda.is_available():
+            with pytest.raises(ModelError, match="flex attention has no gradients on a CPU"):
+                Classifier(flexible, tiny.tokenizer("bert"))
+
+    def test_an_unknown_argument(self, tmp_path: Path) -> None:
+        with pytest.raises(TypeError, match=r"Classifier.from_pretrained\(\) has no argument 'devise'"):
+            Classifier.from_pretrained(tmp_path, devise="cpu")
 
     def test_a_tokenizer_without_padding_or_that_is_not_fast(self) -> None:
         words = transformers.PreTrainedTokenizerFast(tokenizer_object=tiny.tokenizer("bert").backend_tokenizer)
