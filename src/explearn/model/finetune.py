@@ -119,7 +119,7 @@ def load_encoder(
     """
     place, kind = resolve_encoder(encoder), "an encoder"
     quiet_transformers()
-    check_size(place, revision, kind)
+    check_size(place, revision, kind, place)
     model, tokenizer, unloaded = load_model(
         head_for(labels),
         place,

@@ -215,16 +215,16 @@ _MOST = {"num_hidden_layers": "tensors", "encoder_layers": "tensors", "decoder_l
 """Field of a configuration -> what the weights must have as many of."""
 
 
-def check_size(place: str, revision: str | None, kind: str) -> None:
+def check_size(place: str, revision: str | None, kind: str, name: str) -> None:
     """Raise ModelError for a configuration that asks for more than the weights are, before either is built.
 
     Args:
         place: folder or hub name, of which configuration and weights are fetched. revision: git revision of a hub name.
-        kind: of model, for messages.
+        kind: of model, and name: what the user asked for, both for messages.
     """
     import transformers
 
-    with _errors_of_loading(place, kind):
+    with _errors_of_loading(name, kind):
         config, _ = transformers.PretrainedConfig.get_config_dict(place, revision=revision or "main")
         shapes = list(_shapes(place, revision or "main"))
     if not shapes:
@@ -315,7 +315,7 @@ def load_trained(
         if adapters is not None:
             place, revision = adapters.config.base_model_name_or_path, adapters.config.revision
         shared: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
-        check_size(place, revision, kind)
+        check_size(place, revision, kind, name)
         config: Any = transformers.AutoConfig.from_pretrained(place, **shared)
         if adapters is not None and adapters.classes not in (None, len(config.id2label)):
             config.num_labels = adapters.classes
