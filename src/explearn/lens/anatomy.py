@@ -248,6 +248,8 @@ def trace_block(block: EncoderBlock, call: BlockCall, hidden: torch.Tensor | Non
 
     def write_out(attention: Attention) -> torch.Tensor | None:
         maps.append(attention.matrix())
+        if attention.probabilities is not None:
+            return maps[0].to(attention.probabilities)
         return None if attention.value is None else maps[0].to(attention.value.dtype) @ attention.value
 
     hidden = call.hidden if hidden is None else hidden

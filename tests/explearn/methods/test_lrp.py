@@ -66,6 +66,15 @@ def test_scores_equal_the_original_code_s(variant: str, file: str, together: boo
         golden.assert_reproduces(explainer, variant, 1e-7, "float32", together=True)
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_a_model_loaded_with_eager_attention_gives_the_same(name: str) -> None:
+    of = tiny.classifier("bert", 3)
+    expected = score(name, of, TEXTS).scores
+    with tiny.eager(of.model):
+        actual = score(name, of, TEXTS).scores
+    torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
+
+
 class TestRules:
     """By hand; the stabiliser shows from the ninth digit."""
 
