@@ -246,11 +246,13 @@ def trace_block(block: EncoderBlock, call: BlockCall, hidden: torch.Tensor | Non
     """Run a block again, on `hidden` or what it was called with, and keep its intermediates, with a graph if any."""
     maps: list[torch.Tensor] = []
 
-    def write_out(attention: Attention) -> torch.Tensor | None:
+    def write_out(attention: Attention) -> torch.Tensor:
         maps.append(attention.matrix())
-        if attention.probabilities is not None:
-            return maps[0].to(attention.probabilities)
-        return None if attention.value is None else maps[0].to(attention.value.dtype) @ attention.value
+        if attention.value is None:
+            # The model goes on with the map that is kept, so that this lies in the graph.
+            assert attention.probabilities is not None
+            return maps[0].to(attention.probabilities.dtype)
+        return maps[0].to(attention.value.dtype) @ attention.value
 
     hidden = call.hidden if hidden is None else hidden
     names = ("query", "key", "value", "output", "attention_norm", "expand", "contract", "norm")

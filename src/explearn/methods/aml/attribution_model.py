@@ -217,8 +217,9 @@ class AttributionModel(nn.Module):
     @torch.no_grad()
     def verify(self, name: str, batch: Batch) -> None:
         """Raise ModelError, naming the backbone, where it cannot be called with embeddings and positions on a batch."""
+        inputs = self.inputs(batch, self.prediction.new_zeros(len(batch), len(self.prediction) - 1))
         try:
-            self.backbone(**self.inputs(batch, self.prediction.new_zeros(len(batch), len(self.prediction) - 1)))
+            self.backbone(**inputs)
         except Exception as error:  # whatever an architecture that was not made for this raises
             config: Any = self.backbone.config
             raise ModelError(
@@ -255,14 +256,12 @@ def load_backbone(
     comes from.
     """
     quiet_transformers()
+    place, which = resolve_encoder(name), {"revision": revision or "main", "trust_remote_code": False}
     try:
-        place, which = resolve_encoder(name), {"revision": revision or "main", "trust_remote_code": False}
         model, info = transformers.AutoModel.from_pretrained(
             place, dtype=torch.float32, output_loading_info=True, **which
         )
         tokenizer = transformers.AutoTokenizer.from_pretrained(place, **which)
-    except ModelError:
-        raise
     except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
         raise ModelError(f"backbone {name!r} cannot be loaded ({first_line(error)}); {SAVED}") from error
     lost = sorted(key for key in info["missing_keys"] if "pooler" not in key)
