@@ -134,7 +134,7 @@ def _first_page(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
     yield Heading(run.title, level=1)
     yield Paragraph(verdict.sentence, style="lead")
     if any(task.methods for task in tasks):
-        yield pareto_picture(run, counted, {*verdict.methods, "random"})
+        yield pareto_picture(run, counted, {*verdict.methods, str(run.study), "random"})
     if text := first_text(run, counted, verdict.methods):
         yield text
         legend = "Orange speaks for the label, blue against it; underlined: what a method chooses."
