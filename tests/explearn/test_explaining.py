@@ -13,7 +13,7 @@ import transformers
 
 import explearn
 from explearn.comparison.texts import TextColumns, given_texts
-from explearn.core.errors import DataError, ExplearnError, ParamsError
+from explearn.core.errors import DataError, ParamsError
 from explearn.methods.explaining import AT_ONCE, best_at_once
 from explearn.model.classifier import Classifier
 
@@ -72,12 +72,18 @@ def test_probabilities_of_plain_texts() -> None:
         classifier.predict_proba(TEXT)
 
 
-def test_probabilities_of_what_else_holds_texts() -> None:
+def test_whatever_holds_texts_is_read_alike() -> None:
     pd = pytest.importorskip("pandas")
+    datasets = pytest.importorskip("datasets")
     classifier = tiny.classifier("bert")
-    np.testing.assert_array_equal(classifier.predict_proba(iter([TEXT])), classifier.predict_proba([TEXT]))
-    with pytest.raises(ParamsError, match="a table; expected a list of texts, such as a column"):
-        classifier.predict_proba(pd.DataFrame({"text": [TEXT]}))
+    rows = [{"text": TEXT, "label": "x"}]
+    for texts in (iter([TEXT]), rows, iter(rows), pd.DataFrame(rows), datasets.Dataset.from_list(rows)):
+        words = TEXT.split()
+        assert [list(one.words) for one in explearn.explain(classifier, texts, "random")] == [words]
+    np.testing.assert_array_equal(classifier.predict_proba(rows), classifier.predict_proba([TEXT]))
+    for refuses in (classifier.predict_proba, lambda texts: explearn.explain(classifier, texts)):
+        with pytest.raises(DataError, match=r"text 1: got the columns body; expected a column 'text', or the texts"):
+            refuses([{"body": TEXT}])
 
 
 def test_several_methods_at_once_are_one_sentence() -> None:
@@ -106,5 +112,3 @@ def test_tables_in_memory_are_read_as_files_are() -> None:
         assert [one.words for one in given_texts(column).examples] == [("a", "b"), ("c",)]
     with pytest.raises(DataError, match="got the columns body; expected a column 'text'"):
         given_texts([{"body": "a"}])
-    with pytest.raises(ExplearnError, match="a table; expected a list of texts, such as a column"):
-        explearn.explain(tiny.classifier("bert"), pd.DataFrame(rows))

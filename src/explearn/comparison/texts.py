@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explearn.core.arguments import check_listed
+from explearn.core.arguments import check_listed, each_text
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
 from explearn.core.words import word_number, words_of
 from explearn.text.custom import CustomAdapter
-from explearn.text.encoding import as_segments
+from explearn.text.encoding import TEXT, Text, as_segments
 from explearn.text.params import Columns, SourceParams
-from explearn.text.rows import LINES, READERS, TEXT, RawRow, read_file, read_text_lines
+from explearn.text.rows import LINES, READERS, RawRow, read_file, read_text_lines
 
 if TYPE_CHECKING:
     from explearn.model.classifier import Classifier
@@ -107,32 +107,21 @@ class _Unlabelled(CustomAdapter):
 
 
 def given_texts(texts: Any, labels: Sequence[str] | None = None, columns: TextColumns | None = None) -> UserTexts:
-    """Return the texts of a file, of a table (pandas, datasets, a list of dicts), or of a list with its labels.
+    """Return the texts of a file, of a table (pandas, datasets, dicts), or of a list with its labels.
 
     Raises as `read_texts` and `listed_texts` do; ParamsError for labels beside a table and columns beside a list.
     """
-    rows = _rows(texts)
-    if rows is None and not isinstance(texts, str | Path):
+    listed = None if isinstance(texts, str | Path) else list(each_text(texts))
+    if listed is not None and not (listed and all(isinstance(row, Mapping) for row in listed)):
         if columns is not None:
             raise ParamsError("columns: go with a file or a table; got a list of texts")
-        return listed_texts(texts, labels)
+        return listed_texts(listed, labels)
     if labels is not None:
         raise ParamsError("labels: go with a list of texts; of a file or a table, columns.label names their column")
     columns = columns or TextColumns()
-    return read_texts(texts, columns) if rows is None else _texts_of_rows(rows, "texts", columns)
-
-
-def _rows(texts: Any) -> list[RawRow] | None:
-    """Return the rows of a table in memory; None for anything else."""
-    if hasattr(texts, "to_dict") and hasattr(texts, "columns"):
-        records = texts.to_dict("records")  # pandas
-    elif isinstance(texts, list) or hasattr(texts, "column_names"):  # datasets
-        records = list(texts)
-    else:
-        return None
-    if not records or not all(isinstance(record, Mapping) for record in records):
-        return None
-    return [RawRow("texts", "texts", number, record) for number, record in enumerate(records, start=1)]
+    if listed is None:
+        return read_texts(texts, columns)
+    return _texts_of_rows([RawRow("texts", "texts", *row) for row in enumerate(listed, start=1)], "texts", columns)
 
 
 def read_texts(path: str | Path, columns: TextColumns) -> UserTexts:
@@ -162,7 +151,7 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns) -> U
     if text not in rows[0].values and columns.text is None and not (columns.rationales or "").startswith("marked:"):
         raise DataError(
             f"{file}: got the columns {', '.join(rows[0].values)}; expected a column 'text', or the name of the one "
-            "with the texts (--text-column)"
+            "with the texts (--text-column, TextColumns(text=...))"
         )
     section = columns.section(text)
     if columns.text is None and text not in rows[0].values:
@@ -207,17 +196,15 @@ def _word(row: RawRow, column: str, words: Sequence[str]) -> tuple[int, int]:
     return number, number + 1
 
 
-def listed_texts(texts: Iterable[str | tuple[str, str]], labels: Sequence[str] | None) -> UserTexts:
+def listed_texts(listed: Sequence[Text], labels: Sequence[str] | None) -> UserTexts:
     """The same of a list of texts, or pairs of texts, and their labels in the same order.
 
     Raises DataError for a text without words, and for what is neither a text nor a pair; ParamsError where there are
     not as many labels as texts.
     """
-    check_listed("texts", texts)
     if labels is not None:
         check_listed("labels", labels)
         labels = list(labels)  # of a column, too
-    listed = list(texts)
     if not listed:
         raise DataError("texts: got none; expected at least one")
     if labels is not None and len(labels) != len(listed):

@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from explearn.core.errors import ParamsError, kind_of
+
+
+def each_text(texts: Any) -> Iterable[Any]:
+    """Return texts as one goes through them: of a table of pandas or datasets its rows, column -> value.
+
+    Raises ParamsError as `check_listed` does.
+    """
+    if hasattr(texts, "iloc") and hasattr(texts, "columns"):
+        rows: Iterable[Any] = texts.to_dict("records")
+        return rows
+    if not hasattr(texts, "features"):  # datasets
+        check_listed("texts", texts)
+    return texts  # type: ignore[no-any-return]
 
 
 def check_listed(what: str, values: object, of: str = "") -> None:

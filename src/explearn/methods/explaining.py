@@ -55,7 +55,7 @@ def explain(
     Args:
         classifier: as `as_classifier` takes it: a Classifier, a folder or hub name, a text-classification pipeline of
             transformers, or a pair (model, tokenizer).
-        texts: one text, or a list.
+        texts: one text, or a list; of a table of pandas or datasets, its column `text` is read.
         method: a name, or an explainer (default: `best_at_once`; each attribution names its method).
         targets, windows, unit: as in `Explainer.explain`.
         token: the word that is classified, for a model that classifies tokens (`TokenClassifier.at`); the same in all

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 from tqdm.auto import tqdm
 
-from explearn.core.arguments import check_listed
+from explearn.core.arguments import each_text
 from explearn.core.compute import ComputeOptions, autocast
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError, shown
 from explearn.core.finite import check_logits
@@ -365,8 +365,7 @@ class Classifier(Answers):
         return probabilities
 
     def _encoded(self, texts: Iterable[Encoding] | Iterable[Text]) -> Sequence[Encoding]:
-        check_listed("texts", texts)
-        listed = list(texts)
+        listed = list(each_text(texts))
         encoded = [text for text in listed if isinstance(text, Encoding)]
         return encoded if len(encoded) == len(listed) else self.encode(cast("Sequence[Text]", listed))
 

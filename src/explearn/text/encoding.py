@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,8 +11,12 @@ from explearn.core.records import Example, check_text
 from explearn.core.words import Segment, Span, joined_words, segments_of
 from explearn.text.alignment import NO_WORD, align
 
-Text = str | tuple[str, str] | Example
-"""What can be classified and explained: a text, a pair of texts, or an example."""
+Text = str | tuple[str, str] | Example | Mapping[str, Any]
+"""What can be classified and explained: a text, a pair of texts, an example, or a row of a table, of which the column
+TEXT is read."""
+
+TEXT = "text"
+"""Column of the text, where none is named; also the one column of a file of lines."""
 
 IN_QUESTION = 8
 """Bit of `token_type_ids`, beside the model's own, at sub-tokens of what is asked about: the answer to a question, or
@@ -184,11 +188,20 @@ def as_segments(text: Text, number: int) -> tuple[tuple[Segment, ...], str]:
     """Return the segments of a text and its id; raise DataError, naming `number`, for an unusable word."""
     if isinstance(text, Example):
         return text.segments, text.id
+    if isinstance(text, Mapping):
+        if TEXT not in text:
+            raise DataError(
+                f"text {number}: got the columns {', '.join(map(str, text))}; expected a column {TEXT!r}, or the texts "
+                "themselves, such as table['COLUMN']"
+            )
+        text = text[TEXT]
     first, second = text if isinstance(text, tuple) and len(text) == 2 else (text, None)
     segments = []
     for segment in (first,) if second is None else (first, second):
         if not isinstance(segment, str):
-            raise DataError(f"text {number}: got {kind_of(text)}; expected a text, a pair of texts or an Example")
+            raise DataError(
+                f"text {number}: got {kind_of(text)}; expected a text, a pair (a tuple), an Example or a row of a table"
+            )
         try:
             check_text(segment, "text")
         except DataError as error:

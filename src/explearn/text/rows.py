@@ -19,6 +19,7 @@ from explearn.core.errors import DataError, first_line, shown
 from explearn.core.extras import need
 from explearn.core.parquet import column_names, iter_rows
 from explearn.core.records import SPLITS, Split, check_text, check_words
+from explearn.text.encoding import TEXT
 
 BATCH_ROWS = 1024
 """Rows of a Parquet file turned into Python objects at a time."""
@@ -139,9 +140,6 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
 
-
-TEXT = "text"
-"""Column of the text, where none is named; also the one column of a file of lines."""
 
 LINES = ".txt"
 """Ending of files that hold a text a line."""

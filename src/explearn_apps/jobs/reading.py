@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.escape import is_unicode
-from explearn.text.rows import LINES, READERS, TEXT, RawRow, read_file, read_text_lines
+from explearn.text.encoding import TEXT
+from explearn.text.rows import LINES, READERS, RawRow, read_file, read_text_lines
 
 if TYPE_CHECKING:
     from explearn.model.encoding import Text

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.arguments import check_listed
+from explearn.core.arguments import check_listed, each_text
 from explearn.core.errors import ParamsError, UnsupportedError, kind_of
 from explearn.core.records import Example
 from explearn.model.labelled import Problem
@@ -55,12 +55,11 @@ def targeted_texts(
     Raises what `in_units` raises, DataError for a text without usable words, ParamsError where there is not one target
     a text, UnknownNameError for a target that is no class.
     """
-    check_listed("texts", texts)
     if targets is not None:
         check_listed("targets", targets)
     check_request(classifier, (), windows)
     check_unit(unit)
-    remaining, wanted = iter(texts), None if targets is None else iter(targets)
+    remaining, wanted = iter(each_text(texts)), None if targets is None else iter(targets)
     first = 1
     while chunk := list(islice(remaining, chunk_texts)):
         chosen = None if wanted is None else [_indices(classifier, one) for one in islice(wanted, len(chunk))]
