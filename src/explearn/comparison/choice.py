@@ -41,7 +41,7 @@ PLAN = "plan.json"
 
 
 def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Method -> options, quick ones first: those of the rosters and methods that are named.
+    """Method -> options, FLOOR, then quick ones, of both those in LEADING first: of rosters and of methods named.
 
     A method that is named takes the options that roster light gives it, else its own defaults.
 
@@ -74,7 +74,11 @@ def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:
                 "in the list), which `explearn train` makes, or leave it out"
             )
         chosen[name] = rosters["light"].get(name, {})
-    return {name: chosen[name] for name in sorted(chosen, key=lambda name: get_info(name).costly)}
+
+    def rank(name: str) -> tuple[bool, bool, bool]:
+        return name != FLOOR, get_info(name).costly, name not in LEADING
+
+    return {name: chosen[name] for name in sorted(chosen, key=rank)}
 
 
 def parse_budget(value: str | float | None) -> float | None:

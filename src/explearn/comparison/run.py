@@ -136,6 +136,8 @@ def compare(
     names = methods if isinstance(methods, str) else [one for one in methods if not isinstance(one, Explainer)]
     chosen = {**choose_methods(names), **{name: _options_of(explainer) for name, explainer in given.items()}}
     folder = None if work is None else Path(work)
+    if not chosen:
+        raise ParamsError("methods: got none; expected at least one roster, name or explainer")
     # Before the work, which takes minutes.
     out = Path(out)
     check_own(out, is_page, "a page")
@@ -228,7 +230,7 @@ def make_plan(
     seed: int,
     unit: Unit = "word",
 ) -> Plan:
-    """Time every method on a few texts, and choose.
+    """Time every method on a few texts, and choose; once half of the budget is spent on that, no more is timed.
 
     Without a budget there is nothing to choose, and the costly methods, which come last, are not timed: loading their
     packages alone would keep the first result waiting.
@@ -250,6 +252,9 @@ def make_plan(
     unsupported: dict[str, str] = {}
     untimed: list[str] = []
     for name, options in methods.items():
+        if budget is not None and len(seconds) > 1 and time.perf_counter() - start > budget / 2:
+            unsupported[name] = "no time for it within the budget"
+            continue
         explainer, _ = _made(name, options, given, seed)
         try:
             if budget is None and get_info(name).costly:
@@ -488,6 +493,7 @@ class MethodsRun:
             evaluate=self.params,
             seed=self.seed,
             remarks=remarks,
+            untried=[name for name in LEADING if name not in {*runs, *self.plan.left_out, *self.refused}],
             parameters=yaml.safe_dump(
                 {"seed": self.seed, "unit": unit_name(self.unit), "methods": options}, sort_keys=False
             ),
@@ -512,12 +518,7 @@ class MethodsRun:
         if plan.texts < len(self.texts.examples):
             why = "as the budget of time allows" if by_budget else "as many as requested"
             remarks.append(f"{plan.texts} of {len(self.texts.examples)} texts were compared on, {why}.")
-        left_out = {**plan.left_out, **self.refused}
-        if untried := [name for name in LEADING if name not in {*self.runs, *left_out}]:
-            untrained = [name for name in untried if get_info(name).learned and not get_info(name).ready]
-            train = f" (train {' and '.join(untrained)} with explearn train)" if untrained else ""
-            remarks.append(f"Not tried here, and among the best elsewhere: {', '.join(untried)}{train}.")
-        remarks += [f"Left out: {name} ({reason})." for name, reason in left_out.items()]
+        remarks += [f"Left out: {name} ({reason})." for name, reason in {**plan.left_out, **self.refused}.items()]
         remarks += [
             f"{name} explains with the weights that come with the package (docs/explearn/{name}.md); nothing was "
             "trained here."

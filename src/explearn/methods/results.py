@@ -43,6 +43,7 @@ class RunFacts:
             to count.
         seed: of the run.
         remarks: sentences of whoever made the run, on what not to trust.
+        untried: methods that are among the best elsewhere, and were not tried.
         parameters: what the page shows as the run's parameters, as YAML; empty: nothing.
         unit: what is scored, chosen and marked in every text, in the singular.
         made: when, how and of what the page was made: heading -> fact. versions: of the packages of the run; empty: of
@@ -59,6 +60,7 @@ class RunFacts:
     chance_margin: float = 0.1
     seed: int = 13
     remarks: Sequence[str] = ()
+    untried: Sequence[str] = ()
     parameters: str = ""
     unit: str = "word"
     made: Mapping[str, str] = field(default_factory=dict)

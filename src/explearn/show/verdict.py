@@ -11,6 +11,7 @@ import numpy as np
 from explearn.core.blocks import Cell, Column, Table, bold, columns
 from explearn.judge.catalogue import CATALOGUE, Metric
 from explearn.judge.significance import paired_tests
+from explearn.methods.registry import get_info
 from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.show.columns import shown, title
 
@@ -239,7 +240,8 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
 
     Next to one that takes CHEAPER times as many passes as another which is not significantly worse stands that one.
     Next to a method that learned from marked words of the task, which others may not have, stands the best without
-    them; and next to that one the method under study, where it is not significantly worse.
+    them; and next to that one the method under study, where it is not significantly worse. Methods that are among the
+    best elsewhere and were not tried come last.
     """
     counted, times = counted_tasks(run, tasks), means(run, TIME.name, counted_tasks(run, tasks))
     if tasks and all(near_chance(run, task) for task in tasks):
@@ -278,10 +280,16 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
             )
             roles.setdefault(cheapest, []).append(f"not significantly worse at {words}, and cheaper")
         sentences.append(f"For {words}, use {name}{learned}: {'; '.join(figures)}.")
+    if not sentences:
+        sentences.append("No method has figures on all tasks, so none is ahead.")
+    if run.untried:
+        untrained = [name for name in run.untried if get_info(name).learned and not get_info(name).ready]
+        train = f" (train {' and '.join(untrained)} with explearn train)" if untrained else ""
+        sentences.append(f"Not tried here, and among the best elsewhere: {', '.join(run.untried)}{train}.")
     timed = [m for m in dict.fromkeys([*roles, *([run.study] if run.study else [])]) if m in times]
     costs = ", ".join(f"{method} {shown(TIME, times[method])}" for method in timed)
     return Recommendation(
-        " ".join(sentences) or "No method has figures on all tasks, so none is ahead.",
+        " ".join(sentences),
         f"Time to classify and explain, relative to classifying alone: {costs}." if timed else "",
         {method: "; ".join(what) for method, what in roles.items()},
     )

@@ -276,6 +276,11 @@ def test_a_method_that_refuses_one_of_the_texts_is_left_out(model: Path, tmp_pat
     assert not (tmp_path / "none.html").exists()
 
 
+def test_no_method_is_asked_for(model: Path) -> None:
+    with pytest.raises(ParamsError, match=r"^methods: got none; expected at least one roster, name or explainer$"):
+        explearn.compare(model, ["a film"], methods=[])
+
+
 def test_labels_of_a_list_are_checked(model: Path) -> None:
     for labels, error, sentence in (
         (["no"], ParamsError, r"labels: got 1 for 6 texts"),

@@ -119,6 +119,8 @@ def test_a_folder_in_which_another_comparison_works_is_waited_for(
 @pytest.mark.parametrize(("budget", "said"), [("0.001s", True), ("10h", False)])
 def test_a_budget_that_does_not_suffice_is_said(model: Path, tmp_path: Path, budget: str, said: bool) -> None:
     lines: list[str] = []
-    explearn.compare(model, list(TEXTS), methods="random", budget=budget, out=tmp_path / "r.html", tell=lines.append)
+    methods, out = "rollout,gae,random", tmp_path / "r.html"
+    comparison = explearn.compare(model, list(TEXTS), methods=methods, budget=budget, out=out, tell=lines.append)
+    assert comparison.left_out == ({"gae": "no time for it within the budget"} if said else {})
     assert any(line.startswith("The budget of 0.001 s does not suffice: 0 s") for line in lines) == said
-    assert any(line.startswith("1 method on 6 of 6 texts, classes no, yes: ") for line in lines)
+    assert any(line.startswith(f"{2 if said else 3} methods on 6 of 6 texts, classes no, yes: ") for line in lines)
