@@ -120,7 +120,7 @@ class Plan(Shape):
 def within_budget(seconds: Mapping[str, float], forward: float, texts: int, budget: float | None) -> Plan:
     """As many texts as a budget allows, at least FEWEST_TEXTS; where these are too many, without the slowest methods.
 
-    FLOOR and one more stay, or two.
+    FLOOR and one more stay, or two; quick ones in LEADING go last.
 
     Args:
         seconds: method -> time to explain one text. forward: time to classify one text.
@@ -136,6 +136,7 @@ def within_budget(seconds: Mapping[str, float], forward: float, texts: int, budg
 
         # Without a floor, or with nothing beside it, figures say nothing.
         slow = [name for name in order if name != FLOOR]
+        slow.sort(key=lambda name: name not in LEADING or get_info(name).costly)
         while len(slow) > 1 and len(order) > 2 and fewest * of_a_text() > budget:
             order.remove(slowest := slow.pop())
             left_out[slowest] = f"too slow for the budget: {seconds[slowest]:.2g} s a text"

@@ -60,6 +60,11 @@ def test_then_the_slowest_methods_go() -> None:
     assert set(choice.left_out) == {"slow", "slower"}
 
 
+def test_the_best_elsewhere_go_last() -> None:
+    choice = within_budget({"random": 0.1, "rollout": 0.1, "attn_lrp": 0.2, "lime": 9.0}, 0.0, 500, 7.0)
+    assert choice.methods == ["random", "attn_lrp"]
+
+
 @pytest.mark.parametrize("random", [0.01, 5.0])
 def test_random_scores_stay_and_something_to_compare_them_with(random: float) -> None:
     choice = within_budget({"random": random, "fast": 1.0, "slow": 10.0}, 0.0, 500, 1.0)

@@ -126,7 +126,8 @@ class TestVerdict:
 
     def test_the_best_elsewhere_that_were_not_tried_are_named(self):
         said = verdict(judged({"cam": 0.5, "random": 0.1}), untried=["l2e", "lime"]).sentence
-        assert said.endswith(" Not tried here, and among the best elsewhere: l2e, lime (train l2e with explearn train).")
+        named = "l2e, lime (train l2e with explearn train)."
+        assert said.endswith(f" Not tried here, and among the best elsewhere: {named}")
 
     def test_what_random_scores_do_as_well_is_not_recommended(self):
         of = judged({"expnet": 0.1, "random": 0.1001}, {"expnet": 0.4, "random": 0.02})
