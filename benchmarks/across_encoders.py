@@ -217,7 +217,7 @@ def learn(sources: Mapping[str, Source], left_out: str, **options: Any) -> Conse
     others = {task: one for task, one in sources.items() if task != left_out}
     weights = {task: weight_of_skill(one.skill) for task, one in others.items()}
     marked = {task: one.marked for task, one in others.items()}
-    return Consensus(bootstrap=0, **options).fit_tasks(marked, weights=weights)
+    return Consensus(**options).fit_tasks(marked, weights=weights)
 
 
 def judged(

@@ -63,7 +63,7 @@ def main() -> None:
         rows = {}
         for name in names:
             others = {other: found for other, found in texts.items() if other != name and found}
-            consensus = Consensus(signals=signals, copies=0, bootstrap=0)
+            consensus = Consensus(signals=signals, copies=0)
             consensus.fit_tasks(others, weights=source_weights(tasks[name], others))
             k = rationale_k(float(np.mean([sum(text.mask) for text in texts[name]])))
             rows[name] = judged(consensus, texts[name], k)

@@ -74,7 +74,7 @@ def explained(
     found = {
         name: list(get_explainer(name, **given[name]).explain(task.classifier, texts)) for name in options.baselines
     }
-    for learned in (Consensus(bootstrap=0, seed=task.params.seed), ExpNet(seed=task.params.seed)):
+    for learned in (Consensus(seed=task.params.seed), ExpNet(seed=task.params.seed)):
         found[learned.name] = list(learned.fit(task).explain(task.classifier, texts))
     l2e = L2E(people="universal", seed=task.params.seed).fit(task)
     for aim in options.aims:

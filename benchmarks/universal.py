@@ -195,14 +195,14 @@ class Learned:
         }
 
     def consensus(self, seed: int, **options: Any) -> Scores:
-        consensus = Consensus(seed=seed, bootstrap=0, **options).fit_tasks(self.marked, weights=self.weights)
+        consensus = Consensus(seed=seed, **options).fit_tasks(self.marked, weights=self.weights)
         return {text.example_id: consensus.word_probabilities(text) for text in self.signals}
 
     def words_alone(self, seed: int) -> Scores:
         marked = {
             name: [MarkedText(blank(text.signals), text.mask) for text in texts] for name, texts in self.marked.items()
         }
-        consensus = Consensus(seed=seed, bootstrap=0, copies=0).fit_tasks(marked, weights=self.weights)
+        consensus = Consensus(seed=seed, copies=0).fit_tasks(marked, weights=self.weights)
         return {text.example_id: consensus.word_probabilities(blank(text)) for text in self.signals}
 
 

@@ -65,7 +65,7 @@ def main() -> None:
         texts = {source.name: found for source in sources if (found := marked_texts(source))}
         weights = {source.name: weight_of_skill(source.skill) for source in sources if source.name in texts}
         for folder, word_features in (("with_words", True), ("signals_alone", False)):
-            made = Consensus(seed=params.seed, word_features=word_features).fit_tasks(texts, folder, weights)
+            made = Consensus(seed=params.seed, word_features=word_features).fit_tasks(texts, weights)
             made.save_pretrained(SHIPPED / folder)
             for name, value in made.model.coefficients().items():
                 low, high = made.model.coefficient_intervals()[name]

@@ -102,7 +102,7 @@ def _params() -> dict[str, Any]:
             "cls_row": {"of": "expnet", "options": {"epochs": 3}},
             "expnet_in_domain": {"options": {"epochs": 2}},
             "expnet_paper": {"options": {"epochs": 2}},
-            "consensus": {"options": {"copies": 1, "bootstrap": 2}},
+            "consensus": {"options": {"copies": 1}},
             "word_list": {},
             "paml": {"options": {"epochs": 1, "max_texts": 8, "validation_texts": 4, "batch_size": 4}},
             "faml": {"options": {"steps": 1, "samples": 0}},

@@ -26,7 +26,7 @@ from explearn.bundle.manifest import (
 )
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder, read_json
-from explearn.core.errors import ModelError, ParamsError, UnknownNameError, first_line, kind_of
+from explearn.core.errors import ExplearnError, ModelError, ParamsError, UnknownNameError, first_line, kind_of
 from explearn.core.records import Attribution
 from explearn.core.version import explearn_version
 from explearn.methods.base.explainer import Explainer
@@ -129,8 +129,10 @@ class Bundle:
         """
         manifest = open_bundle(self.folder).manifest
         token = os.environ.get(TOKEN, "").strip()
-        if not token:
-            raise ParamsError(f"{TOKEN}: not set; expected a token of the hub that may write, in the environment")
+        if not (token and token.isascii()):
+            raise ParamsError(
+                f"{TOKEN}: not set, or not ASCII; expected a token of the hub that may write, in the environment"
+            )
         from huggingface_hub import HfApi
 
         with _hub_errors(f"{repo_id}: the bundle cannot be put there", token):
@@ -212,14 +214,19 @@ def fetch(name: str, revision: str | None = None) -> Path:
         return Path(snapshot_download(name, revision=first.name, allow_patterns=[MANIFEST, *files]))
 
 
+_CLIENTS = ("huggingface_hub", "httpx", "httpx2")
+"""Packages whose errors are about the hub or the way there; their errors have no common base."""
+
+
 @contextmanager
 def _hub_errors(what: str, secret: str = "") -> Iterator[None]:
     """Turn the hub's errors into one sentence, without the token."""
     try:
         yield
-    except ModelError:
-        raise
-    except Exception as error:  # the client raises its own, httpx's, OSError and ValueError
+    except Exception as error:
+        of_the_hub = type(error).__module__.partition(".")[0] in _CLIENTS
+        if isinstance(error, ExplearnError) or not (of_the_hub or isinstance(error, OSError)):
+            raise
         reason = first_line(error)
         raise ModelError(f"{what} ({reason.replace(secret, '***') if secret else reason})") from None
 

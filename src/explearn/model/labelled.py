@@ -71,7 +71,7 @@ class Labelled:
             number = operator.index(target)  # of Python, numpy or torch
         except (TypeError, ValueError):
             number = None
-        if number is None or isinstance(target, bool):
+        if number is None or isinstance(target, bool) or str(getattr(target, "dtype", "")) == "torch.bool":
             raise ParamsError(f"target: got {shown(target)}; expected the name of a class or its number")
         if not 0 <= number < len(self.labels):
             raise UnknownNameError("label index", str(number), map(str, range(len(self.labels))))

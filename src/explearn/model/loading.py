@@ -16,7 +16,7 @@ from safetensors import safe_open
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import check_regular, is_folder
-from explearn.core.errors import SAVED, ModelError, first_line, shown
+from explearn.core.errors import SAVED, ExplearnError, ModelError, first_line, shown
 from explearn.core.extras import need
 from explearn.core.finite import check_weights
 from explearn.core.records import ANSWER_LABELS, label_problem
@@ -136,7 +136,7 @@ def _errors_of_loading(place: str, kind: str) -> Iterator[None]:
     """Turn whatever transformers raises while it loads a model into a ModelError."""
     try:
         yield
-    except ModelError:
+    except ExplearnError:
         raise
     except Exception as error:  # OSError, ValueError, KeyError, SafetensorError, ...
         reason = first_line(error)

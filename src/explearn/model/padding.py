@@ -38,9 +38,9 @@ def padding_shows(classifier: Any) -> bool:
     Raises ModelError for a model that gives no answer.
     """
     short, long = classifier.encode_samples("a b", "a b c d e f g h")
+    one, both = classifier.batch([short]), classifier.batch([long, short])
     try:
-        alone = classifier.logits(classifier.batch([short]))[0]
-        padded = classifier.logits(classifier.batch([long, short]))[1]
+        alone, padded = classifier.logits(one)[0], classifier.logits(both)[1]
     except (AssertionError, AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
         if isinstance(error, torch.OutOfMemoryError):
             raise

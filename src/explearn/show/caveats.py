@@ -239,7 +239,8 @@ def _incomplete(tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
 def _noise(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
     """Tell how wide the intervals are, and how many differences are significant."""
     said = []
-    rows = [row for task in tasks for row in task.methods.values() if row.get("f1_topk_low") is not None]
+    figures = [row for task in tasks for row in task.methods.values()]
+    rows = [row for row in figures if row.get("f1_topk_low") is not None]
     if rows:
         half = np.median([(row["f1_topk_high"] or 0.0) - (row["f1_topk_low"] or 0.0) for row in rows]) / 2
         texts = sorted({int(row.get("plausibility_texts") or 0) for row in rows})
@@ -248,8 +249,8 @@ def _noise(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
             f"with {counts}, an F1 top-K is known to about ±{half:.2f}. Compare methods by the tests below, not by the "
             "third decimal."
         )
-        if texts[0] < ROUGH_TEXTS:
-            said.append(f"With fewer than {ROUGH_TEXTS} texts intervals are rough, too.")
+    if any(0 < (row.get(of) or 0) < ROUGH_TEXTS for row in figures for of in ("texts", "plausibility_texts")):
+        said.append(f"With fewer than {ROUGH_TEXTS} texts intervals are rough.")
     apart = []
     for metric, name in ((PEOPLE, "F1 top-K"), (MODEL, "AOPC comprehensiveness")):
         tests = [test for task in tasks if (test := task.comparisons.get(metric)) and len(test.methods) > 1]

@@ -9,11 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from unittest.mock import create_autospec
+from unittest.mock import MagicMock, create_autospec
 
 import huggingface_hub
 import pytest
 from bundle_cases import TEXTS, same, scores
+from huggingface_hub.errors import HfHubHTTPError
 from saying import complaint
 
 import explearn
@@ -52,16 +53,19 @@ def test_it_is_put_there_in_one_commit(bundle: explearn.Bundle, hub: Any, caplog
 
 
 def test_without_a_token_in_the_environment(bundle: explearn.Bundle, hub: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for value in ("", None):
+    for value in ("", "hf_tök", None):
         monkeypatch.setenv("HF_TOKEN", value) if value is not None else monkeypatch.delenv("HF_TOKEN")
-        complaint(lambda: bundle.push_to_hub("me/mine"), "HF_TOKEN: not set; expected a token")
+        complaint(lambda: bundle.push_to_hub("me/mine"), "HF_TOKEN: not set, or not ASCII; expected a token")
     assert not hub.made
 
 
 def test_what_the_hub_refuses_is_told_without_the_token(bundle: explearn.Bundle, hub: Any) -> None:
-    hub.upload_folder.side_effect = ValueError(f"403: token {SECRET} may not write\nRequest ID: 1")
+    hub.upload_folder.side_effect = HfHubHTTPError(f"403: token {SECRET} may not\nID: 1", response=MagicMock())
     said = complaint(lambda: bundle.push_to_hub("me/mine"), "me/mine: the bundle cannot be put there (403: token ***")
     assert SECRET not in said
+    hub.upload_folder.side_effect = ValueError("a bug")
+    with pytest.raises(ValueError, match="a bug"):
+        bundle.push_to_hub("me/mine")
 
 
 def test_a_file_that_changed_since_it_was_loaded_is_not_sent(bundle: explearn.Bundle, hub: Any) -> None:

@@ -14,11 +14,11 @@ import torch
 import transformers
 from torch import nn
 
-from explearn.core.errors import SAVED, ModelError, first_line
+from explearn.core.errors import ModelError, first_line
 from explearn.model.architectures import architecture, position_offset, tells_segments_apart
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding, collate, encode_segments, max_length
-from explearn.model.loading import holds_no_words, quiet_transformers, resolve_encoder
+from explearn.model.loading import holds_no_words, load_model, quiet_transformers, resolve_encoder
 from explearn.text.alignment import NO_WORD
 
 PREDICTION_STD = 0.02
@@ -256,15 +256,8 @@ def load_backbone(
     comes from.
     """
     quiet_transformers()
-    place, which = resolve_encoder(name), {"revision": revision or "main", "trust_remote_code": False}
-    try:
-        model, info = transformers.AutoModel.from_pretrained(
-            place, dtype=torch.float32, output_loading_info=True, **which
-        )
-        tokenizer = transformers.AutoTokenizer.from_pretrained(place, **which)
-    except Exception as error:  # transformers raises OSError, ValueError, KeyError, SafetensorError, ... here
-        raise ModelError(f"backbone {name!r} cannot be loaded ({first_line(error)}); {SAVED}") from error
-    lost = sorted(key for key in info["missing_keys"] if "pooler" not in key)
+    model, tokenizer, missing = load_model("AutoModel", resolve_encoder(name), revision, "a backbone")
+    lost = [weight for weight in missing if "pooler" not in weight]
     if lost:
         raise ModelError(f"backbone {name!r}: weights are missing for {', '.join(lost[:4])}; expected a whole encoder")
     return without_pooler(model), check_tokenizer(tokenizer, name)

@@ -45,7 +45,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
 
     Without training it uses weights that come with the package, learned from this project's own corpus.
 
-    Options: `ConsensusParams`. The seed decides which signals the copies miss, and the draws of the bootstrap.
+    Options: `ConsensusParams`. The seed decides which signals the copies miss.
     """
 
     reads_weights = True
@@ -112,19 +112,18 @@ class Consensus(LearnedExplainer, BatchExplainer):
                 f"none of the tasks {', '.join(one.name for one in task.others)} has a text with both marks and a "
                 "right prediction; consensus has nothing to learn from"
             )
-        return self.fit_tasks(found, description, source_weights(task, found))
+        return self.fit_tasks(found, source_weights(task, found))
 
     def fit_tasks(
         self,
         tasks: dict[str, list[MarkedText]],
-        description: str | None = None,
         weights: Mapping[str, float] | None = None,
     ) -> Self:
         """Learn from the marked texts of some tasks, by name; `weights` says how much each counts (default: the same).
 
         Raises DataError where the marks of a task are all of one class.
         """
-        self._model = fit_model(tasks, self.options, self.options.seed, description, weights)
+        self._model = fit_model(tasks, self.options, self.options.seed, weights)
         self._record = {
             "trained_on": list(tasks),
             "texts": {name: len(texts) for name, texts in tasks.items()},
@@ -161,7 +160,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
 
     def notes(self) -> dict[str, Any]:
         """What it has learned: `coefficients` by feature (change of the logit for one standard deviation), their 95 %
-        `intervals` over texts drawn anew, empty without a bootstrap, and the tasks `trained_on`."""
+        `intervals` over the texts, empty where they are not known, and the tasks `trained_on`."""
         return {
             "coefficients": self.model.coefficients(),
             "intervals": {name: list(ends) for name, ends in self.model.coefficient_intervals().items()},

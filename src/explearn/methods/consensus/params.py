@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from explearn.core.validation import MOST_ROUNDS, Seeded
+from explearn.core.validation import Seeded
 
 # The names of `explearn.lens.word_signals`, here once more so that reading parameters needs nothing else.
 Signal = Literal["rollout", "gae", "gradient", "attn_lrp"]
@@ -21,8 +21,6 @@ class ConsensusParams(Seeded):
     the classifier is."""
     copies: Annotated[int, Field(ge=0, le=20)] = 2
     """Copies of every training text in which random signals are missing, so that the consensus learns to do without."""
-    bootstrap: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 100
-    """Draws of the training texts for the intervals of the coefficients; 0: no intervals."""
 
     @model_validator(mode="after")
     def _looks_at_something(self) -> Self:

@@ -18,7 +18,7 @@ KINDS = {"z": "z-score", "rank": "Rank", "share": "Share"}
 INTRODUCTION = (
     "How far a word's logit rises with one standard deviation of a feature. Each task has a consensus of its own, "
     "which has learned from the other tasks' marks; coefficients are means over the tasks. In brackets are 95 % "
-    "intervals over texts drawn anew; their ends are means over the tasks, too. Bold: zero lies outside. The signals "
+    "intervals over the texts; their ends are means over the tasks, too. Bold: zero lies outside. The signals "
     "overlap, and so do the three features of each: read a row together, and no coefficient by itself as the worth of "
     "a method."
 )
@@ -26,7 +26,7 @@ INTRODUCTION = (
 
 @dataclass(frozen=True, slots=True)
 class FeatureWeight:
-    """A feature's coefficient: its mean over the tasks, and its interval, None without a bootstrap."""
+    """A feature's coefficient: its mean over the tasks, and its interval, None where it is not known."""
 
     mean: float
     interval: tuple[float, float] | None

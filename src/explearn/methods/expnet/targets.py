@@ -163,7 +163,7 @@ def consensus_targets(
     Returns example id -> targets, and the consensus.
     """
     tasks, weights = dict(sources.others), dict(sources.weights)
-    consensus = Consensus(bootstrap=0, seed=options.seed)
+    consensus = Consensus(seed=options.seed)
     if tasks:
         own = [MarkedText(one, task.gold[one.example_id]) for one in sources.texts if one.example_id in marked]
         # Texts that are marked whole have nothing to tell words apart by.

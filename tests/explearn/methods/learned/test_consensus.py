@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from sklearn.linear_model import LogisticRegression
 
 import explearn
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.records import Example
+from explearn.judge.significance import mean_interval
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.explainer import Consensus
-from explearn.methods.consensus.model import MarkedText, _platt, fit_model
+from explearn.methods.consensus.model import INVERSE_PENALTY, MarkedText, _platt, fit_model, task_rows
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.word_features import feature_names
 from explearn.testing import check_explainer
-
-NO_DRAWS = {"bootstrap": 0}
 
 
 def marked_text(number: int, generator: np.random.Generator, told_by: str = "gae", words: int = 12) -> MarkedText:
@@ -63,7 +63,7 @@ class SignalTask:
 def fitted(**options: Any) -> Consensus:
     others = (SignalTask("first", task_texts(1)), SignalTask("second", task_texts(2)))
     task: Any = SignalTask("target", [], others)
-    return Consensus(**{**NO_DRAWS, **options}).fit(task)
+    return Consensus(**options).fit(task)
 
 
 class TestLearning:
@@ -88,7 +88,7 @@ class TestLearning:
             MarkedText(replace(t.signals, scores=_copied(t.signals.scores, "gae", "attn_lrp")), t.mask)
             for t in task_texts(1)
         ]
-        model = fit_model({"one": texts}, ConsensusParams(bootstrap=0), 0)
+        model = fit_model({"one": texts}, ConsensusParams(), 0)
         actual = []
         for text in texts:
             scores = text.signals.scores.copy()
@@ -98,7 +98,7 @@ class TestLearning:
 
     def test_tasks_weigh_the_same_whatever_their_size(self) -> None:
         texts = task_texts(1)
-        options = ConsensusParams(bootstrap=0, copies=0)
+        options = ConsensusParams(copies=0)
         once = fit_model({"one": texts, "two": task_texts(2)}, options, 0)
         twice = fit_model({"one": texts + texts, "two": task_texts(2)}, options, 0)
         np.testing.assert_allclose(twice.weights, once.weights, atol=0.05)
@@ -107,18 +107,30 @@ class TestLearning:
         other: Any = SignalTask("other", task_texts(1), label="no")
         task: Any = SignalTask("target", [], (other,))
         with pytest.raises(DataError, match=r"none of the tasks other has a text with both marks and a right pred"):
-            Consensus(**NO_DRAWS).fit(task)
+            Consensus().fit(task)
 
-    def test_the_bootstrap_bounds_the_coefficients(self) -> None:
-        consensus = fitted(bootstrap=20)
+    def test_intervals_are_those_of_leaving_each_text_out(self) -> None:
+        """Its influence is to first order what the weights move without a text."""
+        consensus, texts = fitted(), task_texts(1, 75) + task_texts(2, 75, told_by="gradient")
         bounds = consensus.model.coefficient_intervals()
         assert tuple(bounds) == feature_names(ConsensusParams().signals)
-        assert all(low <= high for low, high in bounds.values())
         assert any(low > 0 for name, (low, _) in bounds.items() if name.startswith("gae"))
-        assert fitted().model.coefficient_intervals() == {}
+        options = ConsensusParams(copies=0, signals=["gae"], word_features=False)
+        rows = task_rows("one", texts, options, 1.0, np.random.default_rng(0))
+        model = fit_model({"one": texts}, options, 0)
+        without = []
+        for left_out in range(len(texts)):
+            share = rows.weight * (rows.text != left_out)
+            x = (rows.x - model.mean) / model.scale
+            regression = LogisticRegression(C=INVERSE_PENALTY, solver="newton-cholesky").fit(x, rows.y, share)
+            without.append(regression.coef_[0])
+        values = model.weights + (len(texts) - 1) * (np.mean(without, axis=0) - without)
+        expected = [mean_interval(column, 0.95) for column in values.T]
+        assert model.intervals is not None
+        np.testing.assert_allclose(model.intervals.T, expected, atol=0.1 * np.ptp(expected, axis=1).max())
 
     def test_the_seed_alone_decides(self) -> None:
-        one, two = fitted(bootstrap=3), fitted(bootstrap=3)
+        one, two = fitted(), fitted()
         assert one.model.intervals is not None and two.model.intervals is not None
         assert one.model.intervals.tolist() == two.model.intervals.tolist()
         assert fitted(seed=1).model.weights.tolist() != one.model.weights.tolist()
@@ -168,8 +180,6 @@ class TestExplaining:
         consensus = Consensus()
         assert consensus.trained_on == ["reviews", "grammar", "civility", "topics"]
         assert consensus.model.names == feature_names(ConsensusParams().signals)
-        bounds = consensus.model.coefficient_intervals()
-        assert all(low <= high for low, high in bounds.values())
 
     def test_it_explains_with_fewer_signals(self) -> None:
         from explearn.lens.passes import count_passes
@@ -200,7 +210,7 @@ class TestExplaining:
 
 class TestFiles:
     def test_it_comes_back_as_it_was_saved(self, tmp_path: Path) -> None:
-        consensus = fitted(bootstrap=3)
+        consensus = fitted()
         consensus.save_pretrained(tmp_path / "saved")
         other: Any = explearn.get_explainer("consensus", path=str(tmp_path / "saved"))
         assert other.trained_on == ["first", "second"]

@@ -82,7 +82,7 @@ def words_alone() -> Consensus:
         MarkedText(text, [len(word) > 4 for word in text.words])
         for text in compute_signals(trained_on(False), examples)
     ]
-    return Consensus(signals=[], bootstrap=0).fit_tasks({"t": actual})
+    return Consensus(signals=[]).fit_tasks({"t": actual})
 
 
 def expnet() -> ExpNet:
