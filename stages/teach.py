@@ -20,8 +20,7 @@ TeacherOption = Annotated[str, typer.Option(help="A method under `teachers`.", e
 def run(task: TaskOption, teacher: TeacherOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Explain the predicted class of a task's training and validation texts, once, with one method.
 
-    Writes data/teachers/TASK/TEACHER/, shard by shard: a run that was ended is taken up where it stopped. Texts that
-    the method fails on are noted there; over 1 % of them end the stage.
+    Writes data/teachers/TASK/TEACHER/, shard by shard: a run that was ended is taken up where it stopped.
     """
     known = {name: entry.options for name, entry in params.teachers.items()}
     (method,) = make_teacher(teacher, known, seed).values()

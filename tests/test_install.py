@@ -119,7 +119,7 @@ def test_the_core_explains_a_local_classifier_by_methods_of_every_kind(session: 
     assert [record["method"] for record in records] == list(METHODS)
     assert all(record["words"] == TEXT.split() for record in records)
     assert "gae" in explained["bundle"]["out"]
-    # A bundle's manifest is none of an evidence page: the command ran, and says so.
+    # A bundle's manifest is none of a page: the command ran, and says so.
     assert "pip install" not in explained["verify"]["err"] and explained["verify"]["err"].startswith("error: ")
 
 

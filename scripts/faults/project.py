@@ -18,7 +18,14 @@ LEARNED = {
 }
 """Methods of the project that are trained: every one of ours."""
 
-VOLATILE = ("data/costs/", "data/studies/", "reports/report.html", "reports/costs.json", "reports/machine/")
+VOLATILE = (
+    "data/costs/",
+    "data/studies/",
+    "reports/report.html",
+    "reports/report.json",
+    "reports/costs.json",
+    "reports/machine/",
+)
 """What holds times, memory or dates: no two runs write the same."""
 
 UNIT_DEPTHS = {
@@ -124,7 +131,6 @@ def _params() -> dict[str, Any]:
             "transfer": {},
             "students": {"teachers": ["input_x_gradient"], "seeds": 1, "max_texts": 4},
         },
-        "evidence": {"run": {"texts": 8, "seeds": 1}},
         "evaluate": {"simulatability": {"steps": 2, "repeats": 1}},
         "sanity": {"texts": 2, "noise_samples": 1, "random_labels": True},
     }

@@ -59,8 +59,6 @@ def serve(
         ),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0: any that is free.", min=0, max=65535)] = 8000,
-    max_texts: Annotated[int, typer.Option(help="Most texts of a request.", min=1, max=10_000)] = 32,
-    max_chars: Annotated[int, typer.Option(help="Most characters of a text.", min=1, max=1_000_000)] = 10_000,
     timeout: Annotated[
         float, typer.Option(help="Seconds that a request may wait for its answer.", min=0.1, max=86_400)
     ] = 30.0,
@@ -88,7 +86,7 @@ def serve(
     for origin in embed or ():
         if not re.fullmatch(r"https?://[\w.-]+(:\d+)?", origin, re.ASCII):
             raise ParamsError(f"--embed: got {origin!r}; expected an origin such as https://example.org")
-    limits = Limits(texts=max_texts, text_chars=max_chars, seconds=timeout)
+    limits = Limits(seconds=timeout)
     # A port in use is said before torch and transformers are loaded.
     with bind(host, port) as listening:
         from explearn_apps.serve.app import make_app

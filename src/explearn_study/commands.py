@@ -37,7 +37,6 @@ def gate(
     rules: Annotated[Path, typer.Argument(help="YAML file of rules.")] = Path("conf/gate.yaml"),
     base: Annotated[str, typer.Option(help=f"The run to compare with. {_SOURCE}")] = "HEAD",
     head: Annotated[str, typer.Option(help="The run to judge; the same choices.")] = "workspace",
-    every: Annotated[bool, typer.Option("--all", help="Show every figure, not just those that became worse.")] = False,
 ) -> None:
     """Say whether a run is within noise of another, and show what has become worse than the rules allow, in Markdown.
 
@@ -51,8 +50,8 @@ def gate(
 
         changes = check(load_gate(rules), read_metrics(base), read_metrics(head))
         worse = [change for change in changes if change.regression]
-        if shown := changes if every else worse:
-            print(change_table(shown), end="\n\n")
+        if worse:
+            print(change_table(worse), end="\n\n")
         print(summary(changes))
     if worse:
         raise typer.Exit(1)

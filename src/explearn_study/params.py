@@ -27,7 +27,6 @@ from explearn_study.sections import (
     AttendParams,
     AttributeParams,
     ClassifierParams,
-    EvidenceParams,
     LearnedParams,
     RationaleParams,
     ReportParams,
@@ -145,8 +144,6 @@ class Params(Section):
     sanity: SanityParams = SanityParams()
     studies: StudiesParams = StudiesParams()
     """Further comparisons, each a stage of its own."""
-    evidence: dict[FileName, EvidenceParams] = Field(default_factory=dict)
-    """Evidence pages: name -> what is required of the run."""
     report: ReportParams = ReportParams()
 
     _name_methods = field_validator("methods", "own_model", "teachers", mode="before")(_named)

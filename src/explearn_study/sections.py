@@ -156,15 +156,6 @@ class StudiesParams(Section):
     students: StudentsParams | None = None
 
 
-class EvidenceParams(Section):
-    """What an evidence page is to show: the page says of each whether the run did it."""
-
-    texts: PositiveInt = 500
-    """Fewest texts, over all tasks, on which every method is judged."""
-    seeds: PositiveInt = 3
-    """Fewest draws of the sanity checks."""
-
-
 class AttributeParams(Section):
     pooling: Literal["own", "max", "sum"] = "own"
     """How the scores of a word's sub-tokens make the word's, in methods that need no training and score sub-tokens:

@@ -214,7 +214,7 @@ def test_a_second_run_of_everything_leaves_every_figure_as_it_was(ran: Checkout)
 
     def kept() -> dict[str, bytes]:
         files = [ran.root / "dvc.lock", *(ran.root / "reports").rglob("*")]
-        apart = ("reports/machine/", "reports/costs.json", "reports/report.html")
+        apart = ("reports/machine/", "reports/costs.json", "reports/report.html", "reports/report.json")
         named = {path.relative_to(ran.root).as_posix(): path for path in files if path.is_file()}
         return {name: path.read_bytes() for name, path in named.items() if not name.startswith(apart)}
 

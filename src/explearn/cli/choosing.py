@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from explearn.bundle.manifest import is_bundle
-from explearn.cli.running import Group
 from explearn.core.documents import parse_yaml
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import accepted_options, get_info, make_explainer
-from explearn.model.params import Prompt, given_prompt
 
 if TYPE_CHECKING:
     from explearn.bundle.loading import Bundle
@@ -94,30 +92,15 @@ Windows = Annotated[
         rich_help_panel="What is explained",
     ),
 ]
-
-
-def class_options(
-    completion: Annotated[
-        Path | None,
-        typer.Option(
-            help="A JSON or YAML file: of a generative model, its prompt and label words (default: completion.json "
-            "beside the model); or candidate labels with their hypothesis (docs/explearn/classifiers.md).",
-            show_default=False,
-        ),
-    ] = None,
-    candidate_label: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A class, for a model of natural-language inference or a generative one; repeat it for each.",
-            show_default=False,
-        ),
-    ] = None,
-) -> Prompt | None:
-    """Return the prompt or the candidate labels. Raises ParamsError for both, and for labels that cannot be used."""
-    return given_prompt(completion, candidate_label or None)
-
-
-Classes = Annotated[Prompt | None, Group("Classes given here", class_options)]
+Completion = Annotated[
+    Path | None,
+    typer.Option(
+        help="A JSON or YAML file: of a generative model, its prompt and label words (default: completion.json beside "
+        "the model); or candidate labels with their hypothesis (docs/explearn/classifiers.md).",
+        show_default=False,
+        rich_help_panel="Classifier",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)

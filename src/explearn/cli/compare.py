@@ -40,6 +40,7 @@ def compare(
         list[Path] | None,
         typer.Option(help="JSON Lines of word scores from elsewhere, to judge beside the methods; may be repeated."),
     ] = None,
+    completion: choosing.Completion = None,
     unit: choosing.Units = "word",
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     work: Annotated[
@@ -48,7 +49,6 @@ def compare(
     seed: Seed = None,
     *,
     columns: ColumnsOfTable,
-    classes: choosing.Classes,
     compute: Compute,
 ) -> None:
     """Judge explanation methods on your own classifier and texts; writes one page that needs no other file.
@@ -71,7 +71,7 @@ def compare(
         columns=columns,
         unit=unit,
         seed=13 if seed is None else seed,
-        completion=classes,
+        completion=completion,
         compute=compute,
         tell=lambda line: print(printable(line), flush=True),
     )

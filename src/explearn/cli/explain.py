@@ -39,6 +39,7 @@ def explain(
     ] = None,
     classifier: choosing.ClassifierOption = "",
     label_name: choosing.LabelNames = None,
+    completion: choosing.Completion = None,
     method: choosing.Methods = None,
     explainer: choosing.Explainers = None,
     option: choosing.Options = None,
@@ -93,7 +94,6 @@ def explain(
     ] = None,
     seed: Seed = None,
     *,
-    classes: choosing.Classes,
     compute: Compute,
 ) -> None:
     """Explain texts: a score for each word, larger meaning more evidence for the class.
@@ -122,7 +122,7 @@ def explain(
 
     if seed is not None:
         seed_everything(seed)
-    loaded = Classifier.from_pretrained(classifier, compute, completion=classes).renamed(names)
+    loaded = Classifier.from_pretrained(classifier, compute, completion=completion).renamed(names)
     for chosen in methods:
         chosen.check_classifier(loaded)
     if token is not None:

@@ -70,8 +70,13 @@ def part(base: Path, paths: Iterable[str]) -> dict[str, Any]:
 
 
 def write_with_manifest(page: Path, html: str, manifest: Mapping[str, Any]) -> None:
-    """Write a page, and beside it its manifest, to which the page itself is added."""
+    """Write a page, and beside it its manifest."""
     write_text(page, html)
+    write_manifest(page, manifest)
+
+
+def write_manifest(page: Path, manifest: Mapping[str, Any]) -> None:
+    """Write the manifest of a page that is there, to which the page itself is added."""
     parts = {"page": part(page.parent, [page.name]), **manifest["parts"]}
     write_json(page.with_suffix(".json"), {"manifest": VERSION, **manifest, "parts": parts})
 

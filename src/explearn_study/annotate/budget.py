@@ -17,6 +17,10 @@ TOKENS_PER_PRICE = 1_000_000
 
 ANY_MODEL = ""
 
+PRICES = "EXPLEARN_LLM_PRICES"
+"""Environment variable: the money for a million tokens read and written, INPUT,OUTPUT, or MODEL=INPUT,OUTPUT for each
+model, separated by blanks."""
+
 
 class BudgetError(ExplearnError):
     """The next request could exceed the budget."""
@@ -47,7 +51,7 @@ def parse_prices(values: Sequence[str]) -> dict[str, Price]:
             into = out = -1.0
         if not (0 <= into < float("inf") and 0 <= out < float("inf")):
             raise ParamsError(
-                f"--price: got {value!r}; expected MODEL=INPUT,OUTPUT or INPUT,OUTPUT, the money for a million tokens"
+                f"{PRICES}: got {value!r}; expected MODEL=INPUT,OUTPUT or INPUT,OUTPUT, the money for a million tokens"
             )
         prices[model] = Price(into, out)
     return prices
@@ -93,7 +97,7 @@ class Meter:
         """Return the model's price, None where none is known. Raises ParamsError when the budget needs it."""
         price = self.prices.get(model, self.prices.get(ANY_MODEL))
         if price is None and self.money is not None:
-            raise ParamsError(f"--price: got none for {model!r}; expected one, for the budget is in money")
+            raise ParamsError(f"{PRICES}: got none for {model!r}; expected one, for the budget is in money")
         return price
 
     def cost(self, model: str, input_tokens: int, output_tokens: int) -> float:

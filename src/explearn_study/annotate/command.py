@@ -24,7 +24,13 @@ from explearn.text.rationales import merge_annotators
 from explearn_study.annotate.options import Budget
 from explearn_study.annotate.people.label_studio import read_label_studio
 from explearn_study.annotate.people.sheets import SheetKind, SheetRow, read_sheet, write_new_sheet
-from explearn_study.annotate.people.simulation import draw_texts, read_guesses, sheet_of, simulation_figures
+from explearn_study.annotate.people.simulation import (
+    TEXTS_A_SHEET,
+    draw_texts,
+    read_guesses,
+    sheet_of,
+    simulation_figures,
+)
 from explearn_study.annotate.store import write_rows
 from explearn_study.annotate.task import TaskMarks, spread_over_labels
 from explearn_study.params import Params, load_params
@@ -123,7 +129,7 @@ def run(
 ) -> None:
     """Have a model mark a task's texts; a run that was ended goes on where it stopped.
 
-    explearn annotate run --task films --budget-money 5 --price 3,12
+    explearn annotate run --task films --budget-money 5
     """
     from explearn_study.annotate.llm.collecting import annotate, questions_for
     from explearn_study.annotate.llm.printing import print_estimate, print_summary
@@ -187,13 +193,12 @@ def _write_sheet(kind: SheetKind, title: str, rows: Sequence[SheetRow], out: Pat
 @app.command("import")
 @command
 def import_(
-    path: Annotated[Path, typer.Argument(help="What people filled in, or an export of Label Studio.")],
+    path: Annotated[Path, typer.Argument(help="A sheet that people filled in, or an export (.json) of Label Studio.")],
     task: Task,
-    source: Annotated[Literal["sheet", "label-studio"], typer.Option("--format", help="Where it is from.")] = "sheet",
     annotator: Annotated[str | None, typer.Option(help="Who marked, where the file does not say.")] = None,
     evidence: Annotated[
         list[str] | None,
-        typer.Option(help="Label of the spans that are evidence (default: all spans); may be repeated."),
+        typer.Option(help="Of Label Studio: label of the spans that are evidence (default: all); may be repeated."),
     ] = None,
     seeds: Annotated[
         bool, typer.Option("--seeds", help="The marks become the seed set, the examples in prompts.")
@@ -209,12 +214,12 @@ def import_(
         store, examples = marks.store, marks.examples
         target = store.seeds if seeds else store.human
         decisions, untouched, verdicts = [], 0, []
-        if source == "sheet":
+        if path.suffix == ".json":
+            rationales = read_label_studio(path, examples, annotator=annotator, evidence=evidence or ())
+        else:
             filled = read_sheet(path, examples, annotator)
             rationales, decisions = filled.rationales, filled.decisions
             verdicts, untouched = filled.verdicts, filled.untouched
-        else:
-            rationales = read_label_studio(path, examples, annotator=annotator, evidence=evidence or ())
         # Only what is in the same file is replaced.
         replaceable = {(r.example_id, r.annotator) for r in store.read(target, examples, marks.unused)}
         check_new(path, rationales, {(r.example_id, r.annotator) for r in marks.rationales} - replaceable)
@@ -241,18 +246,13 @@ def _print_added(file: Path, count: int, noun: str, replaced: int, more: str = "
 
 @app.command()
 @command
-def agreement(
-    task: Annotated[
-        list[str] | None, typer.Option(help="Tasks of the profile (default: all that are prepared); may be repeated.")
-    ] = None,
-) -> None:
-    """Say how far annotators agree: Krippendorff's alpha for each task and each pair of them.
+def agreement() -> None:
+    """Say how far annotators agree: Krippendorff's alpha for each task that is prepared and each pair of them.
 
-    explearn annotate agreement --task films
+    explearn annotate agreement
     """
     run_params, workspace = load_params(), Workspace()
-    tasks = [run_params.check_task(name) for name in task or ()]
-    tasks = tasks or [name for name in run_params.tasks if workspace.examples(name).is_dir()]
+    tasks = [name for name in run_params.tasks if workspace.examples(name).is_dir()]
     if not tasks:
         raise DataError(f"{workspace.examples('TASK')}: no task is prepared; run `dvc repro prepare@TASK` first")
     table = Table(title="Agreement over the texts that two or more have marked", title_justify="left")
@@ -316,7 +316,7 @@ def rank(
 ) -> None:
     """Have a model rank the words of the explained texts for their predicted classes: the method llm_ranking.
 
-    explearn annotate rank --task films --out llm_ranking.jsonl --budget-money 5 --price 3,12
+    explearn annotate rank --task films --out llm_ranking.jsonl --dry-run
     """
     from explearn_study.annotate.llm.printing import print_estimate, print_spent
     from explearn_study.annotate.llm.ranking import rank, ranking_questions
@@ -347,14 +347,13 @@ def simulate(
     method: Method,
     out: SheetFile,
     people: Annotated[int, typer.Option(help="Sheets to write, one a person; best an even number.", min=1)] = 2,
-    texts: Annotated[int, typer.Option(help="Most texts a sheet, drawn by seed.", min=2)] = 40,
 ) -> None:
     """Write sheets that ask people to predict the model, with a method's explanations and without.
 
     explearn annotate simulate --task films --method attn_lrp --out predict.html
     """
     run_params, marks, explained = _explained(task, method)
-    drawn = draw_texts(marks.examples, explained, texts, run_params.seed)
+    drawn = draw_texts(marks.examples, explained, TEXTS_A_SHEET, run_params.seed)
     for person in range(people):
         rows = sheet_of(person, drawn, explained, run_params.evaluate.headline_percent, run_params.seed)
         path = out.with_stem(f"{out.stem}-{person + 1}")

@@ -1,39 +1,38 @@
-"""Options of everything that asks a language model: the stage rationalise and `explearn annotate`.
+"""The budget of everything that asks a language model: the stage rationalise and `explearn annotate`.
 
-They say how much at most, never what: no answer depends on them.
+It says how much at most, never what: no answer depends on it.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
 
 from explearn.cli.running import Group
-from explearn_study.annotate.budget import Meter, parse_prices
+from explearn.core.errors import ParamsError
+from explearn.core.validation import whole_number
+from explearn_study.annotate.budget import PRICES, Meter, parse_prices
+
+REQUESTS = "EXPLEARN_LLM_BUDGET_REQUESTS"
+"""Environment variable: most requests of a run, repeats included."""
 
 
 def meter(
-    budget_requests: Annotated[
-        int | None,
-        typer.Option(help="Most requests of this run, repeats included.", envvar="EXPLEARN_LLM_BUDGET_REQUESTS", min=0),
-    ] = None,
     budget_money: Annotated[
         float | None,
         typer.Option(
-            help="Most money of this run, in the currency of --price.", envvar="EXPLEARN_LLM_BUDGET_MONEY", min=0.0
-        ),
-    ] = None,
-    price: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="INPUT,OUTPUT or MODEL=INPUT,OUTPUT: money for a million tokens read and written; may be repeated.",
-            envvar="EXPLEARN_LLM_PRICES",
+            help=f"Most money of this run, in the currency of {PRICES}.", envvar="EXPLEARN_LLM_BUDGET_MONEY", min=0.0
         ),
     ] = None,
 ) -> Meter:
-    """Return the budget. Raises ParamsError for a price that cannot be read."""
-    return Meter(budget_requests, budget_money, parse_prices(price or ()))
+    """Return the budget: this option, and what REQUESTS and PRICES say. Raises ParamsError where one cannot be read."""
+    requests = os.environ.get(REQUESTS, "").strip()
+    most = whole_number(requests)
+    if requests and most is None:
+        raise ParamsError(f"{REQUESTS}: got {requests[:60]!r}; expected a whole number")
+    return Meter(most, budget_money, parse_prices(os.environ.get(PRICES, "").split()))
 
 
 Budget = Annotated[Meter, Group("Budget", meter)]

@@ -139,16 +139,16 @@ def _change(rule: Rule, name: str, old: float | None, new: float | None) -> Figu
 
 
 def change_table(changes: Sequence[FigureChange]) -> str:
-    """Return the changes as a Markdown table, regressions first and bold."""
+    """Return changes as a Markdown table."""
     cells = [
         [
             printable(change.metric),
             *(Markdown("–" if value is None else f"{value:.4f}") for value in (change.old, change.new)),
             Markdown("–" if change.old is None or change.new is None else f"{change.new - change.old:+.4f}"),
             Markdown(f"±{change.tolerance:.4g}"),
-            Markdown(f"**{change.verdict}**" if change.regression else change.verdict),
+            Markdown(f"**{change.verdict}**"),
         ]
-        for change in sorted(changes, key=lambda change: not change.regression)
+        for change in changes
     ]
     return table(("Figure", "Before", "After", "Change", "Noise", "Verdict"), cells)
 

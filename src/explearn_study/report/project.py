@@ -1,7 +1,7 @@
 """The report of a project, from the files that its stages wrote.
 
-Files under reports/machine, report.html and costs.json hold times and memory. All others depend on the results alone:
-the same results give the same bytes under the same package versions.
+Files under reports/machine, report.html, its manifest and costs.json hold times and memory. All others depend on the
+results alone: the same results give the same bytes under the same package versions.
 """
 
 from __future__ import annotations
@@ -29,15 +29,18 @@ DECIMALS = 3
 def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     """Write the files of `explearn.show.report.write_report` and `write_metrics` into the workspace's reports/.
 
-    Everything is read and drawn before the first file of an earlier report is replaced.
+    Everything is read and drawn before the first file of an earlier report is replaced. Last comes report.json, the
+    manifest beside report.html.
 
     Raises DataError where a file of an earlier stage is missing, damaged or not of this run.
     """
     # These load matplotlib and scipy, which take seconds that --help need not wait for.
+    from explearn.show.manifest import write_manifest
     from explearn.show.report import write_report
     from explearn_study.report.collect import collect_task
     from explearn_study.report.curves import curve_blocks
     from explearn_study.report.papers import paper_blocks
+    from explearn_study.report.provenance import manifest_of
     from explearn_study.report.students import student_blocks
     from explearn_study.report.transfer import transfer_blocks
 
@@ -67,6 +70,7 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
         write_report(drawn, run, tasks, more)
         write_metrics(drawn, params, tasks)
         put_files(drawn, workspace.reports)
+    write_manifest(workspace.reports / "report.html", manifest_of(workspace, params))
 
 
 def run_facts(params: Params, tasks: Sequence[TaskReport]) -> RunFacts:
@@ -101,7 +105,7 @@ def run_facts(params: Params, tasks: Sequence[TaskReport]) -> RunFacts:
 def parameters_text(params: Params) -> str:
     """Return the parameters of what ran, as YAML: none of methods, tasks and stages that are not of the run."""
     values = params.model_dump(mode="json")
-    unused = {"roster", "evidence", "report"}
+    unused = {"roster", "report"}
     unused |= set() if params.teachers else {"teach"}
     unused |= set() if params.learned.from_features else {"attend", "signals"}
     unused |= {"finetune"} if all(task in params.classifiers for task in params.tasks) else set()

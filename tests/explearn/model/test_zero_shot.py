@@ -181,16 +181,15 @@ def test_an_explainer_trained_for_the_pairs_explains_zero_shot_answers(nli: str)
 
 
 def test_the_command_line_takes_candidate_labels(nli: str, tmp_path: Path) -> None:
-    common = ["--device", "cpu", "--classifier", nli]
-    labels = [word for label in LABELS for word in ("--candidate-label", label)]
-    done = CliRunner().invoke(app, ["explain", *common, *labels, "--json", "--target", "dog", "a warm funny sequel"])
+    labels = tmp_path / "labels.json"
+    labels.write_text(json.dumps({"labels": LABELS, "hypothesis": HYPOTHESIS}), encoding="utf-8")
+    common = ["--device", "cpu", "--classifier", nli, "--completion", str(labels)]
+    done = CliRunner().invoke(app, ["explain", *common, "--json", "--target", "dog", "a warm funny sequel"])
     assert done.exit_code == 0, done.output
     record = json.loads(done.stdout.splitlines()[0])
     assert (record["target"], record["words"]) == ("dog", ["a", "warm", "funny", "sequel"])
     texts, page = tmp_path / "texts.csv", tmp_path / "page.html"
     texts.write_text("text,label\n" + "".join(f'"{text}",dog\n' for text in SHORT), encoding="utf-8")
-    (tmp_path / "labels.json").write_text(json.dumps({"labels": LABELS, "hypothesis": HYPOTHESIS}), encoding="utf-8")
     files = ["--texts", str(texts), "--labels", "label", "--out", str(page)]
-    files += ["--completion", str(tmp_path / "labels.json")]
     done = CliRunner().invoke(app, ["compare", *common, *files, "--method", "gradient", "--method", "occlusion"])
     assert done.exit_code == 0 and page.exists(), done.output

@@ -131,7 +131,7 @@ class TestRun:
 class TestTrouble:
     def test_what_was_answered_before_the_budget_ended_is_kept(self, films: Project) -> None:
         with ChatServer(by_text) as server:
-            message = films.complaint("run", "--budget-requests", "4", server=server)
+            message = films.complaint("run", server=server, EXPLEARN_LLM_BUDGET_REQUESTS="4")
             assert "the budget of 4 requests does not cover another request" in message
             assert "run again: what was answered is kept" in message
             assert len(server.requests) == 4
@@ -154,15 +154,16 @@ class TestTrouble:
         assert [request.text for request in server.requests] == [TEXTS[8].text]
 
     @pytest.mark.parametrize(
-        ("arguments", "words"),
+        ("variable", "value", "words"),
         [
-            (["--price", "cheap"], "--price: got 'cheap'"),
-            (["--budget-money", "1"], "--price: got none for 'm'"),
+            ("PRICES", "cheap", "EXPLEARN_LLM_PRICES: got 'cheap'"),
+            ("BUDGET_REQUESTS", "few", "EXPLEARN_LLM_BUDGET_REQUESTS: got 'few'"),
+            ("BUDGET_MONEY", "1", "EXPLEARN_LLM_PRICES: got none for 'm'"),
         ],
     )
-    def test_options_that_cannot_be_used(self, films: Project, arguments: list[str], words: str) -> None:
+    def test_budgets_that_cannot_be_used(self, films: Project, variable: str, value: str, words: str) -> None:
         with ChatServer(by_text) as server:
-            assert words in films.complaint("run", *arguments, server=server)
+            assert words in films.complaint("run", server=server, **{f"EXPLEARN_LLM_{variable}": value})
         assert server.requests == []
 
     def test_no_model_and_no_prepared_task(self, films: Project) -> None:
@@ -194,7 +195,7 @@ class TestTrouble:
 
 class TestDryRun:
     def test_says_what_a_run_would_take_and_asks_nothing(self, films: Project) -> None:
-        printed = films.succeed("run", "--dry-run", "--price", "1,5")
+        printed = films.succeed("run", "--dry-run", EXPLEARN_LLM_PRICES="1,5")
         assert "10 to be answered, 0 of them already are" in printed
         assert "requests:      9" in printed
         assert "cost:          about 0.0" in printed
@@ -206,7 +207,7 @@ class TestDryRun:
             printed = films.succeed("run", "--dry-run", server=server)
             assert len(server.requests) == count
         assert "10 to be answered, 0 of them" not in printed
-        assert "cost:          unknown; give --price" in printed
+        assert "cost:          unknown; set EXPLEARN_LLM_PRICES" in printed
 
     def test_the_bound_on_the_cost_holds(self, films: Project) -> None:
         """A server that takes all it may: as many tokens as there are bytes, and the longest answer."""
@@ -215,10 +216,10 @@ class TestDryRun:
             sent = sum(len(message["content"].encode()) for message in request.body["messages"])
             return Reply(BY_TEXT[request.text], usage=(sent, request.body["max_tokens"]))
 
-        printed = films.succeed("run", "--dry-run", "--price", "3,15")
+        printed = films.succeed("run", "--dry-run", EXPLEARN_LLM_PRICES="3,15")
         bound = float(printed.rpartition("at most ")[2].split()[0])
         with ChatServer(answer) as server:
-            printed = films.succeed("run", "--price", "3,15", server=server)
+            printed = films.succeed("run", server=server, EXPLEARN_LLM_PRICES="3,15")
         # One answer cannot be read and is asked for twice: a repeat, which the bound leaves out.
         money = float(printed.rpartition("cost ")[2])
         assert 0.5 * bound < money * 9 / 10 <= bound

@@ -72,7 +72,7 @@ class TestCalibrate:
         models = ["--model", "good", "--model", "half", "--model", "babble"]
         with ChatServer(answer) as server:
             prompts = ["--prompt", "evidence", "--prompt", "fewest"]
-            printed = films.succeed("calibrate", *models, *prompts, "--price", "1,2", server=server)
+            printed = films.succeed("calibrate", *models, *prompts, server=server, EXPLEARN_LLM_PRICES="1,2")
         document = json.loads((films.root / "reports" / "annotation" / "films.json").read_text())
         figures = {(c["model"], c["prompt"]): c for c in document["candidates"]}
         assert len(figures) == 6

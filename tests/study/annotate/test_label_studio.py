@@ -75,6 +75,6 @@ def test_the_short_form_and_labels_of_evidence(tmp_path: Path) -> None:
 
 def test_the_command_files_them_as_human_marks(films: Project) -> None:
     path = write(films.root / "e.json", [task(EMOJI, *at(EMOJI, "charming"))])
-    assert "human.jsonl: 1 mark\n" in films.succeed("import", path, "--format", "label-studio")
+    assert "human.jsonl: 1 mark\n" in films.succeed("import", path)
     (row,) = films.rows("human.jsonl")
     assert (row["id"], row["kind"], row["rationale"]) == ("f-2", "human", [0, 0, 1, 0, 0, 0, 0, 0])

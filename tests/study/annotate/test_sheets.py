@@ -205,4 +205,4 @@ def test_imports_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
 def test_only_a_regular_file_is_written_to(annotated: Project) -> None:
     os.mkfifo(annotated.root / "pipe.csv")
     assert "is a pipe or a device; expected" in annotated.complaint("sheet", "--out", annotated.root / "pipe.csv")
-    assert "pipe.csv" in annotated.complaint("import", annotated.root / "pipe.csv", "--format", "label-studio")
+    assert "pipe.csv" in annotated.complaint("import", annotated.root / "pipe.csv")

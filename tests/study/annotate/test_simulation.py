@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sheet_cases import rows
 from explearn.core.documents import read_json
 from explearn.core.records import Attribution
 from explearn.judge.runs import MethodRun, write_run
+from explearn_study.annotate import command
 from explearn_study.annotate.people.simulation import Guess, simulation_figures
 
 WORDS = ("one two three four five six", "six five four three two one")
@@ -69,7 +71,8 @@ def test_half_of_a_persons_texts_have_explanations_and_the_other_half_the_next_p
 
 def test_a_few_texts_are_of_all_kinds_and_no_sheet_tells_a_label(predicted: Project) -> None:
     """Of the four pairs of true and predicted class, two have one text each."""
-    path, _ = sheets(predicted, "--texts", "4")
+    with patch.object(command, "TEXTS_A_SHEET", 4):
+        path, _ = sheets(predicted)
     assert {"f-2", "f-5"} < {row["id"] for row in rows(path)} and {row["label"] for row in rows(path)} == {""}
     predicted.succeed("simulate", "--method", "random", "--out", predicted.root / "p.html")
     page = (predicted.root / "p-1.html").read_text(encoding="utf-8")

@@ -54,7 +54,7 @@ def test_endpoints(environment: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("price", ["1", "a,b", "-1,2", "nan,1"])
 def test_prices(price: str) -> None:
-    complaint(lambda: parse_prices([price]), "--price")
+    complaint(lambda: parse_prices([price]), "EXPLEARN_LLM_PRICES")
 
 
 async def ask(endpoint: Endpoint) -> Completion:

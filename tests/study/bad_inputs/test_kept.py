@@ -1,4 +1,4 @@
-"""Manifests that an earlier run left and somebody damaged: of evidence pages and bundles."""
+"""Files that an earlier run left and somebody damaged: scores, and manifests of pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_scores_from_elsewhere(tmp_path: Path, score: Any) -> None:
     complaint(lambda: read_scores([path]), "row 1", "'scores.1'", "expected")
 
 
-EVIDENCE: dict[str, Any] = {
+MANIFEST: dict[str, Any] = {
     "manifest": 2,
     "root": ".",
     "parts": {},
@@ -41,16 +41,16 @@ MANIFESTS: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("field", "value"), MANIFESTS, ids=lambda value: ascii(value)[:40])
-def test_manifests_of_evidence_pages(tmp_path: Path, field: str, value: Any) -> None:
+def test_manifests_of_pages(tmp_path: Path, field: str, value: Any) -> None:
     path = tmp_path / "page.json"
-    path.write_text(json.dumps({**EVIDENCE, field: value}), encoding="utf-8")
+    path.write_text(json.dumps({**MANIFEST, field: value}), encoding="utf-8")
     complaint(lambda: check_manifest(path, str), str(path))
 
 
 def test_names_in_a_manifest_cannot_steer_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "page.json"
     names = {"parts": {"data": {"paths": [], "files": {"\x1b[2J": "x"}}}, "versions": {"\x1b[31m": "1"}}
-    path.write_text(json.dumps({**EVIDENCE, **names}), encoding="utf-8")
+    path.write_text(json.dumps({**MANIFEST, **names}), encoding="utf-8")
     result = CliRunner().invoke(app, ["verify", str(path)])
     assert result.exit_code == 1
     assert "\\x1b[2J is missing" in result.stdout and "\x1b" not in result.stdout
@@ -63,7 +63,7 @@ def test_a_classifier_outside_the_workspace_is_told_by_its_weights_alone(tmp_pat
     path = tmp_path / "project" / "page.json"
     path.parent.mkdir()
     classifiers = {"films": {"name": str(elsewhere), "fingerprint": "0" * 64}}
-    path.write_text(json.dumps({**EVIDENCE, "classifiers": classifiers}), encoding="utf-8")
+    path.write_text(json.dumps({**MANIFEST, "classifiers": classifiers}), encoding="utf-8")
     _, actual = check_manifest(path, lambda name: "1" * 64)
     assert f"classifier of films ({elsewhere}): weights or labels differ" in actual
     assert not any(line.startswith("models: ") for line in actual)

@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from explearn.cli.running import plain_console, printed
-from explearn_study.annotate.budget import Meter
+from explearn_study.annotate.budget import PRICES, Meter
 from explearn_study.annotate.llm.asking import Question
 from explearn_study.annotate.llm.cache import read_answers
 from explearn_study.annotate.llm.calibrate import Candidate
@@ -77,7 +77,7 @@ def print_estimate(questions: Sequence[Question], marks: TaskMarks, meter: Meter
     if priced:
         print(f"cost:          about {money:,.4f}; at most {worst:,.4f} without repeats")
     else:
-        print("cost:          unknown; give --price INPUT,OUTPUT, the money for a million tokens")
+        print(f"cost:          unknown; set {PRICES} to INPUT,OUTPUT, the money for a million tokens")
 
 
 def print_summary(summary: Mapping[str, Any], meter: Meter) -> None:

@@ -22,6 +22,9 @@ from explearn.judge.protocols import top_count
 from explearn.text.rows import read_file
 from explearn_study.annotate.people.sheets import COLUMNS, SheetRow, cell_of, mask_of
 
+TEXTS_A_SHEET = 40
+"""Most texts that a person is asked about."""
+
 RESAMPLES = 9999
 """Of the permutation test, where there are more permutations than that."""
 
