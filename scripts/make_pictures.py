@@ -16,6 +16,8 @@ from playwright.sync_api import FloatRect, ViewportSize, sync_playwright
 FOLDER = Path(__file__).resolve().parents[1] / "docs/img"
 TEXT = "The plot is thin, but the acting is superb."
 COLOURS = 64
+WINDOW = ViewportSize(width=430, height=760)
+"""As narrow as a phone, so that the pictures can be read there."""
 
 
 def main() -> None:
@@ -37,16 +39,14 @@ def main() -> None:
         for name, address in places.items():
             if not address:
                 continue
-            narrow = name == "side_by_side"  # README shows it at this width, which a phone has
-            size = ViewportSize(width=430 if narrow else 1000, height=640)
-            page = browser.new_page(viewport=size, device_scale_factor=2 if narrow else 1)
+            page = browser.new_page(viewport=WINDOW, device_scale_factor=2)
             page.goto(address)
             if name == "serve":
                 page.fill("textarea", TEXT)
                 page.click("form button[type=submit], form button:not([type])")
                 page.wait_for_load_state("networkidle")
-            texts = page.locator("div.explearn").nth(1).bounding_box() if narrow else None
-            shot = page.screenshot(clip=around(texts) if texts else None, full_page=narrow)
+            words = page.locator("div.explearn").nth(1).bounding_box() if name == "side_by_side" else None
+            shot = page.screenshot(clip=around(words) if words else None)
             picture = Image.open(BytesIO(shot)).convert("RGB").quantize(COLOURS)
             picture.save(FOLDER / f"{name}.png", optimize=True)
         browser.close()
