@@ -16,7 +16,7 @@ from explearn.core.documents import parse_yaml
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import accepted_options, get_info, make_explainer
-from explearn.model.params import Prompt, given_prompt
+from explearn.model.params import Prompt, prompt_of
 
 if TYPE_CHECKING:
     from explearn.bundle.loading import Bundle
@@ -114,7 +114,7 @@ def class_options(
     ] = None,
 ) -> Prompt | None:
     """Return the prompt or the candidate labels. Raises ParamsError for both, and for labels that cannot be used."""
-    return given_prompt(completion, candidate_label or None)
+    return prompt_of(completion, candidate_label or None)
 
 
 Classes = Annotated[Prompt | None, Group("Classes given here", class_options)]
