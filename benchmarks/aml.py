@@ -168,7 +168,6 @@ def ablations(options: argparse.Namespace, classifier: Classifier, params: Param
                 *splits,
                 encoder=params.encoder,
                 encoder_revision=params.encoder_revision,
-                search_file=workspace.journal(options.task, f"ablation{name.replace(' ', '-')}"),
             ),
             description=f"paml{name}",
         )

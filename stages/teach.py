@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from explearn.core.compute import ComputeOptions
-from explearn.methods.base.teachers import make_teacher, teacher_options
+from explearn.methods.base.teachers import make_teacher
+from explearn.methods.registry import with_seed
 from explearn.model.classifier import Classifier
 from explearn.text.choice import texts_to_explain
 from explearn_study.params import Params
@@ -24,7 +25,7 @@ def run(task: TaskOption, teacher: TeacherOption, params: Params, compute: Compu
     """
     known = {name: entry.options for name, entry in params.teachers.items()}
     (method,) = make_teacher(teacher, known, seed).values()
-    options = teacher_options(teacher, known, seed)
+    options = with_seed(teacher, known[teacher], seed)
     workspace = Workspace()
     classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     splits = {}

@@ -16,10 +16,10 @@ from explearn.core.validation import check_section
 from explearn.methods.base.learned import LearnedExplainer, check_explainer_place, text_hashes
 from explearn.methods.info import MethodInfo
 from explearn.methods.listed_task import ListedTask
-from explearn.methods.registry import accepted_options, get_info, known_infos, make_explainer
+from explearn.methods.registry import get_info, known_infos, make_explainer, with_seed
+from explearn.model.as_classifier import as_classifier
 from explearn.model.finetune import FinetuneEpoch
 from explearn.model.finetune import finetune as run_finetune
-from explearn.model.given import as_classifier
 from explearn.model.labels import check_labels
 from explearn.model.params import FinetuneParams
 from explearn.text.rationales import merge_annotators
@@ -66,30 +66,29 @@ def train(
     starts, for what cannot be used.
     """
     info = _trainable(method)
-    given = given_texts(texts, labels, columns)
-    info = _checked(info, given, options)
+    user_texts = given_texts(texts, labels, columns)
+    info = _checked(info, user_texts, options)
     if out is not None:
         check_explainer_place(out)
-    own = {"seed": seed} if "seed" in accepted_options(info.name) else {}
-    explainer = make_explainer(info, {**own, **options})
+    explainer = make_explainer(info, with_seed(info.name, options, seed))
     assert isinstance(explainer, LearnedExplainer)
     seed_everything(seed)
     model = (columns or TextColumns()).renamed(as_classifier(classifier, compute))
-    check_labels(model.name, model.labels, given.labels, "map the texts' labels with --label-name VALUE=CLASS")
+    check_labels(model.name, model.labels, user_texts.labels, "map the texts' labels with --label-name VALUE=CLASS")
     explainer.check_problem(model)
-    marks = {i: mask for i, mask in merge_annotators(given.rationales).items() if any(mask)}
+    marks = {i: mask for i, mask in merge_annotators(user_texts.rationales).items() if any(mask)}
     # Methods that learn from marks or from all texts alike need nothing to watch.
-    train, validation = (list(given.examples), []) if MARKS in info.needs else _split(given.examples, seed)
+    train, validation = (list(user_texts.examples), []) if MARKS in info.needs else _split(user_texts.examples, seed)
     task = ListedTask(
         model,
         [replace(one, split="train") for one in train],
         [replace(one, split="validation") for one in validation],
         gold=marks,
-        name=given.name,
+        name=user_texts.name,
         seed=seed,
     )
     explainer.fit(task, description=description)
-    explainer.trained_texts = frozenset(text_hashes(given.examples).values())
+    explainer.trained_texts = frozenset(text_hashes(user_texts.examples).values())
     if out is not None:
         explainer.save_pretrained(out)
     return explainer
@@ -119,11 +118,11 @@ def finetune(
     """
     if labels is None:
         columns = replace(columns or TextColumns(), label=(columns and columns.label) or "label")
-    given = given_texts(texts, labels, columns)
-    train, validation = _split(given.examples, seed)
+    user_texts = given_texts(texts, labels, columns)
+    train, validation = _split(user_texts.examples, seed)
     examples = [replace(one, split="train") for one in train] + [replace(one, split="validation") for one in validation]
     params = check_section(FinetuneParams, options)
-    return run_finetune(out, examples, given.labels, encoder, params, compute or ComputeOptions(), seed)
+    return run_finetune(out, examples, user_texts.labels, encoder, params, compute or ComputeOptions(), seed)
 
 
 def _trainable(name: str) -> MethodInfo:

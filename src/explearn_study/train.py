@@ -106,9 +106,6 @@ class WorkspaceTask:
         list(of_examples(every, self.examples(), folders[0], lambda text, words: len(text.weights) == len(words)))
         return lessons
 
-    def scratch(self, name: str) -> Path:
-        return self.workspace.journal(self.name, name)
-
 
 class SourceTask(WorkspaceTask):
     """A task whose marks another one's explainer learns from."""

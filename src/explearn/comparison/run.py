@@ -46,9 +46,9 @@ from explearn.methods.base.timing import ForwardClock, explain_timed, untrained_
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info, known_infos
 from explearn.methods.results import RunFacts, TaskReport, in_table_order
+from explearn.model.as_classifier import as_classifier
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import evaluate_classifier
-from explearn.model.given import as_classifier
 from explearn.model.labels import check_labels
 from explearn.model.params import Prompt
 from explearn.model.problems import CLASSES, Problem

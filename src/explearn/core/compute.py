@@ -191,6 +191,13 @@ def autocast(device: torch.device, dtype: torch.dtype) -> contextlib.AbstractCon
     return contextlib.nullcontext()
 
 
+def at_least_float32(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor in float32, or in float64 where it is that."""
+    import torch
+
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
 # ---- memory ----------------------------------------------------------------------------------------------------------
 
 _RESET = Path("/proc/self/clear_refs")

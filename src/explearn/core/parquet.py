@@ -232,15 +232,11 @@ def _batches(
     ) as file:
         # Each group of rows by itself: pyarrow does not put the dictionaries of two into one list column.
         for group in groups:
-            batches = file.iter_batches(batch_size=batch_rows, columns=wanted, row_groups=[group])
-            while True:
-                with _damage(path):
-                    batch = next(batches, None)
-                    size += sum(map(_decoded_bytes, batch.columns)) if batch else 0
-                if batch is None:
-                    break
-                _check_size(path, size)
-                yield batch
+            with _damage(path):
+                for batch in file.iter_batches(batch_size=batch_rows, columns=wanted, row_groups=[group]):
+                    size += sum(map(_decoded_bytes, batch.columns))
+                    _check_size(path, size)
+                    yield batch
 
 
 def _decoded_bytes(column: pa.Array) -> int:

@@ -32,7 +32,6 @@ Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 
 RationaleKind = Literal["human", "llm", "author"]
-RATIONALE_KINDS: tuple[RationaleKind, ...] = get_args(RationaleKind)
 
 Aggregation = Literal["max", "sum"]
 
@@ -282,7 +281,7 @@ class Attribution:
         return filled(self.scores, value)
 
     def to_record(self) -> dict[str, object]:
-        """Return plain Python values, for JSON; None for the score of a word that has none."""
+        """Return plain Python values, for JSON; None for a score that is not there."""
         return {
             "id": self.example_id,
             "method": self.method,
@@ -293,7 +292,7 @@ class Attribution:
             "words": list(self.words),
             "scores": [None if math.isnan(s) else float(s) for s in self.scores],
             "tokens": list(self.tokens),
-            "token_scores": [float(s) for s in self.token_scores],
+            "token_scores": [None if math.isnan(s) else float(s) for s in self.token_scores],
             "aggregation": self.aggregation,
             "signed": self.signed,
             "unaligned": self.unaligned,
@@ -318,7 +317,11 @@ class Attribution:
         if not isinstance(record, Mapping):
             raise DataError(f"record: got {kind_of(record)}; expected what to_record gives, a dictionary")
         # Null and NaN stand for what a record does not have.
-        values = {name: value for name, value in record.items() if not _absent(value)}
+        values = {
+            name: value
+            for name, value in record.items()
+            if value is not None and not (isinstance(value, float) and math.isnan(value))
+        }
         read: _Record = check(_Record, values)
         check_words(read.words, spaced=read.unit != "word")
         scores = _numbers("scores", read.scores, len(read.words), "word")
@@ -341,41 +344,23 @@ class Attribution:
                 raise DataError(
                     f"field 'interactions', pair {number}: got {places}; expected two of the words in order"
                 )
-        return cls(
-            words=read.words,
-            scores=scores,
-            tokens=read.tokens,
-            token_scores=token_scores,
-            target=read.target,
-            method=read.method,
-            probability=read.probability,
-            predicted=read.target if read.predicted is None else read.predicted,
-            aggregation=read.aggregation,
-            signed=bool((scores < 0).any()) if read.signed is None else read.signed,
-            unaligned=int(np.isnan(scores).sum()) if read.unaligned is None else read.unaligned,
-            seconds=read.seconds,
-            completeness_error=read.completeness_error,
-            example_id=read.id,
-            value=read.value,
-            windows=read.windows,
-            spans=read.spans,
-            pair_start=read.pair_start,
-            certificate=read.certificate,
-            unit=read.unit,
-            token=read.token,
-            interactions=tuple(
+        fields = {name: getattr(read, name) for name in _Record.model_fields if name != "id"}
+        fields |= {
+            "example_id": read.id,
+            "scores": scores,
+            "token_scores": token_scores,
+            "predicted": read.target if read.predicted is None else read.predicted,
+            "signed": bool((scores < 0).any()) if read.signed is None else read.signed,
+            "unaligned": int(np.isnan(scores).sum()) if read.unaligned is None else read.unaligned,
+            "interactions": tuple(
                 Interaction((read.words[i], read.words[j]), (i, j), value) for i, j, value in read.interactions
             ),
-        )
+        }
+        return cls(**fields)
 
     def answer(self) -> str:
         """Return what the model gives the target, in words: `p = 0.123`, or `value = 1.5` of a regression."""
         return f"p = {self.probability:.3f}" if self.value is None else f"value = {self.value:.4g}"
-
-    def to_dict(self) -> dict[str, object]:
-        """Return `to_record` with None for every score of a sub-token that is no number, too."""
-        tokens = [None if np.isnan(score) else score for score in self.token_scores.tolist()]
-        return {**self.to_record(), "token_scores": tokens}
 
     def top_words(self, count: int = 10, against: bool = False) -> list[TopWord]:
         """Return the `count` highest-scoring words, highest first; with `against`, those below zero, lowest first.
@@ -397,6 +382,7 @@ class Attribution:
 
         Console().print(self)
 
+    to_dict = to_record
     _repr_html_ = to_html
 
     def __rich__(self) -> Text:
@@ -438,10 +424,6 @@ class _Record(Shape):
     interactions: Annotated[
         tuple[Annotated[tuple[int, int, Number], Field(strict=False)], ...], Field(strict=False)
     ] = ()
-
-
-def _absent(value: object) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _numbers(field: str, values: Sequence[float | None], count: int, unit: str) -> NDArray[np.float32]:

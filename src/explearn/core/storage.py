@@ -88,7 +88,7 @@ def write_rationales(target: str | os.PathLike[str], rationales: Iterable[Ration
 def read_rationales(path: str | os.PathLike[str], examples: Iterable[Example] | None = None) -> list[Rationale]:
     """Read rationales; with `examples`, check every mask's length against its example.
 
-    Raises DataError naming file, row (from 1) and field for an unknown id, a kind not in RATIONALE_KINDS or a mask of
+    Raises DataError naming file, row (from 1) and field for an unknown id, a kind that is none or a mask of
     the wrong length.
     """
     lengths = None if examples is None else {e.id: len(e.all_words) for e in examples}

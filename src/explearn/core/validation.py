@@ -196,7 +196,7 @@ def _problem_sentence(problem: Any, root: Any, document: bool) -> str:
     where = f"{where or 'parameters'}: "
     value = problem["input"]
     if problem["type"] == "extra_forbidden":
-        known = _names_beside(problem["loc"], root)
+        known = _known_fields(problem["loc"], root)
         near = difflib.get_close_matches(str(problem["loc"][-1]), known, n=1, cutoff=0.5)
         of = ", ".join(known) if len(known) <= _MOST_NAMES else "those in conf/config.yaml"
         return f"{where}no such parameter; {f'did you mean {near[0]}?' if near else f'expected one of {of}'}"
@@ -212,7 +212,7 @@ def _problem_sentence(problem: Any, root: Any, document: bool) -> str:
     return f"{where}got {shown(value)}; expected: {expected}"
 
 
-def _names_beside(location: tuple[int | str, ...], root: Any) -> list[str]:
+def _known_fields(location: tuple[int | str, ...], root: Any) -> list[str]:
     """Return the fields of the section that a location, which may lead through lists and mappings, ends in."""
     kind = root
     for part in location[:-1]:

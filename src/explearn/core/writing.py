@@ -287,12 +287,12 @@ def resumable_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
-def scratch_folder(beside: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give an empty folder on the same disk as `beside`, removed at the end; what a killed process left of an earlier
+def scratch_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give an empty folder on the same disk as `target`, removed at the end; what a killed process left of an earlier
     one is removed by the next."""
-    beside = Path(beside)
-    with locked(beside), _write_errors(beside):
-        partial = _fresh(beside)
+    target = Path(target)
+    with locked(target), _write_errors(target):
+        partial = _fresh(target)
         partial.mkdir()
         try:
             yield partial

@@ -294,36 +294,6 @@ class TracedPass:
         return trace_block(self.anatomy.blocks[layer], self.calls[layer])
 
 
-@contextmanager
-def first_token_alone(model: nn.Module) -> Iterator[None]:
-    """Within it, the last block's feed-forward part runs on the first token only, which is all that the head reads.
-
-    The logits stay what they are but for rounding; of that block's matrix products two thirds go. Models that cannot be
-    taken apart (`dissect`) run as they are, and passes of other threads stay whole.
-    """
-    try:
-        blocks = dissect(model).blocks
-    except UnsupportedError:
-        yield
-        return
-    norm = blocks[-1].attention_norm
-    # Layers that share their weights (ALBERT) share this module too; the last of its runs is the last block's.
-    runs = sum(block.attention_norm is norm for block in blocks)
-    calls = 0
-
-    def on_norm(_module: nn.Module, _inputs: object, output: torch.Tensor) -> torch.Tensor | None:
-        nonlocal calls
-        calls += 1
-        return output[:, :1] if calls % runs == 0 else None
-
-    def on_pass(_module: nn.Module, _inputs: object) -> None:
-        nonlocal calls
-        calls = 0  # a pass that ran out of memory left it anywhere
-
-    with hooked([norm.register_forward_hook(here_only(on_norm)), model.register_forward_pre_hook(here_only(on_pass))]):
-        yield
-
-
 def split_heads(vectors: torch.Tensor, heads: int) -> torch.Tensor:
     """(batch, tokens, d) -> (batch, heads, tokens, d / heads)."""
     return vectors.view(*vectors.shape[:2], heads, -1).transpose(1, 2)

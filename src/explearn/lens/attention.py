@@ -18,6 +18,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from explearn.core.compute import at_least_float32
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.lens.threads import here_only, hooked
 from explearn.model.architectures import (
@@ -119,10 +120,6 @@ class Attention:
         batch, heads, tokens, _ = whole.shape
         size = max(1, BLOCK_ELEMENTS // (heads * tokens**2)) if whole.device.type == "cpu" else batch
         return [slice(start, start + size) for start in range(0, batch, size)]
-
-
-def at_least_float32(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor if tensor.dtype == torch.float64 else tensor.float()
 
 
 class AttentionCalls(TorchFunctionMode):

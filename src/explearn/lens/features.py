@@ -24,7 +24,7 @@ from explearn.core.writing import write_json
 from explearn.lens.anatomy import passing
 from explearn.lens.attention import Attention, layer_count, reduced_attention, resolve_layer
 from explearn.lens.text_tables import read_facts, read_rows, vectors, write_texts
-from explearn.model.batching import budget_batches
+from explearn.model.batching import run_batches
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
 from explearn.text.alignment import NO_WORD
@@ -133,8 +133,8 @@ def compute_features(
 ) -> list[ExampleFeatures]:
     """Features of some examples, in their order; `progress` is called with the number of texts done."""
     encodings = classifier.encode(examples)
-    rows: dict[int, ExampleFeatures] = {}
-    for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens):
+
+    def compute(indices: list[int]) -> Iterator[ExampleFeatures]:
         features = batch_features(classifier, classifier.batch([encodings[i] for i in indices]), layers, hidden)
         attention = features.attention.float().cpu().numpy()
         states = features.hidden.cpu().numpy() if features.hidden is not None else None
@@ -142,7 +142,7 @@ def compute_features(
         check_logits(probabilities, classifier.name)
         for row, index in enumerate(indices):
             positions = encodings[index].positions
-            rows[index] = ExampleFeatures(
+            yield ExampleFeatures(
                 example_id=examples[index].id,
                 predicted=classifier.labels[int(probabilities[row].argmax())],
                 probabilities=probabilities[row].astype(np.float32),
@@ -152,7 +152,8 @@ def compute_features(
             )
         if progress is not None:
             progress(len(indices))
-    return [rows[i] for i in range(len(examples))]
+
+    return run_batches([len(e) for e in encodings], classifier, compute)
 
 
 def write_features(

@@ -10,9 +10,10 @@ import torch
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
+from explearn.core.compute import at_least_float32
 from explearn.core.errors import UnsupportedError
 from explearn.lens.words import table_weight
-from explearn.model.batching import budget_batches
+from explearn.model.batching import run_batches
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding
 from explearn.text.alignment import NO_WORD
@@ -27,20 +28,21 @@ def aggregate_states(
     The embeddings are no layer's output; padding does not count (IvRA 2.2.3, Atanasova et al. 2020).
     Raises UnsupportedError for a model that does not give its hidden states.
     """
-    found: list[NDArray[np.float64] | None] = [None] * len(encodings)
     with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
-        for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens, classifier.same_length):
+
+        def means(indices: list[int]) -> NDArray[np.float64]:
             batch = classifier.batch([encodings[i] for i in indices])
             _, parts = _run(classifier, batch)
             layers = [states for part in parts for states in part[1:]]
             real = batch.attention_mask[..., None].double()
             states = sum((layer.double() for layer in layers), torch.zeros((), dtype=torch.float64, device=real.device))
-            means = ((states * real).sum(1) / (len(layers) * real.sum(1))).cpu().numpy()
-            for row, index in enumerate(indices):
-                found[index] = means[row]
             bar.update(len(indices))
+            rows: NDArray[np.float64] = ((states * real).sum(1) / (len(layers) * real.sum(1))).cpu().numpy()
+            return rows
+
+        states = run_batches([len(e) for e in encodings], classifier, means)
     width = int(getattr(classifier.model.config, "hidden_size", 0) or 0)
-    return np.array(found) if found else np.zeros((0, width))
+    return np.array(states) if states else np.zeros((0, width))
 
 
 def spaced_layers(classifier: Classifier, count: int) -> list[int]:
@@ -76,8 +78,7 @@ def _run(classifier: Classifier, batch: Batch) -> tuple[torch.Tensor, list[list[
             f"{classifier.name}: a {classifier.model.config.model_type!r} model gives no hidden states, one a "
             "sub-token and layer; l2e, stability by meaning and consistency need them"
         )
-    logits = output.logits
-    return (logits if logits.dtype == torch.float64 else logits.float()), parts
+    return at_least_float32(output.logits), parts
 
 
 def word_embeddings(classifier: Classifier, encodings: Sequence[Encoding]) -> list[NDArray[np.float32]]:
@@ -90,7 +91,7 @@ def word_embeddings(classifier: Classifier, encodings: Sequence[Encoding]) -> li
     if weight.is_meta:
         raise UnsupportedError(f"{classifier.name}: its table of embeddings is offloaded; expected it on a device")
     table: Any = weight.detach().float().cpu().numpy()
-    found = []
+    embeddings = []
     for encoding in encodings:
         owner = np.asarray(encoding.word_ids)
         real = owner != NO_WORD
@@ -98,5 +99,5 @@ def word_embeddings(classifier: Classifier, encodings: Sequence[Encoding]) -> li
         np.add.at(sums, owner[real], table[np.asarray(encoding.input_ids)[real]])
         counts = np.bincount(owner[real], minlength=len(encoding.words)).astype(np.float32)
         counts[counts == 0] = np.nan
-        found.append((sums / counts[:, None]).astype(np.float32))
-    return found
+        embeddings.append((sums / counts[:, None]).astype(np.float32))
+    return embeddings

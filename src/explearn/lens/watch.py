@@ -13,6 +13,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from explearn.core.compute import at_least_float32
 from explearn.lens.anatomy import check_head
 from explearn.lens.attention import Attention, attention_layers, layer_count, read_weights
 from explearn.lens.threads import here_only, hooked
@@ -183,8 +184,7 @@ def gradients_of(
 
 def full_precision(tensor: torch.Tensor) -> torch.Tensor:
     """Without its graph, in float32, or float64 where it is that."""
-    tensor = tensor.detach()
-    return tensor if tensor.dtype == torch.float64 else tensor.float()
+    return at_least_float32(tensor.detach())
 
 
 def content_mask(batch: Batch) -> torch.Tensor:

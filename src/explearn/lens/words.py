@@ -90,8 +90,8 @@ def _measured_layers(classifier: Classifier) -> tuple[str, ...]:
 def _reads(ids: torch.Tensor, words: torch.Tensor, ahead: int) -> bool:
     """Whether `ids`, (b, m), are `words`, (b, n), from position `ahead` on, whatever stands around them."""
     kept = words.shape[1] - ahead if ahead else words.shape[1]
-    there = ids.dim() == 2 and len(ids) == len(words) and ids.shape[1] >= words.shape[1] and kept > 0
-    return there and torch.equal(ids[:, ahead : ahead + kept], words[:, :kept].to(ids.device))
+    fits = ids.dim() == 2 and len(ids) == len(words) and ids.shape[1] >= words.shape[1] and kept > 0
+    return fits and torch.equal(ids[:, ahead : ahead + kept], words[:, :kept].to(ids.device))
 
 
 @contextmanager
@@ -110,31 +110,33 @@ def replaced_words(model: nn.Module, input_ids: torch.Tensor, vectors: torch.Ten
     """
     whole: Any = model
     # Some models change in place what they looked up (CTRL).
-    given = vectors if architecture(whole.config).attention is not None else vectors.clone()
-    found = False
+    new = vectors if architecture(whole.config).attention is not None else vectors.clone()
+    replaced = False
 
-    def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], own: torch.Tensor) -> torch.Tensor:
-        nonlocal found
+    def hook(
+        _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], looked_up: torch.Tensor
+    ) -> torch.Tensor:
+        nonlocal replaced
         ids = args[0] if args else kwargs.get("input", kwargs.get("input_ids"))
         if not isinstance(ids, torch.Tensor):
-            return own
+            return looked_up
         tokens = vectors.shape[1]
         if _reads(ids, input_ids, 0):
-            found = True
-            return given if own.shape[1] == tokens else torch.cat([given, own[:, tokens:]], dim=1)
+            replaced = True
+            return new if looked_up.shape[1] == tokens else torch.cat([new, looked_up[:, tokens:]], dim=1)
         if _reads(ids, input_ids, 1):
-            return torch.cat([own[:, :1], given[:, :-1], own[:, tokens:]], dim=1)
-        if ids.dim() == 2 and _reads(ids.T, input_ids, 0) and len(own) == tokens:
-            found = True
-            return given.transpose(0, 1)
-        return own
+            return torch.cat([looked_up[:, :1], new[:, :-1], looked_up[:, tokens:]], dim=1)
+        if ids.dim() == 2 and _reads(ids.T, input_ids, 0) and len(looked_up) == tokens:
+            replaced = True
+            return new.transpose(0, 1)
+        return looked_up
 
     # The table that the model names, and those that share its weights (BART, T5).
     table = whole.get_input_embeddings()
     tables = [m for m in model.modules() if m is table or (isinstance(m, nn.Embedding) and m.weight is table.weight)]
     with hooked([one.register_forward_hook(here_only(hook), with_kwargs=True) for one in tables]):
         yield
-    if not found:
+    if not replaced:
         raise _without_words(model)
 
 

@@ -11,8 +11,8 @@ from explearn.core.side_by_side import SideBySide, side_by_side
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import Target
 from explearn.methods.registry import get_explainer
+from explearn.model.as_classifier import as_classifier
 from explearn.model.classifier import Classifier
-from explearn.model.given import as_classifier
 from explearn.text.units import Unit
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -48,7 +47,6 @@ class ListedTask:
             consensus weighs the other tasks by it (default: all the same).
         layers: whose attention features are taken (default: all); negative counts from the end.
         seed: of teachers.
-        search_file: where a search for options keeps its trials.
 
     Raises DataError for a text that is neither an example nor a pair, and for marks of no text or of another number of
     words; ParamsError for an argument of another kind; UnsupportedError for a zero-shot classifier.
@@ -72,7 +70,6 @@ class ListedTask:
         skill: float | None = None,
         layers: Layers = "all",
         seed: int = 13,
-        search_file: Path | None = None,
     ) -> None:
         check_classifier(classifier)
         if isinstance(classifier, ZeroShotClassifier):
@@ -85,7 +82,7 @@ class ListedTask:
         self.classifier, self.name, self.others = classifier, name, others
         self.gold, self.rationale_split = dict(gold or {}), rationale_split
         self.encoder, self.encoder_revision, self.balanced = encoder, encoder_revision, balanced
-        self.skill, self.layers, self.seed, self.search_file = skill, layers, seed, search_file
+        self.skill, self.layers, self.seed = skill, layers, seed
         self.teachers, self._lessons = teachers or {}, dict(lessons or {})
         splits: tuple[tuple[Split, Sequence[LabelledText]], ...] = (("train", train), ("validation", validation))
         self._splits: dict[str, list[Example]] = {
@@ -128,9 +125,6 @@ class ListedTask:
             methods = make_teacher(teacher, options, self.seed)
             self._lessons[teacher] = lessons_of(methods, self.classifier, self._splits)
         return self._lessons[teacher]
-
-    def scratch(self, name: str) -> Path | None:
-        return self.search_file
 
 
 def _example(text: LabelledText, number: int, split: Split, task: str) -> Example:

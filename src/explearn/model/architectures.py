@@ -280,11 +280,11 @@ def unusual_build(config: Any) -> Iterator[None]:
 def word_table(model: Any) -> nn.Module | None:
     """The layer that looks a model's words up; None for one without such a table (CANINE hashes characters)."""
     try:
-        found: nn.Module | None = model.get_input_embeddings()
+        table: nn.Module | None = model.get_input_embeddings()
     except NotImplementedError:
         # So transformers says that it knows of none.
         return None
-    return found if hasattr(found, "weight") else None
+    return table if hasattr(table, "weight") else None
 
 
 def blocks_in_order(encoder: nn.Module) -> list[nn.Module]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import torch
 
 logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 
 def budget_batches(lengths: Sequence[int], max_tokens: int, same_length: bool = False) -> Iterator[list[int]]:
@@ -42,19 +44,24 @@ class Budgeted(Protocol):
     def same_length(self) -> bool: ...
 
 
-def run_batches(lengths: Sequence[int], owner: Budgeted, run: Callable[[list[int]], object], share: int = 1) -> None:
-    """Give `run` the indices of texts, batch by batch as `budget_batches` makes them, until each was in one.
+def run_batches(
+    lengths: Sequence[int], owner: Budgeted, run: Callable[[list[int]], Iterable[Result]], share: int = 1
+) -> list[Result]:
+    """Give `run` the indices of texts, batch by batch as `budget_batches` makes them; return the results by text.
 
     Where a device's memory does not suffice for a batch, the owner's budget is halved, for later calls too, and the
     remaining texts go on in smaller batches. `run` must be such that a batch which failed can be run again in parts.
 
     Args:
-        lengths: of the texts. owner: holds the budget. share: of the budget a batch gets 1 / share.
+        lengths: of the texts. owner: holds the budget.
+        run: returns a result for each index that it gets.
+        share: a batch gets 1 / share of the budget.
 
     Raises torch.OutOfMemoryError where a single text is too much.
     """
     import torch
 
+    results: dict[int, Result] = {}
     remaining = list(range(len(lengths)))
     while remaining:
         places = budget_batches([lengths[i] for i in remaining], max(1, owner.max_tokens // share), owner.same_length)
@@ -62,7 +69,7 @@ def run_batches(lengths: Sequence[int], owner: Budgeted, run: Callable[[list[int
         remaining = []
         for number, indices in enumerate(batches):
             try:
-                run(indices)
+                results.update(zip(indices, run(indices), strict=True))
             except torch.OutOfMemoryError:
                 if len(indices) == 1:
                     raise
@@ -75,6 +82,7 @@ def run_batches(lengths: Sequence[int], owner: Budgeted, run: Callable[[list[int
             logger.warning("out of memory: batches have at most %s sub-tokens from here on", f"{owner.max_tokens:,}")
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
+    return [results[index] for index in range(len(lengths))]
 
 
 def random_batches(

@@ -7,7 +7,7 @@ import copy
 import hashlib
 import operator
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import count, islice
@@ -22,7 +22,7 @@ from torch.nn import functional
 from tqdm.auto import tqdm
 
 from explearn.core.arguments import each_text
-from explearn.core.compute import ComputeOptions, autocast
+from explearn.core.compute import ComputeOptions, at_least_float32, autocast
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError, shown
 from explearn.core.finite import check_logits
 from explearn.core.records import Example, label_problem
@@ -30,7 +30,7 @@ from explearn.core.words import lay_out, word_number
 from explearn.core.writing import write_json
 from explearn.model.adapters import without_wrapper
 from explearn.model.architectures import architecture
-from explearn.model.batching import budget_batches, run_batches
+from explearn.model.batching import run_batches
 from explearn.model.completion import COMPLETION_FILE, Completion
 from explearn.model.encoding import Batch, Encoding, Text, collate, encode_texts, max_length
 from explearn.model.loading import (
@@ -40,7 +40,7 @@ from explearn.model.loading import (
     newest_checkpoint,
 )
 from explearn.model.padding import check_ends, padding_shows, with_padding
-from explearn.model.params import CandidateLabels, Prompt, given_prompt
+from explearn.model.params import CandidateLabels, Prompt, prompt_of
 from explearn.model.problems import Answers, OutputFunction, Problem, problem_of, with_both_classes
 from explearn.model.quantised import QUANTISED, has_quantised, prepare_quantised
 from explearn.model.question_answering import ENDS, STARTS, SpanScorer, mark_answer, span_scores
@@ -173,7 +173,7 @@ class Classifier(Answers):
         for option in options.keys() - ComputeOptions.__dataclass_fields__.keys():
             known = ", ".join(ComputeOptions.__dataclass_fields__)
             raise TypeError(f"Classifier.from_pretrained() has no argument {option!r}; its compute options are {known}")
-        prompt = given_prompt(completion, labels, hypothesis, multi_label)
+        prompt = prompt_of(completion, labels, hypothesis, multi_label)
         compute = replace(compute or ComputeOptions(), **options)
         if compute.device_map is None:
             compute.resolve_device()
@@ -332,7 +332,7 @@ class Classifier(Answers):
         """Return logits, shape (batch, C), float32 (float64 of a float64 model)."""
         with self.autocast():
             logits = cast(torch.Tensor, self._forward(**batch.model_inputs()).logits)
-        return logits if logits.dtype == torch.float64 else logits.float()
+        return at_least_float32(logits)
 
     def loss(self, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
         """Return the cross-entropy, a scalar, of logits (b, C) and classes (b,), each class with its weight, (C,)."""
@@ -350,19 +350,18 @@ class Classifier(Answers):
         Raises ModelError where the model gives a logit that is not finite; ParamsError and DataError for other texts.
         """
         encodings = self._encoded(texts)
-        probabilities = np.empty((len(encodings), len(self.labels)))
         with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
 
-            def predict(indices: list[int]) -> None:
+            def predict(indices: list[int]) -> NDArray[np.float64]:
                 logits = self.logits(self.batch([encodings[i] for i in indices]))
-                rows = self.probabilities(logits.double()).cpu().numpy()
+                rows: NDArray[np.float64] = self.probabilities(logits.double()).cpu().numpy()
                 # Of a logit that is NaN or plus infinity, the probabilities are NaN.
                 check_logits(rows, self.name)
-                probabilities[indices] = rows
                 bar.update(len(indices))
+                return rows
 
-            run_batches([len(e) for e in encodings], self, predict)
-        return probabilities
+            probabilities = run_batches([len(e) for e in encodings], self, predict)
+        return np.array(probabilities).reshape(len(encodings), len(self.labels))
 
     def _encoded(self, texts: Iterable[Encoding] | Iterable[Text]) -> Sequence[Encoding]:
         listed = list(each_text(texts))
@@ -433,8 +432,8 @@ class QuestionAnswerer(Classifier):
     @torch.inference_mode()
     def best_spans(self, encodings: Sequence[Encoding]) -> list[tuple[int, int]]:
         """Return the [first, end) words of the model's answer to each question, whose answer is not marked yet."""
-        answers: list[tuple[int, int]] = [(0, 0)] * len(encodings)
-        for indices in budget_batches([len(e) for e in encodings], self.max_tokens):
+
+        def answers(indices: list[int]) -> Iterator[tuple[int, int]]:
             inputs = self.batch([encodings[i] for i in indices]).model_inputs()
             with self.autocast():
                 start, end, _ = self.model.bounds(**inputs)
@@ -442,8 +441,9 @@ class QuestionAnswerer(Classifier):
             for index, place in zip(indices, best, strict=True):
                 first, last = divmod(place, start.shape[1])
                 words = encodings[index].word_ids
-                answers[index] = words[first], words[last] + 1
-        return answers
+                yield words[first], words[last] + 1
+
+        return run_batches([len(e) for e in encodings], self, answers)
 
     def _plain(self, texts: Sequence[Text], first: int) -> list[Encoding]:
         """Encode questions, with the bits STARTS and ENDS at the pieces of the passage's words."""
@@ -598,13 +598,13 @@ class ZeroShotClassifier(Classifier):
     @torch.inference_mode()
     def logits_of(self, encodings: Sequence[Encoding]) -> NDArray[np.float64]:
         """Return the labels' logits, (n, C)."""
-        logits = np.empty((len(encodings), len(self.labels)))
 
-        def answer(indices: list[int]) -> None:
-            logits[indices] = self.logits(self.batch([encodings[i] for i in indices])).double().cpu().numpy()
+        def answer(indices: list[int]) -> NDArray[np.float64]:
+            rows: NDArray[np.float64] = self.logits(self.batch([encodings[i] for i in indices])).double().cpu().numpy()
+            return rows
 
-        run_batches([len(e) for e in encodings], self, answer)
-        return logits
+        logits = run_batches([len(e) for e in encodings], self, answer)
+        return np.array(logits).reshape(len(encodings), len(self.labels))
 
     def _view(
         self, labels: list[str], classes: list[str], change: OutputFunction, rows: torch.Tensor | None = None
@@ -627,8 +627,8 @@ class ZeroShotClassifier(Classifier):
         return encodings
 
     def logits(self, batch: Batch) -> torch.Tensor:
-        rows = [self.nli.logits(self.hypotheses.behind_all(batch, label)) for label in range(len(self.labels))]
-        of_labels = torch.stack(rows, 1)
+        pairs = (self.pairs(batch.encodings, [label] * len(batch)) for label in range(len(self.labels)))
+        of_labels = torch.stack([self.nli.logits(self.nli.batch(of_label)) for of_label in pairs], 1)
         entailed = of_labels[..., self.entailment]
         return entailed if self.contradiction is None else entailed - of_labels[..., self.contradiction]
 

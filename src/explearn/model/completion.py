@@ -22,8 +22,7 @@ from pydantic import ValidationError
 from torch import nn
 
 from explearn.core.documents import read_json, read_yaml
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line, kind_of
-from explearn.core.records import Example
+from explearn.core.errors import DataError, ModelError, ParamsError, first_line, kind_of
 from explearn.core.validation import problems_sentence
 from explearn.core.words import Segment
 from explearn.core.writing import write_json
@@ -105,7 +104,8 @@ class Completion:
 
     def prompt(self, text: str, pair: str | None = None) -> str:
         """Return the string that the model reads of a text that is not too long."""
-        return "".join(piece for piece, _ in self.params.pieces(text, pair))
+        before, between, behind = self.params.around()
+        return before + text + between + (pair or "") + behind
 
     def encode(self, texts: Sequence[Text], limit: int | None, first: int = 1) -> list[Encoding]:
         """Tokenise texts within their prompts; a long text is cut from its end, the longer one of a pair.
@@ -115,13 +115,8 @@ class Completion:
             first: number of the first text, for messages.
 
         Raises DataError for a text without words, a pair where the template takes none or the other way round, and
-        where the prompt leaves no room; UnsupportedError for an example where the shots are scored, too.
+        where the prompt leaves no room.
         """
-        if self.params.score_shots and any(isinstance(text, Example) for text in texts):
-            raise UnsupportedError(
-                f"{self.name}: score_shots scores words that are not the example's own; expected free texts, or "
-                "score_shots: false"
-            )
         encodings = []
         for number, given in enumerate(texts, start=first):
             segments, example_id = as_segments(given, number)
@@ -148,14 +143,9 @@ class Completion:
     def _encode(self, segments: Sequence[Segment], limit: int | None, where: str) -> Encoding:
         texts = [segment.text for segment in segments]
         ids, offsets = self._read(self.prompt(*texts))
-        shown, start = [], 0
-        for piece, scored in self.params.pieces(*texts):
-            if scored and piece:
-                shown.append((start, piece))
-            start += len(piece)
-        # The text comes behind the shots.
-        parts = [(start, Segment.of(shot)) for start, shot in shown[: -len(segments)]]
-        parts += [(start, part) for (start, _), part in zip(shown[-len(segments) :], segments, strict=True)]
+        before, between, _ = self.params.around()
+        starts = (len(before), len(before) + len(texts[0]) + len(between))
+        parts = list(zip(starts, segments, strict=False))
         # A token that holds something of a text and of the prompt is the text's.
         part_of = [
             next(
@@ -171,13 +161,9 @@ class Completion:
             pair_start=None if len(segments) == 1 else len(segments[0].spans),
             **align_words(offsets, parts),
         )
-        if self.params.score_shots:
-            # A span is in the characters of a segment, and shots are none.
-            encoding = replace(encoding, spans=())
         if limit is None or len(ids) <= limit:
             return encoding
-        last = range(len(parts) - len(segments), len(parts))
-        pieces = [[i for i, part in enumerate(part_of) if part == n] for n in last]
+        pieces = [[i for i, part in enumerate(part_of) if part == n] for n in range(len(parts))]
         dropped: set[int] = set()
         while len(ids) - len(dropped) > limit:
             longer = max(pieces, key=len)

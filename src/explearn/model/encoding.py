@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -131,25 +131,20 @@ def collate(encodings: Sequence[Encoding], pad_token_id: int, device: torch.devi
     An encoding of no token, which is left where every word of a text without special tokens was deleted, is read as
     one padding token: a model has no answer to nothing at all.
     """
-    types = [encoding.token_type_ids for encoding in encodings] if encodings[0].token_type_ids else None
-    batch = padded_batch([encoding.input_ids for encoding in encodings], types, pad_token_id, device)
-    return replace(batch, encodings=tuple(encodings))
+    lengths = [max(1, len(encoding)) for encoding in encodings]
 
-
-def padded_batch(
-    ids: Sequence[ArrayLike], types: Sequence[ArrayLike] | None, pad_token_id: int, device: torch.device, least: int = 1
-) -> Batch:
-    """Pad ids, and segments where there are some, as `collate` does; what has fewer ids than `least` is read so far."""
-    lengths = np.array([max(least, len(row)) for row in ids])  # type: ignore[arg-type]
-
-    def padded(rows: Sequence[ArrayLike], fill: int) -> torch.Tensor:
-        values = np.full((len(rows), lengths.max()), fill, dtype=np.int64)
+    def padded(rows: Sequence[Sequence[int]], fill: int) -> torch.Tensor:
+        values = np.full((len(rows), max(lengths)), fill, dtype=np.int64)
         for target, row in zip(values, rows, strict=True):
-            target[: len(row)] = row  # type: ignore[arg-type]
+            target[: len(row)] = row
         return torch.from_numpy(values).to(device, non_blocking=True)
 
-    seen = [np.ones(length, dtype=np.int64) for length in lengths]
-    return Batch((), padded(ids, pad_token_id), padded(seen, 0), None if types is None else padded(types, 0))
+    return Batch(
+        tuple(encodings),
+        padded([encoding.input_ids for encoding in encodings], pad_token_id),
+        padded([(1,) * length for length in lengths], 0),
+        padded([encoding.token_type_ids for encoding in encodings], 0) if encodings[0].token_type_ids else None,
+    )
 
 
 def text_seed(seed: int, encoding: Encoding) -> int:

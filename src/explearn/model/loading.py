@@ -233,10 +233,10 @@ def check_size(place: str, revision: str | None, kind: str, name: str) -> None:
     known = transformers.CONFIG_MAPPING
     aliases = known[config["model_type"]].attribute_map if config.get("model_type") in known else {}
     for field, what in _MOST.items():
-        asked = config.get(field, config.get(aliases.get(field, field)))
-        if isinstance(asked, int) and asked > limits[what]:
+        size = config.get(field, config.get(aliases.get(field, field)))
+        if isinstance(size, int) and size > limits[what]:
             raise ModelError(
-                f"{place}: config.json, {field}: got {shown(asked)}; its weights, {len(shapes)} tensors of at most "
+                f"{place}: config.json, {field}: got {shown(size)}; its weights, {len(shapes)} tensors of at most "
                 f"{limits['rows or columns']} rows or columns, allow at most {limits[what]}"
             )
 

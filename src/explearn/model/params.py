@@ -103,8 +103,6 @@ class CompletionParams(Section):
     separator: str = "\n\n"
     mask: str | None = None
     """A piece of text of one token that stands for a masked one (default: the tokenizer's mask or unknown token)."""
-    score_shots: bool = False
-    """Mask and score the words of the shots' texts, too; they come before those of the text."""
 
     @property
     def takes_pairs(self) -> bool:
@@ -125,20 +123,17 @@ class CompletionParams(Section):
                 raise ValueError(
                     f"shots, number {number}: expected a pair where the template has {PAIR_SLOT}, else none"
                 )
-        if self.score_shots and self.takes_pairs:
-            raise ValueError("score_shots: goes with single texts, and the template takes pairs")
         return self
 
-    def pieces(self, text: str, pair: str | None = None) -> list[tuple[str, bool]]:
-        """Return the prompt around a text in pieces, each with whether its words are scored."""
+    def around(self) -> tuple[str, str, str]:
+        """Return the parts of the prompt before a text, between it and its pair, and behind them."""
         before, rest = self.template.split(TEXT_SLOT)
         between, _, behind = rest.partition(PAIR_SLOT)
-        pieces = [(self.instruction + self.separator, False)] if self.instruction else []
+        start = self.instruction + self.separator if self.instruction else ""
         for shot in self.shots:
             answer = self.label_words[shot.label] + self.separator
-            pieces += [(before, False), (shot.text, self.score_shots)]
-            pieces += [(between + (shot.pair or "") + behind + answer, False)]
-        return [*pieces, (before, False), (text, True), (between, False), (pair or "", True), (behind, False)]
+            start += before + shot.text + between + (shot.pair or "") + behind + answer
+        return start + before, between, behind
 
 
 class CandidateLabels(Section):
@@ -151,7 +146,7 @@ class CandidateLabels(Section):
     """Each label holds or not, by entailment against contradiction; otherwise one label excludes the others."""
 
     @model_validator(mode="after")
-    def _can_be_told_apart(self) -> Self:
+    def _labels_differ(self) -> Self:
         if problem := label_problem(self.labels):
             raise ValueError(f"labels: {problem}")
         if "{}" not in self.hypothesis or set("{}") & set(self.hypothesis.replace("{}", "", 1)):
@@ -171,7 +166,7 @@ Prompt = CompletionParams | CandidateLabels | Mapping[str, Any] | str | os.PathL
 """A prompt, or candidate labels, as a section, as values, or in a file (JSON or YAML)."""
 
 
-def given_prompt(
+def prompt_of(
     completion: Prompt | None,
     labels: Sequence[str] | None = None,
     hypothesis: str | None = None,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from explearn.core.compute import at_least_float32
 from explearn.core.errors import DataError
 from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS
 from explearn.model.encoding import Encoding
@@ -59,7 +60,7 @@ class SpanScorer(WrappedModel):
         bias = attention_mask[:, 0, 0] if attention_mask.dim() == 4 else 0.0
 
         def log_p(logits: torch.Tensor, bit: int) -> torch.Tensor:
-            scores = (logits if logits.dtype == torch.float64 else logits.float()) + bias
+            scores = at_least_float32(logits) + bias
             return scores.masked_fill(token_type_ids & bit == 0, torch.finfo(scores.dtype).min).log_softmax(-1)
 
         return log_p(output.start_logits, STARTS), log_p(output.end_logits, ENDS), output

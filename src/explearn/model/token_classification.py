@@ -55,12 +55,12 @@ def read_positions(encoding: Encoding) -> dict[int, int]:
         places.setdefault(encoding.word_ids[position], []).append(position)
     shared = {word: places[other] for word, other in encoding.shared if other in places}
 
-    def is_told(position: int) -> bool:
+    def has_letters(position: int) -> bool:
         start, end = encoding.characters[position]
         return any(map(str.isalnum, encoding.words[encoding.word_ids[position]][start:end]))
 
     return {
-        word: next(filter(is_told, of_word), of_word[0])
+        word: next(filter(has_letters, of_word), of_word[0])
         for word, of_word in sorted((places | shared).items())
         if word >= 0
     }

@@ -12,11 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import torch
-from torch.nn import functional
-
 from explearn.core.errors import ModelError
-from explearn.model.encoding import Batch, Encoding, encode_texts
+from explearn.model.encoding import Encoding, encode_texts
 from explearn.model.params import CandidateLabels
 from explearn.text.alignment import NO_WORD
 
@@ -59,7 +56,6 @@ class Hypotheses:
             raise ModelError(f"{name}: its tokenizer reads a text in another way where a hypothesis follows")
         # Special tokens behind a text by itself, in whose place the ends come.
         self._replaced = len(alone) - body
-        self._pad = tokenizer.pad_token_id
         self._ends = [(pair.input_ids[body:], pair.token_type_ids[body:]) for pair in pairs]
         longest = max(len(ids) for ids, _ in self._ends)
         self.room = longest - self._replaced
@@ -77,21 +73,4 @@ class Hypotheses:
             special=text.special + (True,) * len(ids),
             word_ids=text.word_ids + (NO_WORD,) * len(ids),
             characters=text.characters + ((0, 0),) * len(ids),
-        )
-
-    def behind_all(self, batch: Batch, label: int) -> Batch:
-        """Do the same with the texts of a batch; its encodings are left out."""
-        ids, types = self._ends[label]
-        starts = batch.attention_mask.sum(1, keepdim=True) - self._replaced
-        places = starts + torch.arange(len(ids), device=starts.device)
-
-        def put(values: torch.Tensor, end: Sequence[int], fill: int = 0) -> torch.Tensor:
-            longer = functional.pad(values, (0, len(end) - self._replaced), value=fill)
-            return longer.scatter(1, places, torch.tensor(end, device=values.device).expand(len(values), -1))
-
-        return Batch(
-            (),
-            put(batch.input_ids, ids, self._pad),
-            put(batch.attention_mask, (1,) * len(ids)),
-            None if batch.token_type_ids is None else put(batch.token_type_ids, types),
         )

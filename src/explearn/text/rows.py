@@ -296,15 +296,11 @@ def _hub_rows(name: str, expression: str, part: Any, columns: Collection[str] | 
     # Without any column there would be no rows to complain of.
     rows = iter(part.select_columns(wanted)) if wanted else ({} for _ in range(part.num_rows))
     number = 0
-    while True:
-        try:
-            values = next(rows, None)
-        except Exception as error:  # whatever the library raises for what it cannot decode
-            raise DataError(f"{name}:{expression}, row {number + 1}: cannot be read ({_reason(error)})") from error
-        if values is None:
-            return
-        number += 1
-        yield RawRow(f"{name}:{expression}", expression, number, values, names, unread)
+    try:
+        for number, values in enumerate(rows, start=1):
+            yield RawRow(f"{name}:{expression}", expression, number, values, names, unread)
+    except Exception as error:  # whatever the library raises for what it cannot decode
+        raise DataError(f"{name}:{expression}, row {number + 1}: cannot be read ({_reason(error)})") from error
 
 
 def _class_names(feature: Any, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -47,11 +47,10 @@ def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where:
     Args:
         segments: of the text. where: the text, for messages.
 
-    Raises DataError for a text without units, ParamsError for spans that are none, UnsupportedError where the places of
-    words are not known or some are an answer.
+    Raises DataError for a text without units, ParamsError for spans that are none, UnsupportedError for questions.
     """
-    if encoding.answer or not encoding.spans:
-        raise UnsupportedError(f"{where}: questions, and shots that are scored, are explained by words; leave out unit")
+    if encoding.answer:
+        raise UnsupportedError(f"{where}: questions are explained by words; leave out unit")
     if unit == "phrase":
         return encoding
     shift = len(segments[0].text) + 1
@@ -74,9 +73,9 @@ def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where:
             shared=(),
         )
     else:
-        found = [Segment(segment.text, tuple(_find(segment.text, unit))) for segment in segments]
-        fields = align_words(offsets, [(n * shift, segment) for n, segment in enumerate(found)])
-        result = replace(encoding, pair_start=None if len(found) == 1 else len(found[0].spans), **fields)
+        in_spans = [Segment(segment.text, tuple(_find(segment.text, unit))) for segment in segments]
+        fields = align_words(offsets, [(n * shift, segment) for n, segment in enumerate(in_spans)])
+        result = replace(encoding, pair_start=None if len(in_spans) == 1 else len(in_spans[0].spans), **fields)
     if not result.words or result.pair_start in (0, len(result.words)):
         raise DataError(f"{where}: has a segment without any {unit_name(unit)} to score; expected at least one")
     return result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,11 +12,10 @@ import tiny
 import torch
 
 import explearn
-from explearn.core.errors import ModelError, ParamsError, UnsupportedError
+from explearn.core.errors import ModelError, UnsupportedError
 from explearn.lens.passes import count_passes
-from explearn.methods.perturbation.inputs import Inputs, PerturbedText
-from explearn.methods.perturbation.pool import Ask, run_together
-from explearn.methods.perturbation.predictor import Logits, Predictor
+from explearn.methods.perturbation.inputs import PerturbedText
+from explearn.methods.perturbation.predictor import Predictor
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS, "lazy \u200b dog " + "castle " * 60]
 
@@ -43,7 +41,7 @@ class TestPredictor:
         requests, encodings = [], []
         for of_text in texts:
             sets = some_sets(of_text, 6)
-            requests += [of_text.deleted(sets), of_text.masked(sets)]
+            requests += [of_text.perturbed(sets, "delete"), of_text.perturbed(sets, "mask")]
             gone = [of_text.words[~kept].tolist() for kept in sets]
             encodings += [of_text.encoding.delete(words) for words in gone]
             encodings += [of_text.encoding.mask(words, of.mask_token_id) for words in gone]
@@ -59,9 +57,9 @@ class TestPredictor:
             # Of 2 x 8 copies without some words, those without the last word are the same for both.
             sets = np.array([[bool(i & 1 << j) for j in range(3)] for i in range(8)])
             again = np.concatenate([sets, sets[::-1]])
-            a, b = predict([one.deleted(again), other.deleted(sets)])
+            a, b = predict([one.perturbed(again, "delete"), other.perturbed(sets, "delete")])
             assert passes.forward == 12
-            (c,) = predict([other.deleted(sets)])
+            (c,) = predict([other.perturbed(sets, "delete")])
             assert passes.forward == 12
         assert (a[:8] == a[:7:-1]).all()
         assert (b == c).all()
@@ -77,7 +75,7 @@ class TestPredictor:
 
         handle = of.model.register_forward_pre_hook(on_forward, with_kwargs=True)
         texts = [perturbed(of, text) for text in tiny.TEXTS]
-        Predictor(of)([of_text.deleted(some_sets(of_text, 10)) for of_text in texts])
+        Predictor(of)([of_text.perturbed(some_sets(of_text, 10), "delete") for of_text in texts])
         handle.remove()
         assert max(sizes) <= 40
         assert len(sizes) < 30
@@ -94,99 +92,11 @@ class TestPredictor:
         handle.remove()
         assert tiny.hooks(of.model) == 0
 
-    def test_a_model_that_cannot_be_taken_apart_runs_as_it_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        of = tiny.classifier("bert")
-        of_text = perturbed(of, "lazy dog")
-        (expected,) = Predictor(of)([of_text.full()])
-        monkeypatch.setattr(of.model.config, "model_type", "novel")
-        np.testing.assert_allclose(Predictor(of)([of_text.full()])[0], expected, atol=1e-6)
-
     def test_logits_that_are_not_finite_are_refused(self) -> None:
         of = tiny.make_classifier("bert")
         of.model.classifier.bias.data[0] = float("inf")
         with pytest.raises(ModelError, match="gave a logit that is not finite"):
-            Predictor(of)([perturbed(of, "lazy dog").full()])
-
-
-def question(size: int) -> Inputs:
-    return Inputs.from_lists([[size] * size], None)
-
-
-class Recorder:
-    """Answers with the lengths of the questions and remembers which came together."""
-
-    def __init__(self) -> None:
-        self.together: list[list[int]] = []
-
-    def __call__(self, questions: Sequence[Inputs]) -> list[Logits]:
-        self.together.append([len(q.input_ids[0]) for q in questions])
-        return [q.lengths[:, None].astype(float) for q in questions]
-
-
-class TestPool:
-    @staticmethod
-    def job(sizes: Sequence[int]) -> Any:
-        def run(ask: Ask) -> list[float]:
-            return [float(ask(question(size))[0, 0]) for size in sizes]
-
-        return run
-
-    def test_questions_of_all_jobs_are_answered_together(self) -> None:
-        answer = Recorder()
-        actual = run_together([self.job(s) for s in ([1, 2], [3], [], [4, 5, 6])], answer, window_tokens=1000)
-        assert [f.result for f in actual] == [[1, 2], [3], [], [4, 5, 6]]
-        assert answer.together == [[1, 3, 4], [2, 5], [6]]
-        assert all(f.seconds > 0 for f in actual)
-
-    def test_the_window_bounds_how_many_jobs_are_under_way(self) -> None:
-        answer = Recorder()
-        actual = run_together([self.job([size]) for size in (5, 5, 5, 5, 30, 5)], answer, window_tokens=11)
-        assert [f.result for f in actual] == [[5], [5], [5], [5], [30], [5]]
-        assert answer.together == [[5, 5, 5], [5, 30], [5]]
-
-    def test_each_job_draws_from_numpy_s_global_generator_as_if_alone(self) -> None:
-        def draw(count: int) -> Any:
-            def run(ask: Ask) -> list[float]:
-                drawn = []
-                for _ in range(count):
-                    drawn.append(float(np.random.rand()))
-                    ask(question(1))
-                return drawn
-
-            return run
-
-        np.random.seed(5)
-        before = np.random.get_state()[1].copy()  # type: ignore[index]
-        actual = run_together([draw(1), draw(4), draw(2)], Recorder(), window_tokens=1000, seed=7)
-        expected = np.random.RandomState(7).rand(4).tolist()
-        assert [f.result for f in actual] == [expected[:1], expected, expected[:2]]
-        assert (np.random.get_state()[1] == before).all()  # type: ignore[index]
-
-    @pytest.mark.parametrize("where", ["job", "answer"])
-    def test_an_error_ends_all_jobs_and_is_passed_on(self, where: str) -> None:
-        ended = []
-
-        def run(ask: Ask) -> None:
-            try:
-                np.random.rand()
-                ask(question(1))
-                if where == "job":
-                    raise ParamsError("from within")
-                ask(question(2))
-            finally:
-                ended.append(where)
-
-        def answer(questions: Sequence[Inputs]) -> list[Logits]:
-            if where == "answer":
-                raise ParamsError("from within")
-            return [np.zeros((1, 1)) for _ in questions]
-
-        np.random.seed(5)
-        before = np.random.get_state()[1].copy()  # type: ignore[index]
-        with pytest.raises(ParamsError, match="from within"):
-            run_together([run] * 3, answer, window_tokens=1000)
-        assert len(ended) == 3
-        assert (np.random.get_state()[1] == before).all()  # type: ignore[index]
+            Predictor(of)([of.encode(["lazy dog"])])
 
 
 OUTPUTS = {"probability": np.array, "log_probability": np.log}

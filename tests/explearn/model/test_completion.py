@@ -20,7 +20,6 @@ import explearn
 from explearn.cli.app import app
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError
-from explearn.core.records import Example
 from explearn.methods.aml.paml import PAML
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.explainer import IvRA
@@ -142,15 +141,6 @@ def test_every_method_of_decoders_explains_or_refuses_by_name(kind: str, prompte
         attributions = list(method.explain(of, [TEXT, "a quick fox"], [1, 0]))
         assert [a.words for a in attributions] == [tuple(TEXT.split()), ("a", "quick", "fox")], name
         assert all(np.isfinite(a.scores).all() for a in attributions), name
-
-
-def test_scores_of_the_shots_words_come_first(folders: Any) -> None:
-    of = Classifier.from_pretrained(folders("gpt2"), device="cpu", completion={**PROMPT, "score_shots": True})
-    (attribution,) = explearn.get_explainer("input_x_gradient").explain(of, [TEXT])
-    assert attribution.words == ("the", "lazy", "dog", "sleeps", "a", "quick", "fox", *TEXT.split())
-    assert np.isfinite(attribution.scores).all() and (attribution.scores != 0).all()
-    with pytest.raises(UnsupportedError, match="score_shots"):
-        of.encode([Example("a", ("slow",), "slow", "test", "t")])
 
 
 def test_a_pair_goes_into_its_slots(folders: Any) -> None:

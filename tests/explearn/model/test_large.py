@@ -29,28 +29,32 @@ class Owner:
 class TestBatchesThatShrink:
     def test_are_those_of_the_budget_where_memory_suffices(self) -> None:
         lengths, seen = [3, 9, 4, 4, 8, 1], []
-        run_batches(lengths, Owner(16), seen.append)
+
+        def run(indices: list[int]) -> list[int]:
+            seen.append(indices)
+            return indices
+
+        assert run_batches(lengths, Owner(16), run) == [0, 1, 2, 3, 4, 5]
         assert seen == list(budget_batches(lengths, 16))
 
     @pytest.mark.parametrize("share", (1, 3))
     def test_every_text_is_run_once_whatever_fails(self, share: int) -> None:
         lengths = [5, 7, 3, 8, 2, 6, 4, 4]
-        owner, done, failed = Owner(64 * share), [], 0
+        owner, failed = Owner(64 * share), 0
 
-        def run(indices: list[int]) -> None:
+        def run(indices: list[int]) -> list[int]:
             nonlocal failed
             if len(indices) * max(lengths[i] for i in indices) > 16:
                 failed += 1
                 raise torch.OutOfMemoryError("CUDA out of memory")
-            done.extend(indices)
+            return [lengths[i] for i in indices]
 
-        run_batches(lengths, owner, run, share)
-        assert sorted(done) == list(range(len(lengths)))
+        assert run_batches(lengths, owner, run, share) == lengths
         assert failed == 2  # batches of 64 padded sub-tokens, then of 32; those of 16 go
         assert owner.max_tokens == 16 * share
 
     def test_a_text_that_is_too_much_by_itself_is_told(self) -> None:
-        def run(indices: list[int]) -> None:
+        def run(indices: list[int]) -> list[int]:
             raise torch.OutOfMemoryError("CUDA out of memory")
 
         with pytest.raises(torch.OutOfMemoryError):

@@ -21,9 +21,9 @@ from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.ivra.objectives import gated_inputs
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_info, list_explainers
+from explearn.model.as_classifier import as_classifier
 from explearn.model.classifier import Classifier, QuestionAnswerer
 from explearn.model.finetune import evaluate_classifier, finetune
-from explearn.model.given import as_classifier
 from explearn.model.params import FinetuneParams
 from explearn.text.alignment import NO_WORD
 

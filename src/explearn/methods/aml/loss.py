@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from explearn.core.compute import at_least_float32
 from explearn.core.errors import ModelError
 from explearn.lens.watch import content_mask
 from explearn.lens.words import replaced_words
@@ -133,7 +134,7 @@ def embedded_logits(classifier: Classifier, batch: Batch, embeddings: torch.Tens
     embeddings = embeddings.to(table.weight.dtype)
     with replaced_words(classifier.model, inputs["input_ids"], embeddings), classifier.autocast():
         logits: torch.Tensor = classifier.model(**inputs).logits
-    return logits if logits.dtype == torch.float64 else logits.float()
+    return at_least_float32(logits)
 
 
 def removed_logits(classifier: Classifier, batch: Batch, kept: torch.Tensor) -> torch.Tensor:
@@ -161,7 +162,7 @@ def removed_logits(classifier: Classifier, batch: Batch, kept: torch.Tensor) -> 
         read: torch.Tensor = model.score(states)
     with torch.no_grad():
         of_nothing = classifier.logits(classifier.batch([batch.encodings[0].select([])]))
-    read = read if read.dtype == torch.float64 else read.float()
+    read = at_least_float32(read)
     # gone[:, j]: whether all from j on are left out.
     gone = (1 - kept).flip(1).cumprod(1).flip(1).to(read)
     last = kept.to(read) * torch.cat([gone[:, 1:], torch.ones_like(gone[:, :1])], dim=1)

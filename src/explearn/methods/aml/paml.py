@@ -35,15 +35,13 @@ from explearn.methods.base.learned import BoundExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
 from explearn.methods.info import About
-from explearn.model.batching import budget_batches, random_batches
-from explearn.model.classifier import Classifier, QuestionAnswerer, TokenClassifier, fingerprint
+from explearn.model.batching import random_batches, run_batches
+from explearn.model.classifier import Classifier, QuestionAnswerer, TokenClassifier
 from explearn.model.encoding import Batch, Encoding, max_length
 from explearn.model.problems import ONE_CLASS
 from explearn.text.choice import texts_to_explain
 
 BACKBONE_FOLDER = "backbone"
-TRAINING = 2
-"""Raised by one where training changes what it comes to: trials of a search made before no longer count then."""
 SORTED_BATCHES = 8
 """Batches' worth of texts that are sorted by length together: less padding, and the order stays random."""
 WEIGHT_DECAY = 0.01
@@ -164,17 +162,19 @@ def mean_metric(
 
     Raises DivergedError for a map that is not finite.
     """
-    scores: dict[int, Map] = {}
     encodings = texts.encodings
-    for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens, classifier.same_length):
+
+    def run(indices: list[int]) -> list[Map]:
         reading = model.read(classifier, [encodings[i] for i in indices])
         maps = model(classifier, reading, texts.rows(classifier, indices)).sigmoid().cpu().numpy()
-        scores |= {index: row[: len(encodings[index])] for index, row in zip(indices, maps, strict=True)}
-    for index, of_text in scores.items():
-        if not np.isfinite(of_text).all():
-            raise _diverged(epoch, f"the map of validation text {encodings[index].example_id!r} is not finite")
+        return [row[: len(encodings[index])] for index, row in zip(indices, maps, strict=True)]
+
+    maps = run_batches([len(e) for e in encodings], classifier, run)
+    for encoding, scores in zip(encodings, maps, strict=True):
+        if not np.isfinite(scores).all():
+            raise _diverged(epoch, f"the map of validation text {encoding.example_id!r} is not finite")
     targets = texts.predictions.argmax(-1).tolist()
-    judged = [(judge.text(e, t), scores[i]) for i, (e, t) in enumerate(zip(encodings, targets, strict=True))]
+    judged = [(judge.text(e, t), scores) for e, t, scores in zip(encodings, targets, maps, strict=True)]
     return float(judge.measure(judged)[:, 0].mean())
 
 
@@ -260,7 +260,7 @@ class PAML(BoundExplainer, BatchExplainer):
 
         Raises:
             DataError: no text to train or to watch the metric on.
-            ParamsError: a pretrained encoder, or a file for the search, is needed and the task has none.
+            ParamsError: a pretrained encoder is needed and the task has none.
             ModelError: the backbone cannot be loaded, or cannot be G's.
             UnsupportedError: the model answers questions or classifies tokens, or does not choose one class of
                 several.
@@ -279,11 +279,6 @@ class PAML(BoundExplainer, BatchExplainer):
             if not (rows := task.examples(split)):
                 raise DataError(f"there is no text to {what}; expected at least one")
             splits.append(texts_to_explain(rows, (), most, options.seed))
-        file = task.scratch(self.name or "paml")
-        if options.trials and file is None:
-            raise ParamsError(
-                f"trials: got {options.trials} without a file for the search; expected a task that has one, or trials=0"
-            )
         model = self._start(classifier, task.encoder, task.encoder_revision)
         self.model, self.trained_classifier, self.study = None, "", []
         texts, validation = (PredictedTexts.of(classifier, classifier.encode(rows)) for rows in splits)
@@ -297,28 +292,18 @@ class PAML(BoundExplainer, BatchExplainer):
             )
 
         if options.trials:
-            assert file is not None
 
             def objective(weights: Weights, report: Callable[[int, float], None]) -> float:
                 history = run(copy.deepcopy(model), weights, lambda epoch: report(epoch["epoch"], epoch["metric"]))
                 values: list[float] = [epoch["metric"] for epoch in history]
                 return max(values) if judge.larger_is_better else min(values)
 
-            identity = {
-                "options": options.model_dump(exclude={"trials"}),
-                "training": TRAINING,
-                "classifier": classifier.fingerprint,
-                "start": fingerprint(model),
-                "texts": [[[e.example_id, *e.words] for e in of.encodings] for of in (texts, validation)],
-            }
             self.weights, self.study = search(
                 objective,
                 options.trials,
                 larger_is_better=judge.larger_is_better,
                 first=self.weights,
                 seed=options.seed,
-                file=file,
-                identity=identity,
             )
         self.history = run(model, self.weights)
         self.model = model.requires_grad_(False).eval()

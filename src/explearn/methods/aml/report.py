@@ -58,8 +58,7 @@ def _training(task: str, method: str, notes: Mapping[str, Any]) -> list[str]:
     values = [epoch["metric"] for epoch in notes["epochs"]]
     best = _best(values, notes["metric"])
     weights = ", ".join(f"{name} {value:.2f}" for name, value in notes["weights"].items())
-    ended = sum(trial["state"] != "failed" for trial in notes["trials"])
-    weights += f" (best of {ended} trials)" if notes["trials"] else ""
+    weights += f" (best of {len(notes['trials'])} trials)" if notes["trials"] else ""
     epoch = f"{best} of {len(values) - 1}"
     return [method, task, weights, notes["metric"], _number(values[0]), _number(values[best]), epoch]
 

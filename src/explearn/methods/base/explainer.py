@@ -258,9 +258,7 @@ class BatchExplainer(Explainer):
     def score_texts(
         self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
-        results: dict[int, TextScores] = {}
-
-        def score(indices: list[int]) -> None:
+        def score(indices: list[int]) -> list[TextScores]:
             start = time.perf_counter()
             batch = classifier.batch([encodings[i] for i in indices])
             wanted = None
@@ -276,10 +274,9 @@ class BatchExplainer(Explainer):
             unread = scored.unread or [0] * len(indices)
             certificates: Sequence[Any] = scored.certificates or [None] * len(indices)
             seconds = (time.perf_counter() - start) / len(indices)
-            for row, index in enumerate(indices):
-                results[index] = TextScores(
-                    scores[row], logits[row], chosen[row], seconds, errors[row], unread[row], certificates[row]
-                )
+            return [
+                TextScores(scores[row], logits[row], chosen[row], seconds, errors[row], unread[row], certificates[row])
+                for row in range(len(indices))
+            ]
 
-        run_batches([len(e) for e in encodings], classifier, score, self.passes)
-        return [results[i] for i in range(len(encodings))]
+        return run_batches([len(e) for e in encodings], classifier, score, self.passes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -107,9 +106,6 @@ class TaskData(Protocol):
 
     def lessons(self, teacher: str) -> Lessons:
         """Return the scores of a method, or of `ensemble:NAME,NAME`, for the training and validation texts."""
-
-    def scratch(self, name: str) -> Path | None:
-        """Return the file in which explainer `name` may keep the state of a search; None where there is no place."""
 
 
 def check_task(task: object) -> None:

@@ -39,11 +39,6 @@ def members(teacher: str) -> list[str]:
     return names
 
 
-def teacher_options(name: str, teachers: Mapping[str, Mapping[str, Any]], seed: int) -> dict[str, Any]:
-    """Return a method's options under `teachers`; methods that draw at random take `seed` where theirs name none."""
-    return with_seed(name, teachers[name], seed)
-
-
 def make_teacher(teacher: str, teachers: Mapping[str, Mapping[str, Any]], seed: int) -> dict[str, Explainer]:
     """Make the members of a teacher, by name.
 
@@ -52,7 +47,7 @@ def make_teacher(teacher: str, teachers: Mapping[str, Mapping[str, Any]], seed: 
     for name in members(teacher):
         if name not in teachers:
             raise UnknownNameError("teacher", name, teachers)
-    return {name: get_explainer(name, **teacher_options(name, teachers, seed)) for name in members(teacher)}
+    return {name: get_explainer(name, **with_seed(name, teachers[name], seed)) for name in members(teacher)}
 
 
 def lessons_of(

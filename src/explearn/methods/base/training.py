@@ -68,5 +68,5 @@ class BestWeights:
     def restore(self) -> None:
         """Put back what `keep` copied last."""
         for module, kept in zip(self._modules, self._kept, strict=True):
-            found: Any = module.load_state_dict(kept, strict=False)
-            assert not found.unexpected_keys
+            keys: Any = module.load_state_dict(kept, strict=False)
+            assert not keys.unexpected_keys

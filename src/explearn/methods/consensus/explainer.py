@@ -106,13 +106,13 @@ class Consensus(LearnedExplainer, BatchExplainer):
                 f"consensus learns from the marks of other tasks than {task.name!r}, and there is none; "
                 "add one to tasks"
             )
-        found = {one.name: marked for one in task.others if (marked := marked_texts(one))}
-        if not found:
+        marks = {one.name: marked for one in task.others if (marked := marked_texts(one))}
+        if not marks:
             raise DataError(
                 f"none of the tasks {', '.join(one.name for one in task.others)} has a text with both marks and a "
                 "right prediction; consensus has nothing to learn from"
             )
-        return self.fit_tasks(found, source_weights(task, found))
+        return self.fit_tasks(marks, source_weights(task, marks))
 
     def fit_tasks(
         self,
@@ -146,12 +146,12 @@ class Consensus(LearnedExplainer, BatchExplainer):
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         if self.signals:
-            found, logits, chosen = batch_signals(classifier, batch, targets, self.signals)
+            scores, logits, chosen = batch_signals(classifier, batch, targets, self.signals)
         else:
             with torch.inference_mode():
-                found, logits = {}, classifier.logits(batch)
+                scores, logits = {}, classifier.logits(batch)
             chosen = resolve_targets(logits, targets)
-        texts = text_signals(classifier, batch.encodings, found, logits, chosen)
+        texts = text_signals(classifier, batch.encodings, scores, logits, chosen)
         return BatchScores(batch.of_words(map(self.word_probabilities, texts)).to(logits.device), logits, chosen)
 
     def word_probabilities(self, text: WordSignals) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -108,14 +108,12 @@ class WordModel:
 
     def logits(self, features: Array) -> Array:
         """(words, F) -> (words,). Classes weigh the same in training: 0 lies where marked and other words balance."""
-        found: Array = ((features - self.mean) / self.scale) @ self.weights + self.intercept
-        return found
+        return np.asarray(((features - self.mean) / self.scale) @ self.weights + self.intercept)
 
     def probabilities(self, features: Array) -> Array:
         """Probability that each word is marked, calibrated to the density of the tasks learned from, (words,)."""
         slope, offset = self.calibration
-        probabilities: Array = 1 / (1 + np.exp(-np.clip(slope * self.logits(features) + offset, -500, 500)))
-        return probabilities
+        return np.asarray(1 / (1 + np.exp(-np.clip(slope * self.logits(features) + offset, -500, 500))))
 
     def coefficients(self) -> dict[str, float]:
         """Feature -> change of the logit for one standard deviation of it."""
@@ -129,7 +127,7 @@ class WordModel:
         return {name: (a, b) for name, a, b in zip(self.names, low, high, strict=True)}
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        found = {
+        values = {
             "mean": self.mean,
             "scale": self.scale,
             "coefficients": self.weights,
@@ -137,8 +135,8 @@ class WordModel:
             "calibration": np.array(self.calibration),
         }
         if self.intervals is not None:
-            found["intervals"] = self.intervals
-        return {name: torch.from_numpy(np.asarray(value, dtype=np.float64)) for name, value in found.items()}
+            values["intervals"] = self.intervals
+        return {name: torch.from_numpy(np.asarray(value, dtype=np.float64)) for name, value in values.items()}
 
     @classmethod
     def of_tensors(cls, tensors: dict[str, torch.Tensor], signals: Sequence[str], word_features: bool) -> WordModel:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import UnsupportedError
 from explearn.core.records import Example
-from explearn.lens.anatomy import first_token_alone
 from explearn.lens.attention import read_weights
 from explearn.lens.text_tables import write_texts
 from explearn.lens.watch import check_differentiable, full_precision, gradients_of, watch
@@ -25,7 +24,7 @@ from explearn.methods.base.explainer import BatchExplainer, resolve_targets
 from explearn.methods.gradient.gradient import Gradient
 from explearn.methods.relevance.attn_lrp import AttnLRP, changed_backward
 from explearn.methods.relevance.gae import GAE, gae_row
-from explearn.model.batching import budget_batches
+from explearn.model.batching import run_batches
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding
 from explearn.text.alignment import NO_WORD, aggregate
@@ -85,7 +84,7 @@ def batch_signals(
 def _shared_passes(classifier: Classifier, batch: Batch, targets: torch.Tensor | None, names: Sequence[str]) -> Scored:
     model, scores = classifier.model, {}
     with torch.inference_mode(False), torch.enable_grad(), classifier.autocast():
-        with changed_backward(model) as rules, first_token_alone(model):
+        with changed_backward(model) as rules:
             run = watch(classifier, batch)
         assert run.words is not None
         chosen = resolve_targets(run.logits.detach(), targets)
@@ -162,17 +161,17 @@ def compute_signals(
     available_signals(classifier, names)
     indices = None if targets is None else [classifier.label_index(target) for target in targets]
     encodings = classifier.encode(examples)
-    rows: dict[int, WordSignals] = {}
-    budget = max(1, classifier.max_tokens // PASSES)
-    for chosen in budget_batches([len(e) for e in encodings], budget, classifier.same_length):
+
+    def compute(chosen: list[int]) -> Iterator[WordSignals]:
         batch = classifier.batch([encodings[i] for i in chosen])
         wanted = None if indices is None else torch.tensor([indices[i] for i in chosen], device=classifier.device)
         with classifier.gathered():
             scored = batch_signals(classifier, batch, wanted, names)
-        rows.update(zip(chosen, text_signals(classifier, batch.encodings, *scored), strict=True))
+        yield from text_signals(classifier, batch.encodings, *scored)
         if progress is not None:
             progress(len(chosen))
-    return [rows[i] for i in range(len(examples))]
+
+    return run_batches([len(e) for e in encodings], classifier, compute, PASSES)
 
 
 def write_signals(

@@ -97,12 +97,12 @@ def word_matrix(text: WordSignals, signals: Sequence[str] = SIGNALS, word_featur
     z, rank, share = np.zeros_like(scores), np.full_like(scores, 0.5), np.zeros_like(scores)
     mean_rank, mean_z = np.full(len(scores), 0.5), np.zeros(len(scores))
     if read.any():
-        there = ~np.isnan(scores[read]).any(0)
-        place = np.ix_(read, there)
+        present = ~np.isnan(scores[read]).any(0)
+        place = np.ix_(read, present)
         values = scores[place]
         z[place], rank[place] = _compare(values)
         share[place] = _log_share(values)
-        if there.any():
+        if present.any():
             mean_rank[read], mean_z[read] = rank[place].mean(-1), z[place].mean(-1)
     around = [_shifted(values, by) for by in NEIGHBOURS.values() for values in (mean_rank - 0.5, mean_z)]
     parts = [np.stack([z, rank, share], -1).reshape(len(scores), 3 * len(chosen)), np.stack([mean_rank, *around], 1)]
@@ -117,8 +117,7 @@ def _log_share(values: Columns) -> Columns:
     sizes = np.abs(values)
     total = sizes.sum(0)
     relative = np.where(total > 0, sizes / np.where(total > 0, total, 1.0) * len(values), 1 - LEAST_SHARE)
-    found: Columns = np.log(relative + LEAST_SHARE)
-    return found
+    return np.asarray(np.log(relative + LEAST_SHARE))
 
 
 def _shifted(values: Columns, by: int) -> Columns:

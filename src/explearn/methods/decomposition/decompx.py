@@ -14,7 +14,7 @@ from explearn.lens.anatomy import Activation, BlockTrace, EncoderBlock, TracedPa
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
 from explearn.methods.decomposition.mixing import check_parts, deviation, linear_norm, slices
 from explearn.methods.info import About
-from explearn.model.batching import budget_batches
+from explearn.model.batching import run_batches
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding
 from explearn.model.quantised import weight_of
@@ -76,12 +76,13 @@ class DecompX(BatchExplainer):
     def score_texts(
         self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
-        results: dict[int, TextScores] = {}
-        for indices in budget_batches([len(e) ** 2 for e in encodings], classifier.max_tokens):
+        score = super().score_texts
+
+        def run(indices: list[int]) -> list[TextScores]:
             wanted = None if targets is None else [targets[i] for i in indices]
-            found = super().score_texts(classifier, [encodings[i] for i in indices], wanted)
-            results.update(zip(indices, found, strict=True))
-        return [results[i] for i in range(len(encodings))]
+            return score(classifier, [encodings[i] for i in indices], wanted)
+
+        return run_batches([len(e) ** 2 for e in encodings], classifier, run)
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:

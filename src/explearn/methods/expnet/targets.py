@@ -165,10 +165,10 @@ def consensus_targets(
     tasks, weights = dict(sources.others), dict(sources.weights)
     consensus = Consensus(seed=options.seed)
     if tasks:
-        own = [MarkedText(one, task.gold[one.example_id]) for one in sources.texts if one.example_id in marked]
+        of_task = [MarkedText(one, task.gold[one.example_id]) for one in sources.texts if one.example_id in marked]
         # Texts that are marked whole have nothing to tell words apart by.
-        if {mark for text in own for mark in text.mask} == {False, True}:
-            tasks[task.name], weights[task.name] = own, len(own) / TEXTS_OF_A_TASK
+        if {mark for text in of_task for mark in text.mask} == {False, True}:
+            tasks[task.name], weights[task.name] = of_task, len(of_task) / TEXTS_OF_A_TASK
         consensus.fit_tasks(tasks, weights=weights)
     model, texts = consensus.model, {}
     for one in sources.texts:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from explearn.core.compute import at_least_float32
 from explearn.lens.watch import content_mask
 from explearn.lens.words import replaced_embeddings, word_layers
 from explearn.methods.base.explainer import resolve_targets
@@ -70,7 +71,7 @@ class EmbeddedClassifier(nn.Module):
         vectors = embeddings.to(table.weight.dtype)
         with replaced_embeddings(self.classifier, inputs["input_ids"], vectors), self.classifier.autocast():
             logits = self.model(**inputs).logits
-        logits = logits if logits.dtype == torch.float64 else logits.float()
+        logits = at_least_float32(logits)
         if self._first:
             self.logits = logits[:texts].detach()
             self.targets = resolve_targets(self.logits, self._wanted)
@@ -87,7 +88,7 @@ def embed(classifier: Classifier, token_ids: torch.Tensor) -> torch.Tensor:
         vectors: torch.Tensor = token_ids
         for layer in word_layers(classifier):
             vectors = layer(vectors)
-    return vectors if vectors.dtype == torch.float64 else vectors.float()
+    return at_least_float32(vectors)
 
 
 Baseline = Literal["pad", "mask", "zero"]

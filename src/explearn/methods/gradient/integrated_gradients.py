@@ -127,12 +127,12 @@ class SequentialIG(BatchExplainer):
             start = torch.where((owners[texts] == words[:, None])[..., None], removed, end)
             with torch.no_grad():
                 expected = at_text[texts] - path(start)
-            found = (
+            of_words = (
                 attr.IntegratedGradients(path)
                 .attribute(end, start, n_steps=self.options.steps, internal_batch_size=size)
                 .sum(-1)
             )
             # A row is 0 but at its own word's pieces.
-            scores.index_add_(0, texts, found)
-            error.scatter_reduce_(0, texts, (found.sum(-1) - expected).abs(), "amax")
+            scores.index_add_(0, texts, of_words)
+            error.scatter_reduce_(0, texts, (of_words.sum(-1) - expected).abs(), "amax")
         return BatchScores(scores, function.logits, function.targets, error)

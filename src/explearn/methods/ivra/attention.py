@@ -10,6 +10,7 @@ import entmax
 import torch
 from torch import nn
 
+from explearn.core.compute import at_least_float32
 from explearn.core.errors import UnsupportedError
 from explearn.lens.attention import Attention, capture_attention, layer_count
 from explearn.lens.watch import content_mask
@@ -23,7 +24,7 @@ Level = Literal["feature", "head", "layer"]
 
 def normalise(logits: torch.Tensor, norm: Norm) -> torch.Tensor:
     """NORM of IvRA over the last axis, in float32 at least; entries of -inf become 0."""
-    logits = logits if logits.dtype == torch.float64 else logits.float()
+    logits = at_least_float32(logits)
     if norm == "softmax":
         return logits.softmax(-1)
     # entmax has an index error for NaN: it stays NaN, for the check of the losses.

@@ -19,7 +19,7 @@ _MARGIN = 1.1
 
 def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
     """Return heat maps of the coefficients that each such explainer learned on each task."""
-    maps = {f"{name}, {task.task}": own["coefficients"] for task in tasks for name, own in task.own_models.items()}
+    maps = {f"{name}, {task.task}": model["coefficients"] for task in tasks for name, model in task.own_models.items()}
     if not maps:
         return []
     layers, heads = np.shape(next(iter(maps.values()))["heads"])

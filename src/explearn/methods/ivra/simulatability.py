@@ -154,7 +154,7 @@ class SimulatabilityLoss:
 
         The next call begins with a student that knows nothing, as the metric's students do.
         """
-        shown, asked = (self.explained(texts) for texts in next(self._batches))
+        shown, questions = (self.explained(texts) for texts in next(self._batches))
         ahead = pilot(
             lambda parameters: simulation_loss(self.student, parameters, *shown, DIVERGENCE_WEIGHT),
             self._learned,
@@ -162,7 +162,7 @@ class SimulatabilityLoss:
             PILOT_STEPS,
         )
         self._learned = self.student.beginning(self.generator)
-        return simulation_loss(self.student, ahead, *asked, ASKED_WEIGHT)
+        return simulation_loss(self.student, ahead, *questions, ASKED_WEIGHT)
 
     def explained(self, texts: Sequence[Encoding]) -> tuple[Batch, torch.Tensor, torch.Tensor]:
         """Return a batch of texts, the classes predicted and the explanations, with their graph."""

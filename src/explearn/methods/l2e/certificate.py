@@ -61,14 +61,14 @@ class Certifier(nn.Module):
             units: (b, width). text: bool, (b, n), True at sub-tokens of words. scores: of the target, (b, n).
             answer: probability of the target, of a regression its value, (b,).
         """
-        own = torch.where(text, scores, 0.0)
+        scores = torch.where(text, scores, 0.0)
         columns = [
-            text.sum(-1).clamp_min(1).log().to(own.dtype),
+            text.sum(-1).clamp_min(1).log().to(scores.dtype),
             self.distance(units).clamp_min(1e-6).log(),
-            answer.to(own.dtype),
-            own.sum(-1),
-            own.abs().sum(-1),
-            own.amax(-1),
+            answer.to(scores.dtype),
+            scores.sum(-1),
+            scores.abs().sum(-1),
+            scores.amax(-1),
         ]
         return torch.stack(columns, -1)
 

@@ -8,7 +8,7 @@ Explain: Generating Stable Explanations Fast".
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -35,7 +35,7 @@ from explearn.methods.l2e.reader import Lesson, Reader, train_reader
 from explearn.methods.l2e.repair import passes_of, repaired
 from explearn.methods.perturbation.method import outputs
 from explearn.methods.perturbation.predictor import Predictor
-from explearn.model.batching import budget_batches
+from explearn.model.batching import run_batches
 from explearn.model.encoding import Batch, Encoding
 from explearn.model.problems import Problem
 from explearn.text.alignment import NO_WORD
@@ -188,9 +188,9 @@ class L2E(BoundExplainer, BatchExplainer):
 
     def _taught(self, task: TaskData, examples: Sequence[Example], marks: Mapping[str, WordTargets]) -> list[Lesson]:
         """Take a teacher's scores of the class that it explained: each set of words kept is a single word."""
-        given = task.lessons(self.options.teacher)
-        self.signed = given.signed
-        of_teacher = {one.example_id: one for one in given.by_split.get("train", ())}
+        lessons_of_teacher = task.lessons(self.options.teacher)
+        self.signed = lessons_of_teacher.signed
+        of_teacher = {one.example_id: one for one in lessons_of_teacher.by_split.get("train", ())}
         chosen = [example for example in examples if example.id in of_teacher]
         for example in chosen:
             check_lesson(self.options.teacher, of_teacher[example.id], example)
@@ -209,14 +209,15 @@ class L2E(BoundExplainer, BatchExplainer):
     @torch.inference_mode()
     def _states(self, classifier: Classifier, encodings: Sequence[Encoding]) -> list[torch.Tensor]:
         """Return what the reader reads of each text, (tokens, inputs), float16 where its range suffices."""
-        states_of: dict[int, torch.Tensor] = {}
-        for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens, classifier.same_length):
+
+        def read(indices: list[int]) -> Iterator[torch.Tensor]:
             _, states = read_states(classifier, classifier.batch([encodings[i] for i in indices]), self.layers)
             for row, index in enumerate(indices):
-                own = states[row, : len(encodings[index])].cpu()
+                of_text = states[row, : len(encodings[index])].cpu()
                 # Some decoders have activations beyond 65,504.
-                states_of[index] = own.half() if own.abs().max() < torch.finfo(torch.float16).max else own.clone()
-        return [states_of[i] for i in range(len(encodings))]
+                yield of_text.half() if of_text.abs().max() < torch.finfo(torch.float16).max else of_text.clone()
+
+        return run_batches([len(e) for e in encodings], classifier, read)
 
     @torch.inference_mode()
     def _certify(
@@ -234,28 +235,29 @@ class L2E(BoundExplainer, BatchExplainer):
         # Another draw than a repair's, which would know these answers.
         counts = [HELD_OUT_ANSWERS] * len(encodings)
         answered = ask(classifier, encodings, counts, self.options.seed + 1, description)
-        features: dict[int, torch.Tensor] = {}
-        scores: dict[int, NDArray[np.float64]] = {}
-        targets: dict[int, int] = {}
-        for indices in budget_batches([len(e) for e in encodings], classifier.max_tokens, classifier.same_length):
+
+        def score(indices: list[int]) -> Iterator[tuple[torch.Tensor, int, NDArray[np.float64]]]:
             read = self._read(classifier, classifier.batch([encodings[i] for i in indices]), None)
-            features.update(zip(indices, read.features.float().cpu(), strict=True))
-            targets.update(zip(indices, read.targets.tolist(), strict=True))
-            for index, row in zip(indices, read.scores.double().cpu().numpy(), strict=True):
-                scores[index] = word_sums(row, answered[index].text)
-        tops = [top_words(scores[index]) for index in range(len(answered))]
+            sums = (
+                word_sums(row, answered[i].text)
+                for i, row in zip(indices, read.scores.double().cpu().numpy(), strict=True)
+            )
+            return zip(read.features.float().cpu(), read.targets.tolist(), sums, strict=True)
+
+        scored = run_batches([len(e) for e in encodings], classifier, score)
+        tops = [top_words(words) for _, _, words in scored]
         without = Predictor(classifier)(
             [one.text.perturbed(~top[None], "delete") for one, top in zip(answered, tops, strict=True)]
         )
         agreements, errors = [], []
-        for index, one in enumerate(answered):
-            words, answers = scores[index], one.answers[:, targets[index]]
+        for one, (_, target, words), top, logits in zip(answered, scored, tops, without, strict=True):
+            answers = one.answers[:, target]
             sums = one.kept @ words
             constant = np.ptp(sums) < 1e-9 or np.ptp(answers) < 1e-9
             agreements.append(0.0 if constant else np.corrcoef(sums, answers)[0, 1])
-            left = outputs(classifier, without[index], "probability")[0, targets[index]]
-            errors.append(abs(answers[0] - left - words[tops[index]].sum()))
-        of_texts = torch.stack([features[index] for index in range(len(answered))])
+            remaining = outputs(classifier, logits, "probability")[0, target]
+            errors.append(abs(answers[0] - remaining - words[top].sum()))
+        of_texts = torch.stack([features for features, _, _ in scored])
         reader.cpu()
         certifier.cpu().fit_texts(of_texts, np.array(agreements), np.array(errors))
         self.usual_bound = float(certifier(of_texts)[:, 1].median())

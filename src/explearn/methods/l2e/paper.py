@@ -135,7 +135,7 @@ class L2EPaper(BoundExplainer, BatchExplainer):
         for lesson in lessons:
             check_lesson(self.options.teacher, lesson, by_id.get(lesson.example_id))
         encodings = classifier.encode([by_id[lesson.example_id] for lesson in lessons])
-        found = [
+        learned = [
             student_lesson(
                 encoding,
                 classifier.label_index(lesson.target),
@@ -146,7 +146,7 @@ class L2EPaper(BoundExplainer, BatchExplainer):
             )
             for encoding, lesson in zip(encodings, lessons, strict=True)
         ]
-        return [lesson for lesson in found if (lesson.owner != NO_WORD).any()]
+        return [lesson for lesson in learned if (lesson.owner != NO_WORD).any()]
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 

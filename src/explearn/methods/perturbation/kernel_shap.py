@@ -12,7 +12,7 @@ from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
-from explearn.methods.perturbation.pool import Ask
+from explearn.methods.perturbation.predictor import Ask
 from explearn.model.classifier import Classifier
 
 
@@ -68,5 +68,5 @@ class KernelShap(PerturbationExplainer):
             l1_reg=False,
             silent=True,
         )
-        whole = outputs(classifier, ask(text.full()), self.options.output)[0, target]
+        whole = outputs(classifier, ask([text.encoding]), self.options.output)[0, target]
         return Scored(text.on_pieces(values), abs(float(values.sum() + explainer.expected_value - whole)))

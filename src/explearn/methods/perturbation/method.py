@@ -6,7 +6,6 @@ import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -14,19 +13,15 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.seeds import numpy_seeded
 from explearn.methods.base import outputs as torch_outputs
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.outputs import Output
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
-from explearn.methods.perturbation.pool import Ask, run_together
-from explearn.methods.perturbation.predictor import Logits, Predictor
+from explearn.methods.perturbation.predictor import Ask, Logits, Predictor
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Encoding
 from explearn.model.problems import Problem
-
-WINDOW_BATCHES = 32
-"""Batches' worth of perturbed texts collected before they are sorted by length: with more, texts of a batch differ less
-in length, so less of it is padding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +35,7 @@ class Scored:
 class PerturbationExplainer(Explainer):
     """Base of the methods that ask for predictions of perturbed copies of a text.
 
-    Subclasses say how to score one text; the questions of many texts are answered together.
+    Subclasses say how to score one text.
     """
 
     needs_model = False
@@ -68,22 +63,20 @@ class PerturbationExplainer(Explainer):
         for text in texts:
             self.check_text(text)
         predict = Predictor(classifier)
-        # Where numpy's global generator starts for each text.
-        seed = getattr(self.options, "seed", 0)
-        logits = [rows[0] for rows in predict([text.full() for text in texts])]
+        (logits,) = predict([encodings])
         chosen = [int(row.argmax()) for row in logits] if targets is None else targets
         classified = (time.perf_counter() - start) / max(1, len(texts))
-        jobs = [partial(self._score, classifier, text, target) for text, target in zip(texts, chosen, strict=True)]
-        finished = run_together(jobs, predict, WINDOW_BATCHES * classifier.max_tokens, seed)
-        return [
-            TextScores(job.result.scores, row, target, classified + job.seconds, job.result.completeness_error)
-            for job, row, target in zip(finished, logits, chosen, strict=True)
-        ]
-
-    def _score(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
-        if not len(text):
-            return Scored(np.zeros(len(text.encoding)), 0.0 if self.additive else None)
-        return self.score_text(classifier, text, target, ask)
+        results = []
+        for text, row, target in zip(texts, logits, chosen, strict=True):
+            start = time.perf_counter()
+            scored = Scored(np.zeros(len(text.encoding)), 0.0 if self.additive else None)
+            if len(text):
+                # Libraries draw from numpy's global generator: what a text's copies are depends on no other text.
+                with numpy_seeded(getattr(self.options, "seed", 0)):
+                    scored = self.score_text(classifier, text, target, lambda copies: predict([copies])[0])
+            seconds = classified + time.perf_counter() - start
+            results.append(TextScores(scored.scores, row, target, seconds, scored.completeness_error))
+        return results
 
 
 def stand_in(classifier: Classifier) -> int:

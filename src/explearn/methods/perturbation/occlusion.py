@@ -9,7 +9,7 @@ from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
-from explearn.methods.perturbation.pool import Ask
+from explearn.methods.perturbation.predictor import Ask
 from explearn.model.classifier import Classifier
 
 

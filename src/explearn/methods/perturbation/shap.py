@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from explearn.core.seeds import numpy_seeded
 from explearn.core.validation import MOST_ROUNDS, Seeded
 from explearn.core.words import lay_out
 from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
-from explearn.methods.perturbation.inputs import Inputs, PerturbedText
+from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
-from explearn.methods.perturbation.pool import Ask, run_together
+from explearn.methods.perturbation.predictor import Ask
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Encoding
 
@@ -86,13 +88,14 @@ class Shap(PerturbationExplainer):
             scores = values[:, target]
         else:
             masker = WordMasker(segments(text))
-            values, bases = self._values(classifier, text.masked, masker, np.ones((1, len(text))), ask)
+            masked = partial(text.perturbed, removal="mask")
+            values, bases = self._values(classifier, masked, masker, np.ones((1, len(text))), ask)
             scores = text.on_pieces(values[:, target] / text.pieces())
-        whole = outputs(classifier, ask(text.full()), self.options.output)[0, target]
+        whole = outputs(classifier, ask([text.encoding]), self.options.output)[0, target]
         return Scored(scores, abs(float(scores.sum() + bases[target] - whole)))
 
     def _values(
-        self, classifier: Classifier, read: Callable[[NDArray[Any]], Inputs], masker: Any, data: Any, ask: Ask
+        self, classifier: Classifier, read: Callable[[NDArray[Any]], list[Encoding]], masker: Any, data: Any, ask: Ask
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Values of the masker's positions, (positions, C), and bases, (C,); `read` takes copies from the masker."""
 
@@ -114,12 +117,8 @@ def run_library(function: Function, masker: Any, data: Any, max_evals: int, seed
 @functools.cache
 def compile_library() -> None:
     """Have numba compile the library's loops, by explaining two words."""
-
-    def job(_ask: Ask) -> None:
+    with numpy_seeded(0):
         run_library(lambda copies: np.zeros((len(copies), 2)), WordMasker([["a", "b"]]), np.ones((1, 2)), 6, 0)
-
-    # A job has a state of numpy's global generator to itself.
-    run_together([job], lambda _questions: [], window_tokens=1)
 
 
 class WordMasker:
@@ -144,19 +143,18 @@ class Reader:
     def __init__(self, classifier: Classifier) -> None:
         self._classifier = classifier
         self._types = "token_type_ids" in classifier.tokenizer.model_input_names
-        self._read: dict[str, list[list[int]]] = {}
+        self._read: dict[str, Encoding] = {}
 
-    def __call__(self, strings: Sequence[str]) -> Inputs:
+    def __call__(self, strings: Sequence[str]) -> list[Encoding]:
         unread = [string for string in dict.fromkeys(strings) if string not in self._read]
         if unread:
             encoded = self._classifier.tokenizer(
                 unread, truncation=True, max_length=self._classifier.max_length, return_attention_mask=False
             )
-            ids = encoded["input_ids"]
-            types = encoded["token_type_ids"] if self._types else ids
-            self._read.update({string: row for string, *row in zip(unread, ids, types, strict=True)})
-        rows = [self._read[string] for string in strings]
-        return Inputs.from_lists([ids for ids, _ in rows], [types for _, types in rows] if self._types else None)
+            for row, (string, ids) in enumerate(zip(unread, encoded["input_ids"], strict=True)):
+                types = tuple(encoded["token_type_ids"][row]) if self._types else ()
+                self._read[string] = Encoding(tuple(ids), types, special=(), word_ids=(), words=())
+        return [self._read[string] for string in strings]
 
 
 def token_masker(classifier: Classifier, encoding: Encoding) -> tuple[Any, str] | None:
@@ -174,24 +172,23 @@ def token_masker(classifier: Classifier, encoding: Encoding) -> tuple[Any, str] 
     masker = shap.maskers.Text(tokenizer)
     tokens = masker.shape(string)[1]
     (written,) = masker(np.ones(tokens, dtype=bool), string)
-    (again,) = Reader(classifier)(written.tolist()).keys()
-    (original,) = PerturbedText(encoding, 0).full().keys()
-    return (masker, string) if tokens == len(encoding) and again == original else None
+    (again,) = Reader(classifier)(written.tolist())
+    return (masker, string) if tokens == len(encoding) and again.key == encoding.key else None
 
 
 def segments(text: PerturbedText) -> list[list[str]]:
     """Words with sub-tokens, by segment: special tokens stand between the sub-tokens of two segments."""
-    found: list[dict[int, str]] = []
+    by_segment: list[dict[int, str]] = []
     after_special = True
     for special, place in zip(text.encoding.special, text.owners.tolist(), strict=True):
         if special:
             after_special = True
         elif place < len(text):
             if after_special:
-                found.append({})
+                by_segment.append({})
             after_special = False
-            found[-1][place] = text.encoding.words[text.words[place]]
-    return [list(words.values()) for words in found]
+            by_segment[-1][place] = text.encoding.words[text.words[place]]
+    return [list(words.values()) for words in by_segment]
 
 
 def segment_trees(words: Sequence[Sequence[str]]) -> NDArray[np.float64]:
@@ -210,12 +207,12 @@ def segment_trees(words: Sequence[Sequence[str]]) -> NDArray[np.float64]:
 
         for left, right, _, size in word_tree(segment):
             rows.append([number(left), number(right), size / total, size])
-        own_root = total + len(rows) - 1 if count > 1 else first_word
+        top = total + len(rows) - 1 if count > 1 else first_word
         first_word += count
         if root >= 0:
-            rows.append([root, own_root, first_word / total, first_word])
-            own_root = total + len(rows) - 1
-        root = own_root
+            rows.append([root, top, first_word / total, first_word])
+            top = total + len(rows) - 1
+        root = top
     return np.array(rows, dtype=np.float64).reshape(total - 1, 4)
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from explearn.lens.attention import at_least_float32
+from explearn.core.compute import at_least_float32
 from explearn.lens.threads import here_only, hooked
 from explearn.lens.watch import check_differentiable, full_precision, gradients_of, watch
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
@@ -79,7 +79,6 @@ class Composite:
     products: functions of two operands whose rule holds where both depend on the input.
     """
 
-    source: str
     modules: Mapping[Callable[[nn.Module], bool], Rule]
     functions: Mapping[Any, Rule]
     products: Mapping[Any, Rule]
@@ -89,11 +88,11 @@ _PRODUCTS = (torch.matmul, torch.Tensor.matmul, torch.bmm, torch.mul, torch.Tens
 _FUNCTIONS = (torch.tanh, torch.Tensor.tanh, nn.functional.relu, nn.functional.gelu, nn.functional.silu)
 
 ATTN_LRP = Composite(
-    "Achtibat et al. (2024), section 3",
     modules={is_norm: norm_rule, is_activation: identity_rule},
     functions=dict.fromkeys(_FUNCTIONS, identity_rule),
     products=dict.fromkeys(_PRODUCTS, uniform_rule),
 )
+"""Achtibat et al. (2024), section 3."""
 
 
 @dataclass(eq=False)

@@ -12,29 +12,32 @@ from explearn.model.loading import head_of
 from explearn.model.params import Prompt
 
 
-def as_classifier(given: Any, compute: ComputeOptions | None = None, completion: Prompt | None = None) -> Classifier:
-    """Return a classifier for what is given.
+def as_classifier(
+    classifier: Any, compute: ComputeOptions | None = None, completion: Prompt | None = None
+) -> Classifier:
+    """Return a classifier for a name, a folder or a loaded model.
 
     A loaded model stays on its device and in its precision, is put into evaluation mode, and its parameters are frozen
     (`requires_grad` is switched off).
 
     Args:
-        given: a Classifier, a folder or hub name, a pipeline of transformers that classifies texts or
+        classifier: a Classifier, a folder or hub name, a pipeline of transformers that classifies texts or
             tokens or answers questions, or a transformers model and its tokenizer as a pair.
         compute, completion: for a folder or hub name.
 
     Raises ParamsError for anything else, and what `Classifier.from_pretrained` raises.
     """
-    if isinstance(given, str | os.PathLike):
-        return Classifier.from_pretrained(given, compute, completion=completion)
+    if isinstance(classifier, str | os.PathLike):
+        return Classifier.from_pretrained(classifier, compute, completion=completion)
     if completion is not None:
         raise ParamsError("completion: got one beside a loaded classifier; give it where that is loaded")
-    if isinstance(given, Classifier):
-        return given
-    model, tokenizer = given if isinstance(given, tuple) and len(given) == 2 else _parts(given)
+    if isinstance(classifier, Classifier):
+        return classifier
+    pair = isinstance(classifier, tuple) and len(classifier) == 2
+    model, tokenizer = classifier if pair else _parts(classifier)
     if not hasattr(model, "config") or not hasattr(tokenizer, "is_fast"):
         raise ParamsError(
-            f"classifier: got {kind_of(given)}; expected an explearn.Classifier, a folder or hub name, a "
+            f"classifier: got {kind_of(classifier)}; expected an explearn.Classifier, a folder or hub name, a "
             "text-classification pipeline of transformers, or a pair (model, tokenizer); a function goes in an "
             "explearn.CallableClassifier"
         )
@@ -44,6 +47,7 @@ def as_classifier(given: Any, compute: ComputeOptions | None = None, completion:
     return kind.around(model, tokenizer, compute, name)
 
 
-def _parts(given: Any) -> tuple[Any, Any]:
+def _parts(holder: Any) -> tuple[Any, Any]:
     """Return the model and the tokenizer of a pipeline or a Trainer, None for what has none."""
-    return getattr(given, "model", None), getattr(given, "tokenizer", None) or getattr(given, "processing_class", None)
+    tokenizer = getattr(holder, "tokenizer", None) or getattr(holder, "processing_class", None)
+    return getattr(holder, "model", None), tokenizer
