@@ -27,7 +27,7 @@ def report() -> None:
         with run_alone("report"):
             report_project(workspace, run, run.seed)
         for name in ("report.md", "report.html"):
-            print(workspace.reports / name)
+            print(printable(str(workspace.reports / name)))
 
 
 _SOURCE = "A git revision, `workspace` for the files as they stand, a metrics.json, or a project's folder."
@@ -66,7 +66,7 @@ def _verify_bundle(folder: Path) -> None:
         print(printable(difference, one_line=True))
     if found:
         raise typer.Exit(1)
-    print(f"{folder}: all {len(manifest.files):,} files are as they were exported.")
+    print(printable(f"{folder}: all {len(manifest.files):,} files are as they were exported."))
 
 
 def verify(
@@ -100,6 +100,6 @@ def verify(
             said = f"{printable(', '.join(checked), one_line=True)} are as they were."
             if differences:
                 differ, said = True, f"{len(differences)} difference{'s' * (len(differences) > 1)}"
-            print(f"{manifest}: {said}")
+            print(printable(f"{manifest}: {said}"))
     if differ:
         raise typer.Exit(1)

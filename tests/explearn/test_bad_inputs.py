@@ -31,7 +31,7 @@ def test_records_that_are_none(record: Any) -> None:
     complaint(lambda: Attribution.from_record(record), "to_record")
 
 
-@pytest.mark.parametrize("given", ["abc", [GOOD, 3], [RECORD]], ids=lambda value: ascii(value)[:30])
+@pytest.mark.parametrize("given", ["abc", 3, [GOOD, 3], [RECORD]], ids=lambda value: ascii(value)[:30])
 @pytest.mark.parametrize("taker", [explearn.to_frame, explearn.to_arrow, explearn.side_by_side])
 def test_what_is_no_attribution(taker: Callable[[Any], Any], given: Any) -> None:
     complaint(lambda: taker(given), "attribution")
@@ -120,6 +120,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "a class too many": {"id2label": {"0": "bad", "1": "fair", "2": "good", "3": "best"}},
     "layers in words": {"num_hidden_layers": "three"},
     "another width": {"hidden_size": 64},
+    "fewer than no heads": {"num_attention_heads": -1},
+    "no layers": {"num_hidden_layers": 0},
     "another type": {"model_type": "nobody"},
     "code of its own": {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config"}},
 }
@@ -160,7 +162,20 @@ def test_methods_to_compare(methods: Any) -> None:
     complaint(lambda: choose_methods(methods))
 
 
-@pytest.mark.parametrize("change", [{"max_texts": 0}, {"classifier": 3}, {"out": "."}, {"out": "x" * 300}], ids=ascii)
+ARGUMENTS: list[dict[str, Any]] = [
+    {"max_texts": 0},
+    {"max_texts": float("nan")},
+    {"seed": "x"},
+    {"methods": 3},
+    {"classifier": 3},
+    {"out": "."},
+    {"out": "a\0b"},
+    {"out": 3},
+    {"out": "x" * 300},
+]
+
+
+@pytest.mark.parametrize("change", ARGUMENTS, ids=ascii)
 def test_arguments_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
     monkeypatch.chdir(tmp_path)
     given = {"classifier": tiny.classifier("bert", 3), "texts": ["a film"], "methods": "random", **change}
@@ -195,6 +210,8 @@ COMMANDS: list[list[str]] = [
     ["explain", "a", "--target", "\x1b[2J", "--classifier", "C"],
     ["explain", "a", "-o", "samples=" + "9" * 5000, "--method", "lime", "--classifier", "C"],
     ["demo", "--out", "."],
+    ["demo", "--out", __file__],
+    ["export", "--method", "rollout", "--out", ""],
     ["report"],
     ["annotate", "run", "--task", "films"],
 ]
@@ -220,6 +237,8 @@ def test_nothing_of_a_text_or_a_label_commands_the_terminal(tmp_path: Path, tiny
         for raw in ("\x1b[2J", "\x1b[31m", "\x9b", "\u202e", "\x07"):
             assert raw not in result.stdout, ascii(result.stdout)
     record = json.loads(result.stdout)
+    written = explain(folder, "--method", "random", "a film", "--out", str(tmp_path / "\x1b[2J.html"))
+    assert written.exit_code == 0 and "\x1b" not in written.stdout
     assert record["words"] == HOSTILE.split() and record["predicted"].endswith("\x1b[31m")
 
 

@@ -26,7 +26,7 @@ from explearn.bundle.manifest import (
 )
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder, read_json
-from explearn.core.errors import ExplearnError, ModelError, ParamsError, UnknownNameError, first_line, kind_of
+from explearn.core.errors import ModelError, ParamsError, UnknownNameError, first_line, kind_of
 from explearn.core.records import Attribution
 from explearn.core.version import explearn_version
 from explearn.methods.base.explainer import Explainer
@@ -130,9 +130,7 @@ class Bundle:
         manifest = open_bundle(self.folder).manifest
         token = os.environ.get(TOKEN, "").strip()
         if not (token and token.isascii()):
-            raise ParamsError(
-                f"{TOKEN}: not set, or not ASCII; expected a token of the hub that may write, in the environment"
-            )
+            raise ParamsError(f"{TOKEN}: not set or not ASCII; expected a token that may write, in the environment")
         from huggingface_hub import HfApi
 
         with _hub_errors(f"{repo_id}: the bundle cannot be put there", token):
@@ -224,8 +222,7 @@ def _hub_errors(what: str, secret: str = "") -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        of_the_hub = type(error).__module__.partition(".")[0] in _CLIENTS
-        if isinstance(error, ExplearnError) or not (of_the_hub or isinstance(error, OSError)):
+        if type(error).__module__.partition(".")[0] not in _CLIENTS and not isinstance(error, OSError):
             raise
         reason = first_line(error)
         raise ModelError(f"{what} ({reason.replace(secret, '***') if secret else reason})") from None

@@ -79,4 +79,4 @@ def compare(
         print(printable(f"left out: {name} ({reason})"))
     print("seconds: " + ", ".join(f"{part} {seconds:.1f}" for part, seconds in comparison.seconds.items()))
     print(printable(comparison.verdict))
-    print(comparison.report)
+    print(printable(str(comparison.report)))

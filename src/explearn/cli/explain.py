@@ -158,7 +158,7 @@ def explain(
         if unnamed:
             print(f"{explainers[0].name}: the most faithful method that works at once here; --method takes another")
         for path in files:
-            print(path)
+            print(printable(str(path)))
 
 
 def _lines() -> list[str]:

@@ -9,6 +9,7 @@ import typer
 
 from explearn.cli.choosing import parse_options
 from explearn.cli.running import command
+from explearn.core.escape import printable
 
 
 @command
@@ -54,15 +55,14 @@ def export(
     # Loads torch, which --help need not wait for.
     from explearn.bundle.export import export as write
 
-    print(
-        write(
-            out,
-            method=method,
-            explainer=explainer,
-            options=options,
-            classifier=classifier,
-            with_classifier=with_classifier,
-            metrics=metrics,
-            task=task,
-        )
+    folder = write(
+        out,
+        method=method,
+        explainer=explainer,
+        options=options,
+        classifier=classifier,
+        with_classifier=with_classifier,
+        metrics=metrics,
+        task=task,
     )
+    print(printable(str(folder)))

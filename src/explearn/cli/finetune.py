@@ -10,6 +10,7 @@ import typer
 from explearn.cli.choosing import parse_options
 from explearn.cli.running import Compute, Seed, command
 from explearn.cli.tables import LabelledColumns, Table
+from explearn.core.escape import printable
 
 
 @command
@@ -42,4 +43,4 @@ def finetune(
         print(
             f"epoch {epoch.epoch}: loss {epoch.train_loss:.3f}; on the validation texts, accuracy {epoch.accuracy:.3f}"
         )
-    print(out)
+    print(printable(str(out)))

@@ -55,4 +55,4 @@ def train(
         **options,
     )
     print(printable(f"{method} for {classifier}, trained in {time.perf_counter() - start:.0f} s"))
-    print(out)
+    print(printable(str(out)))

@@ -31,6 +31,7 @@ from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.extras import check_installed
 from explearn.core.records import Attribution, Rationale
 from explearn.core.seeds import seed_everything
+from explearn.core.validation import PositiveInt, Section, Seed, check_section
 from explearn.core.writing import check_own, check_place, check_replaceable, is_page, locked
 from explearn.judge.evaluate import evaluate_task
 from explearn.judge.faithfulness import faithfulness
@@ -74,6 +75,15 @@ TITLE = "Which explanations of this classifier can be trusted?"
 FROM_FILE = "its scores are from a file; what made them is not here to explain anything else"
 
 Tell = Callable[[str], None]
+
+
+class _Simple(Section):
+    """Arguments of a comparison that are names and numbers."""
+
+    max_texts: PositiveInt | None
+    seed: Seed
+    out: str | Path
+    work: str | Path | None
 
 
 def compare(
@@ -129,23 +139,20 @@ def compare(
     check_unit(unit)
     if unit == "phrase":
         raise ParamsError("unit: got 'phrase', of which each method finds its own; expected one that methods share")
-    if max_texts is not None and max_texts < 1:
-        raise ParamsError(f"max_texts: got {max_texts}; expected 1 or more")
+    simple = check_section(_Simple, {"max_texts": max_texts, "seed": seed, "out": out, "work": work})
+    max_texts, seed, out = simple.max_texts, simple.seed, Path(simple.out)
     clock, start = PartClock(), time.perf_counter()
     given, limit = _explainers_in(methods), parse_budget(budget)
-    names = methods if isinstance(methods, str) else [one for one in methods if not isinstance(one, Explainer)]
+    listed = isinstance(methods, list | tuple)
+    names: Any = [one for one in methods if not isinstance(one, Explainer)] if listed else methods
     chosen = {**choose_methods(names), **{name: _options_of(explainer) for name, explainer in given.items()}}
     folder = None if work is None else Path(work)
     if not chosen:
         raise ParamsError("methods: got none; expected at least one roster, name or explainer")
     # Before the work, which takes minutes.
-    out = Path(out)
     check_own(out, is_page, "a page")
     check_manifest_place(out)
-    check_place(out)
     if folder is not None:
-        if folder.exists() and not folder.is_dir():
-            raise ParamsError(f"work: {folder} is a file; expected a folder, or the name of a new one")
         check_replaceable(folder, lambda earlier: (earlier / PLAN).exists(), "comparison")
         check_place(folder / PLAN)
     user_texts = _unseen(given_texts(texts, labels, columns), given.values(), tell)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from explearn.core.arguments import check_listed
 from explearn.core.certificate import Certificate
 from explearn.core.display import Interaction, TopWord, block, in_notebook, line, terminal, top_words, write_page
 from explearn.core.errors import DataError, kind_of, shown
@@ -436,7 +437,8 @@ def _numbers(field: str, values: Sequence[float | None], count: int, unit: str) 
 
 
 def each_attribution(attributions: Iterable[Attribution]) -> Iterator[Attribution]:
-    """Yield the attributions. Raises DataError for anything else."""
+    """Yield the attributions. Raises DataError for anything else, ParamsError for what is no list."""
+    check_listed("attributions", attributions)
     for number, attribution in enumerate(attributions, start=1):
         if not isinstance(attribution, Attribution):
             raise DataError(f"attribution {number}: got {kind_of(attribution)}; expected an explearn.Attribution")

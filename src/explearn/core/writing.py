@@ -50,15 +50,14 @@ def check_output(target: str | os.PathLike[str]) -> None:
 def check_own(target: str | os.PathLike[str], is_such: Callable[[Path], bool], what: str) -> None:
     """Raise ParamsError where a file stands that is no `what` of ours: what is somebody else's would be lost.
 
-    An empty file may go.
+    An empty file may go. Raises, too, what `check_place` raises.
 
     Args:
         is_such: whether a file that is not empty is one.
     """
-    check_output(target)
+    check_place(target)
     target = Path(target)
-    # Of a name that no file can have, Path.exists raises.
-    if os.path.exists(target) and target.stat().st_size and not is_such(target):  # noqa: PTH110
+    if target.exists() and target.stat().st_size and not is_such(target):
         raise ParamsError(f"{target}: holds something else than {what}; expected a new name")
 
 
@@ -125,6 +124,8 @@ def _acquire(lock: filelock.BaseFileLock, what: str) -> None:
 
 
 def _partial(target: Path, end: str) -> Path:
+    if not target.name or "\0" in str(target):
+        raise ParamsError(f"got {str(target)!r} to write to; expected the name of a file or a folder")
     return target.with_name(f".{target.name}.partial-{end}")
 
 

@@ -216,7 +216,7 @@ _MOST = {"num_hidden_layers": "tensors", "encoder_layers": "tensors", "decoder_l
 
 
 def check_size(place: str, revision: str | None, kind: str, name: str) -> None:
-    """Raise ModelError for a configuration that asks for more than the weights are, before either is built.
+    """Raise ModelError for a configuration of other sizes than the weights can have, before either is built.
 
     Args:
         place: folder or hub name, of which configuration and weights are fetched. revision: git revision of a hub name.
@@ -234,10 +234,10 @@ def check_size(place: str, revision: str | None, kind: str, name: str) -> None:
     aliases = known[config["model_type"]].attribute_map if config.get("model_type") in known else {}
     for field, what in _MOST.items():
         size = config.get(field, config.get(aliases.get(field, field)))
-        if isinstance(size, int) and size > limits[what]:
+        if isinstance(size, int) and not 1 <= size <= limits[what]:
             raise ModelError(
                 f"{place}: config.json, {field}: got {shown(size)}; its weights, {len(shapes)} tensors of at most "
-                f"{limits['rows or columns']} rows or columns, allow at most {limits[what]}"
+                f"{limits['rows or columns']} rows or columns, allow 1 to {limits[what]}"
             )
 
 

@@ -22,6 +22,7 @@ from explearn.cli.choosing import (
 )
 from explearn.cli.running import Compute, Seed, command
 from explearn.core.errors import ParamsError
+from explearn.core.escape import printable
 from explearn.core.validation import MOST
 
 SHARD_TEXTS = 10_000
@@ -97,4 +98,4 @@ def job(
     rows = sum(part.rows for part in done.parts.values())
     counts = ((done.texts, "text"), (rows, "row"), (len(done.parts), "part"))
     counted = [f"{count:,} {noun}" + ("" if count == 1 else "s") for count, noun in counts]
-    print(f"{', '.join(counted)}: {out}")
+    print(printable(f"{', '.join(counted)}: {out}"))

@@ -9,7 +9,7 @@ import typer
 
 from explearn.cli.choosing import LabelNames, parse_label_names
 from explearn.cli.running import user_errors
-from explearn.core.writing import check_own
+from explearn.core.escape import printable
 
 
 def export_onnx(
@@ -30,8 +30,6 @@ def export_onnx(
     """
     with user_errors():
         names = parse_label_names(label_name)
-        # Every ONNX file starts with the field of its version.
-        check_own(out, lambda path: path.read_bytes()[:1] == b"\x08", "an ONNX file")
         from explearn_apps.onnx.writing import export_onnx as write
 
-        print(write(out, explainer=explainer, classifier=classifier, label_names=names))
+        print(printable(str(write(out, explainer=explainer, classifier=classifier, label_names=names))))

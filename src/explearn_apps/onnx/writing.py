@@ -19,7 +19,7 @@ from explearn.core.errors import ModelError, ParamsError, UnsupportedError, firs
 from explearn.core.extras import check_installed
 from explearn.core.records import Attribution
 from explearn.core.version import explearn_version
-from explearn.core.writing import atomic_path
+from explearn.core.writing import atomic_path, check_own
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.model.classifier import Classifier, QuestionAnswerer, TokenClassifier
 from explearn.text.encoding import Text
@@ -68,6 +68,8 @@ def export_onnx(
         ParamsError: no classifier, or one elsewhere. MissingExtraError: packages of the extra `onnx` are not installed.
     """
     check_installed("onnx", "onnxscript", "onnxruntime", extra="onnx", what="an export to ONNX")
+    # Every ONNX file starts with the field of its version.
+    check_own(path, lambda earlier: earlier.read_bytes()[:1] == b"\x08", "an ONNX file")
     source, model = _pair(explainer, classifier)
     model = model.renamed(label_names or {})
     graph = graph_of(model, source)

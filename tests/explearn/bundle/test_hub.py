@@ -55,7 +55,7 @@ def test_it_is_put_there_in_one_commit(bundle: explearn.Bundle, hub: Any, caplog
 def test_without_a_token_in_the_environment(bundle: explearn.Bundle, hub: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for value in ("", "hf_tök", None):
         monkeypatch.setenv("HF_TOKEN", value) if value is not None else monkeypatch.delenv("HF_TOKEN")
-        complaint(lambda: bundle.push_to_hub("me/mine"), "HF_TOKEN: not set, or not ASCII; expected a token")
+        complaint(lambda: bundle.push_to_hub("me/mine"), "HF_TOKEN: not set or not ASCII; expected a token")
     assert not hub.made
 
 

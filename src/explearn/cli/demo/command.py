@@ -13,7 +13,8 @@ from rich.console import Console
 from explearn.cli.running import command
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
-from explearn.core.writing import atomic_folder, check_place
+from explearn.core.escape import printable
+from explearn.core.writing import atomic_folder, check_own, is_page
 
 METHODS = ("consensus", "attn_lrp", "lime")
 """Explearn's own that needs no training, what the classifier uses at three passes, and the best known of others."""
@@ -44,7 +45,7 @@ def demo(
     explearn demo "A trial drug keeps its promise."
     """
     # Before the training.
-    check_place(out)
+    check_own(out, is_page, "a page")
     # The classifier would take the place of all that is in it.
     if save is not None and os.path.lexists(save):
         raise ParamsError(f"--save: {save} is there already; expected the name of a new folder")
@@ -74,4 +75,4 @@ def demo(
             classifier.tokenizer.save_pretrained(partial)
     together = side_by_side(a for method in methods for a in method.explain(classifier, chosen))
     console.print(together)
-    print(together.to_html(out))
+    print(printable(str(together.to_html(out))))

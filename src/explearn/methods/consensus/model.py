@@ -311,9 +311,8 @@ def _intervals(rows: Sequence[TaskRows], model: WordModel) -> Array:
     hessian = penalty + x.T @ (x * (weight * share * (1 - share))[:, None])
     influence = -np.linalg.solve(hessian, (x * (weight * (share - y))[:, None]).T).T[:, :-1]
     ends = np.cumsum([len(row.y) for row in rows])[:-1]
-    by_text = [np.zeros((row.texts, len(model.weights))) for row in rows]
-    for row, total, of_words in zip(rows, by_text, np.split(influence, ends), strict=True):
-        np.add.at(total, row.text, of_words)
+    parts = zip(rows, np.split(influence, ends), strict=True)
+    by_text = [(np.arange(row.texts)[:, None] == row.text) @ of_words for row, of_words in parts]
     centred = np.concatenate([total - total.mean(axis=0) for total in by_text])
     values = model.weights + len(centred) * centred
     return np.array([mean_interval(column, CONFIDENCE) for column in values.T], dtype=np.float64).T
