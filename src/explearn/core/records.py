@@ -269,7 +269,7 @@ class Attribution:
 
     @property
     def read(self) -> NDArray[np.bool_]:
-        """Whether each word has a score, (words,)."""
+        """Return whether each word has a score, (words,)."""
         return ~np.isnan(self.scores)
 
     def filled(self, value: float | None = None) -> NDArray[np.float32]:

@@ -280,8 +280,8 @@ def atomic_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def resumable_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """As `atomic_folder`, but what was filled in stays there when the block ends with an exception or the process
-    dies, and the next call goes on with it."""
+    """Do as `atomic_folder`, but keep what was filled in when the block ends with an exception or the process dies:
+    the next call goes on with it."""
     partial = _partial(Path(target), "unfinished")
     with _filling(Path(target), partial):
         yield partial

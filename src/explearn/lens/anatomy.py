@@ -151,7 +151,7 @@ def dissect_blocks(base: nn.Module) -> tuple[EncoderBlock, ...]:
 
 
 def activation_of(model: Any, name: str) -> Activation:
-    """By its name as a function, or by its path, which leads to a module or to a name in the configuration."""
+    """Return an activation by its function's name, or by a path to a module or to a name in the configuration."""
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]
     activation = attrgetter(name)(model)
@@ -171,7 +171,7 @@ def linear_map(module: Any) -> nn.Linear:
 
 @dataclass(frozen=True, slots=True)
 class BlockCall:
-    """How a model called one of its blocks: to run it again, as it is or on other hidden states, (b, n, d)."""
+    """A model's call of one of its blocks: to run it again, as it is or on other hidden states, (b, n, d)."""
 
     module: nn.Module
     hidden: torch.Tensor

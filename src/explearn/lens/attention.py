@@ -64,7 +64,7 @@ class Attention:
     reads: torch.Tensor | None = None
 
     def seen(self, texts: slice = slice(None)) -> torch.Tensor | None:
-        """Which keys each query sees, bool, of a shape that fits (texts, h, n, n); None: all."""
+        """Return which keys each query sees, bool, of a shape that fits (texts, h, n, n); None: all."""
         mask = self.mask if self.mask is None or len(self.mask) == 1 else self.mask[texts]
         keys = self.keys[texts, None, None] if self.keys is not None and self.padded else None
         return keys if mask is None else mask if keys is None else mask & keys
@@ -309,7 +309,7 @@ def read_position(
 
 
 def read_weights(model: Any, batch: Batch) -> torch.Tensor:
-    """How much of each token's vector the head reads, float32, (batch, tokens): 1 at one token, or 1 / n at all."""
+    """Return how much of each token the head reads, float32, (batch, tokens): 1 at one token, or 1 / n at all."""
     position = read_position(model, batch.input_ids, batch.token_type_ids)
     if position is None:
         real = batch.attention_mask.float()

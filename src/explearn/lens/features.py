@@ -104,7 +104,7 @@ def feature_schema(attention_width: int, hidden_width: int | None = None) -> pa.
 
 
 def feature_source(classifier: Classifier, layers: Layers = "all") -> dict[str, Any]:
-    """What features are taken from.
+    """Describe what features are taken from.
 
     classifier: its fingerprint. attended: the layers that the attention is of, from 0. layers: how many the encoder
     has. heads: in each. hidden_size.
@@ -175,7 +175,7 @@ def write_features(
 
 
 class FeatureFacts(Shape):
-    """What a feature file says of itself (`feature_source`), and how many texts it holds."""
+    """The metadata of a feature file: `feature_source`, and the number of texts that it holds."""
 
     classifier: str
     attended: list[Count]
@@ -185,7 +185,7 @@ class FeatureFacts(Shape):
 
 
 def read_feature_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a feature file was taken from (`feature_source`), and `texts`, how many it holds.
+    """Return what a feature file was taken from (`feature_source`), and `texts`, how many it holds.
 
     Raises DataError when the file is not one, or holds fewer texts than were written.
     """

@@ -25,7 +25,7 @@ from explearn.model.encoding import Batch
 
 @dataclass(slots=True)
 class Watched:
-    """What a forward pass computed, with its graph; b = batch, h = heads, n = tokens, d = width.
+    """The results of a forward pass, with their graph; b = batch, h = heads, n = tokens, d = width.
 
     Attributes:
         words: word embeddings, (b, n, e), where `words.word_layers` says that gradients are taken.
@@ -108,7 +108,7 @@ def watch(classifier: Classifier, batch: Batch, first_layer: int = 0, keys: torc
 
 @dataclass(frozen=True, slots=True)
 class LayerGradients:
-    """What one forward and one backward pass give; without a graph, in float32 (float64 for a float64 model).
+    """The results of one forward and one backward pass, without a graph, in float32 (float64 for a float64 model).
 
     The tuples hold one tensor for each layer asked for, in the order in which the layers run; those of a gradient not
     asked for are empty. f: logit of the target; b = batch, h = heads, n = tokens, d = width.

@@ -52,7 +52,7 @@ class WordSignals:
 
     @property
     def read(self) -> NDArray[np.bool_]:
-        """Which words the classifier read, bool, (words,): those with a signal."""
+        """Return which words the classifier read, bool, (words,): those with a signal."""
         return np.asarray(~np.isnan(self.scores).all(-1))
 
 
@@ -65,7 +65,10 @@ class SignalFacts(Shape):
 
 
 def read_signals_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """As in SignalFacts. Raises DataError for a file without them, or with other signals than this version has."""
+    """Return a file's metadata (`SignalFacts`).
+
+    Raises DataError for a file without them, or with other signals than this version has.
+    """
     metadata = read_facts(path, SignalFacts)
     if tuple(metadata["signals"]) != SIGNALS:
         raise DataError(f"{path}: holds signals {', '.join(metadata['signals'])}; expected {', '.join(SIGNALS)}")

@@ -88,7 +88,7 @@ def _measured_layers(classifier: Classifier) -> tuple[str, ...]:
 
 
 def _reads(ids: torch.Tensor, words: torch.Tensor, ahead: int) -> bool:
-    """Whether `ids`, (b, m), are `words`, (b, n), from position `ahead` on, whatever stands around them."""
+    """Return whether `ids`, (b, m), are `words`, (b, n), from position `ahead` on, whatever stands around them."""
     kept = words.shape[1] - ahead if ahead else words.shape[1]
     fits = ids.dim() == 2 and len(ids) == len(words) and ids.shape[1] >= words.shape[1] and kept > 0
     return fits and torch.equal(ids[:, ahead : ahead + kept], words[:, :kept].to(ids.device))
@@ -178,7 +178,7 @@ def _try_words(classifier: Classifier) -> None:
 
 @contextmanager
 def replaced_embeddings(classifier: Classifier, input_ids: torch.Tensor, vectors: torch.Tensor) -> Iterator[None]:
-    """As `replaced_words`, but at the last of `word_layers`, whose output `vectors` are."""
+    """Do as `replaced_words`, but at the last of `word_layers`, whose output `vectors` are."""
     _table, *behind = word_layers(classifier)
     if not behind:
         with replaced_words(classifier.model, input_ids, vectors):

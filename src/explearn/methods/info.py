@@ -25,7 +25,7 @@ MethodName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
 class About(Section):
-    """What a method's class declares as `about`. The first sentence of its docstring is the method's summary.
+    """The declaration of a method's class, its `about`. The first sentence of its docstring is the method's summary.
 
     Raises pydantic's ValidationError for a name of another form, and for a family, need or binarisation that does not
     exist.
@@ -65,7 +65,7 @@ class Variant(Section):
 
 
 class MethodInfo(About):
-    """What is known of a method, or of a variant of one, without importing its class."""
+    """The facts of a method, or of a variant of one, without importing its class."""
 
     target: str
     """`module:Class`."""
@@ -90,7 +90,7 @@ class MethodInfo(About):
 
     @property
     def trained(self) -> bool:
-        """Whether it has a training of its own; a learned method that has none starts from `base`."""
+        """Return whether it has a training of its own; a learned method that has none starts from `base`."""
         return self.learned and self.base is None
 
     @classmethod

@@ -146,5 +146,5 @@ class TaskReport:
 
     @property
     def standings(self) -> dict[str, tuple[Collection[str], Collection[str]]]:
-        """By tested metric, the best methods, and those that are not significantly worse."""
+        """The best methods by tested metric, and those that are not significantly worse."""
         return {metric: (test.best, test.tied) for metric, test in self.comparisons.items()}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BlockParts:
-    """Where a block keeps its parts, as dotted paths from the block; see `anatomy.EncoderBlock` for what they are."""
+    """The places of a block's parts, as dotted paths from the block; see `anatomy.EncoderBlock` for what they are."""
 
     query: str
     key: str
@@ -36,7 +36,7 @@ class BlockParts:
 
 @dataclass(frozen=True, slots=True)
 class HeadParts:
-    """Where a classification head keeps its parts, dotted paths from the classifier; see `anatomy.ClassificationHead`.
+    """The places of a classification head's parts, dotted paths from the classifier; see `anatomy.ClassificationHead`.
 
     `activation` is a path too, or the name of a function (`relu`, `tanh`) where the head calls that and holds no module
     for it, or the path of such a name in the configuration. `base_model` is transformers' name for the encoder.
@@ -118,7 +118,7 @@ DECODER_HEAD = HeadParts(None, None, "score")
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What is known of a model type.
+    """The facts of a model type.
 
     Attributes:
         parts: where a block keeps its parts; None where blocks cannot be taken apart as `anatomy.EncoderBlock` says
@@ -227,7 +227,7 @@ def architecture(config: Any) -> Architecture:
 
 
 def is_captured(entry: Architecture) -> bool:
-    """Whether the attention of models of this type can be captured."""
+    """Return whether the attention of models of this type can be captured."""
     return entry.attention == "calls" or (entry.parts is not None and entry.reads == "first")
 
 
@@ -261,7 +261,7 @@ def position_offset(config: Any) -> int:
 
 
 def tells_segments_apart(config: Any) -> bool:
-    """Whether segment ids say which of two segments a token is in; elsewhere separators alone say so."""
+    """Return whether segment ids say which of two segments a token is in; elsewhere separators alone say so."""
     return architecture(config).segments and getattr(config, "type_vocab_size", 0) > 1
 
 

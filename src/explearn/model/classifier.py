@@ -246,7 +246,7 @@ class Classifier(Answers):
             raise UnsupportedError(f"{what} takes a model whose weights are not quantised, as these are")
 
     def gathered(self) -> contextlib.AbstractContextManager[object]:
-        """While entered, tensors of several layers may be put together though the layers are on several devices."""
+        """Return a context in which tensors of several layers may be put together, whatever devices they are on."""
         return contextlib.nullcontext() if self.spread is None else OnOneDevice()
 
     # ---- the model's input ---------------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ class Classifier(Answers):
 
     @cached_property
     def same_length(self) -> bool:
-        """Whether a batch must hold texts of one length, for padding changes what the model says of a text.
+        """Return whether a batch must hold texts of one length, for padding changes what the model says of a text.
 
         It changes nothing where `model.architectures` knows the attention. Others are tried with two texts:
         convolutions and landmarks see padding (ConvBERT, MobileBERT, Nystromformer), and heads may read it (XLNet).

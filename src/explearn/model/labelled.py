@@ -17,7 +17,7 @@ HOLDS_FROM = 0.5
 
 
 class Problem(StrEnum):
-    """How outputs become probabilities.
+    """The way in which outputs become probabilities.
 
     SINGLE_LABEL: softmax. BINARY: of outputs -z and z, the sigmoid of each, taken as the softmax of their halves.
     MULTI_LABEL: the sigmoid of each. REGRESSION: there are none; an output is a value.

@@ -118,7 +118,7 @@ def _check_files(folder: str) -> None:
 
 
 def holds_no_words(tokenizer: transformers.PreTrainedTokenizerBase) -> bool:
-    """Whether it has special tokens only, as transformers makes one where there are no tokenizer files."""
+    """Return whether it has special tokens only, as transformers makes one where there are no tokenizer files."""
     return len(tokenizer) <= len(tokenizer.all_special_tokens)
 
 
@@ -204,7 +204,7 @@ def check_runs(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, name
 
 
 def may_be_on_hub(name: str) -> bool:
-    """Whether a name that is no folder here can be one on the hub, and not a path whose end is missing."""
+    """Return whether a name that is no folder here can be one on the hub, and not a path whose end is missing."""
     owner, _, rest = name.partition("/")
     return not name.startswith((".", "/", "~")) and "/" not in rest and not (rest and is_folder(owner))
 

@@ -23,7 +23,7 @@ _CLOSE, _CLOSE_IN_HALF = 1e-4, 0.05
 
 
 def reads_last(model: Any) -> bool:
-    """Whether a classifier's head reads the last token that is no padding.
+    """Return whether a classifier's head reads the last token that is no padding.
 
     Of types without an entry, those whose head is called `score`: transformers calls that of all decoders so.
     """
@@ -33,7 +33,7 @@ def reads_last(model: Any) -> bool:
 
 @torch.inference_mode()
 def padding_shows(classifier: Any) -> bool:
-    """Whether a classifier says something else of a text where a longer one is in its batch.
+    """Return whether a classifier says something else of a text where a longer one is in its batch.
 
     Raises ModelError for a model that gives no answer.
     """

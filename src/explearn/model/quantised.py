@@ -71,17 +71,17 @@ def quantisation(loader: str, config: Any, name: str, compute: ComputeOptions) -
 
 
 def is_quantised(module: nn.Module) -> bool:
-    """Whether it is a linear map with quantised weights, which need not be there if none is."""
+    """Return whether it is a linear map with quantised weights, which need not be there if none is."""
     return isinstance(module, nn.Linear) and type(module.weight).__name__ in ("Params4bit", "Int8Params")
 
 
 def has_quantised(model: nn.Module) -> bool:
-    """Whether one of its linear maps has quantised weights."""
+    """Return whether one of its linear maps has quantised weights."""
     return any(map(is_quantised, model.modules()))
 
 
 def rounds_inputs(model: nn.Module) -> bool:
-    """Whether matrix products with its weights round their inputs, as those of 8-bit weights do."""
+    """Return whether matrix products with its weights round their inputs, as those of 8-bit weights do."""
     return any(is_quantised(module) and type(module.weight).__name__ == "Int8Params" for module in model.modules())
 
 

@@ -108,7 +108,7 @@ def _whole_modules(model: nn.Module) -> list[str]:
 
 
 class OnOneDevice(TorchFunctionMode):
-    """While entered, compute from tensors of several devices on the device of the first of them.
+    """A mode in which tensors of several devices are computed with on the device of the first of them.
 
     So methods that add up, multiply or stack what they took from several layers need not know where those are. It acts
     in its own thread alone. Raises UnsupportedError where weights that are offloaded are asked for by themselves.

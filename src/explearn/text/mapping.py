@@ -67,7 +67,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class HubDefault:
-    """Where a data set is found on the hub, and how its splits become ours."""
+    """The place of a data set on the hub, and the way in which its splits become ours."""
 
     name: str
     splits: Mapping[Split, str]

@@ -80,7 +80,7 @@ class Reading:
 
     @property
     def unread(self) -> list[int]:
-        """Of each text how many words the classifier reads and the backbone's own tokenizer does not."""
+        """Count the words of each text that the classifier reads and the backbone's own tokenizer does not."""
         pairs = zip(self.target.encodings, self.source.encodings, strict=True)
         return [len(set(text.word_ids) - set(source.word_ids)) for text, source in pairs]
 

@@ -248,7 +248,7 @@ class PAML(BoundExplainer, BatchExplainer):
 
     @property
     def protocol(self) -> FaithfulnessProtocol:
-        """How the metric of interest is taken."""
+        """The protocol by which the metric of interest is taken."""
         return protocol_of(self.options.protocol)
 
     # ---- training ------------------------------------------------------------------------------------------------

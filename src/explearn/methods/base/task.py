@@ -54,7 +54,7 @@ class TaskData(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the task, for records and messages."""
+        """The task's name, for records and messages."""
 
     @property
     def classifier(self) -> Classifier:
@@ -74,7 +74,7 @@ class TaskData(Protocol):
 
     @property
     def balanced(self) -> bool:
-        """Whether the classifier was fine-tuned with classes weighed against their frequency."""
+        """Return whether the classifier was fine-tuned with classes weighed against their frequency."""
 
     @property
     def skill(self) -> float | None:

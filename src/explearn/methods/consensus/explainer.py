@@ -72,7 +72,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
 
     @property
     def model(self) -> WordModel:
-        """What was learned, or what comes with the package.
+        """The model that was learned, or the one that comes with the package.
 
         Raises ModelError where that is damaged, ParamsError without `signals`.
         """
@@ -159,8 +159,11 @@ class Consensus(LearnedExplainer, BatchExplainer):
         return self.model.probabilities(self.model.features(text))
 
     def notes(self) -> dict[str, Any]:
-        """What it has learned: `coefficients` by feature (change of the logit for one standard deviation), their 95 %
-        `intervals` over the texts, empty where they are not known, and the tasks `trained_on`."""
+        """Return what it has learned.
+
+        coefficients: by feature, the change of the logit for one standard deviation. intervals: their 95 % intervals
+        over the texts, empty where they are not known. trained_on: the tasks.
+        """
         return {
             "coefficients": self.model.coefficients(),
             "intervals": {name: list(ends) for name, ends in self.model.coefficient_intervals().items()},

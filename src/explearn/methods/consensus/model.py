@@ -51,7 +51,7 @@ LEAST_SKILL = 0.1
 
 
 def weight_of_skill(mcc: float | None) -> float:
-    """How much a task counts: the square of its classifier's MCC on validation texts, from LEAST_SKILL up.
+    """Return how much a task counts: the square of its classifier's MCC on validation texts, from LEAST_SKILL up.
 
     The signals of a classifier that has not learned its task say little about what people mark. None: not known, as 1.
     """
@@ -72,7 +72,7 @@ def marked_texts(task: TaskData) -> list[MarkedText]:
 
 
 def source_weights(task: TaskData, names: Iterable[str]) -> dict[str, float]:
-    """How much each of the other tasks named counts, by its classifier's skill."""
+    """Return how much each of the other tasks named counts, by its classifier's skill."""
     skills = {one.name: one.skill for one in task.others}
     return {name: weight_of_skill(skills[name]) for name in names}
 
@@ -99,11 +99,11 @@ class WordModel:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the features."""
+        """The names of the features."""
         return feature_names(self.signals, self.word_features)
 
     def features(self, text: WordSignals) -> Array:
-        """What the model takes of a text, (words, F)."""
+        """Return what the model takes of a text, (words, F)."""
         return word_matrix(text, self.signals, self.word_features)
 
     def logits(self, features: Array) -> Array:

@@ -33,7 +33,7 @@ class FeatureWeight:
 
     @property
     def clear(self) -> bool:
-        """Whether the interval leaves out zero."""
+        """Return whether the interval leaves out zero."""
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
 
     @property

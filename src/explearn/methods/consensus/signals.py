@@ -40,7 +40,7 @@ Scored = tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]
 
 
 def available_signals(classifier: Classifier, names: Sequence[str] = SIGNALS) -> tuple[str, ...]:
-    """Those of `names` whose methods explain a classifier: `gradient` at least, and all where attention is captured.
+    """Return those of `names` whose methods explain a classifier: `gradient`, and all where attention is captured.
 
     Raises UnsupportedError where none of them is left.
     """

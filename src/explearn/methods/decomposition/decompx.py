@@ -119,7 +119,7 @@ class DecompX(BatchExplainer):
 
 @dataclass(frozen=True, slots=True)
 class PartRules:
-    """How maps act on the parts of a batch, (b, n, rows, width); mask is bool, (b, n), False at padding."""
+    """The rules by which maps act on a batch's parts, (b, n, rows, width); mask is bool, (b, n), False at padding."""
 
     bias: Bias
     mask: torch.Tensor
@@ -147,7 +147,7 @@ class PartRules:
     def activate(
         self, function: Activation, rule: Rule, total: torch.Tensor, activated: torch.Tensor, parts: torch.Tensor
     ) -> torch.Tensor:
-        """In place; total = z and activated = f(z), the whole vectors, (b, rows, width)."""
+        """Activate parts in place; total = z and activated = f(z), the whole vectors, (b, rows, width)."""
         if rule == "zero_origin":
             slope = torch.where(total.abs() > 2 * EPSILON, activated / (total + EPSILON), 0)
             return parts.mul_(slope[:, None])
@@ -166,7 +166,7 @@ class PartRules:
 
 
 def _attend(block: EncoderBlock, attention: torch.Tensor, parts: torch.Tensor, first: int, owned: bool) -> torch.Tensor:
-    """What attention (b, h, rows, n) makes of the parts (b, sources, n, d) of the tokens from number `first` on.
+    """Apply attention (b, h, rows, n) to the parts (b, sources, n, d) of the tokens from number `first` on.
 
     owned: each source's own part takes the value bias with it. Returns (b, sources, rows, d), without other biases.
     """

@@ -98,7 +98,7 @@ def slices(count: int, each: int, limit: int) -> Iterator[slice]:
 
 
 def head_vectors(block: EncoderBlock, kept: BlockTrace, sources: slice) -> torch.Tensor:
-    """What each head, then the residual connection, has to give of each source: (b, sources, h + 1, d)."""
+    """Return what each head, then the residual connection, has to give of each source: (b, sources, h + 1, d)."""
     output = weight_of(block.output)
     output = output.view(len(output), block.heads, -1)
     heads = torch.einsum("bhje,dhe->bjhd", kept.value[:, :, sources], output)
@@ -106,7 +106,7 @@ def head_vectors(block: EncoderBlock, kept: BlockTrace, sources: slice) -> torch
 
 
 def head_weights(kept: BlockTrace, sources: slice, rows: int) -> torch.Tensor:
-    """How much of that the first `rows` tokens take: (b, sources, rows, h + 1)."""
+    """Return how much of that the first `rows` tokens take: (b, sources, rows, h + 1)."""
     attention = kept.attention[:, :, :rows, sources].permute(0, 3, 2, 1)
     same = torch.eye(kept.input.shape[1], dtype=attention.dtype, device=attention.device)[sources, :rows, None]
     return torch.cat([attention, same.expand(len(attention), -1, -1, -1)], dim=-1)
@@ -118,7 +118,7 @@ def linear_norm(norm: nn.LayerNorm, vectors: torch.Tensor) -> torch.Tensor:
 
 
 def deviation(norm: nn.LayerNorm, total: torch.Tensor) -> torch.Tensor:
-    """What a layer norm divides by, sqrt(var + eps), for input (..., d): (..., 1)."""
+    """Return what a layer norm divides by, sqrt(var + eps), for input (..., d): (..., 1)."""
     return (total.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
 
 

@@ -179,7 +179,7 @@ class IvRA(BoundExplainer, BatchExplainer):
 
     @property
     def best_epoch(self) -> int:
-        """Which epoch of the training was kept, 0 being its start. Raises ModelError before training."""
+        """The epoch of the training that was kept, 0 being its start. Raises ModelError before training."""
         if not self.history:
             raise self._untrained()
         return [entry["best"] for entry in self.history].index(True)

@@ -33,7 +33,7 @@ GATE_FLOOR = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class WordIndex:
-    """Which word each token of a batch belongs to.
+    """The word that each token of a batch belongs to.
 
     owner: int64, (b, n), `most` at tokens of no word. present: bool, (b, most), words that have a token. totals: words
     of each text, those without a token (cut off, or of an answer) with them, (b,). most: words of the longest text.
@@ -79,7 +79,7 @@ def top_words(r: torch.Tensor, words: WordIndex, percents: Sequence[int]) -> tor
 
 
 def choice_loss(r: torch.Tensor, slope: torch.Tensor, words: WordIndex) -> torch.Tensor:
-    """What stands in for the gradient of choosing the top words: cross-entropy of r to what words are worth, (b,).
+    """Stand in for the gradient of choosing the top words: cross-entropy of r to what words are worth, (b,).
 
     A word is worth the slope of the class's log-odds at its gate, as far as it speaks for the class; these, divided by
     their sum, are the shares that r is drawn to. Both criteria ask for the same words first: without them the class is

@@ -264,7 +264,7 @@ class L2E(BoundExplainer, BatchExplainer):
 
     @property
     def certified(self) -> bool:
-        """Whether its explanations have a certificate: it holds for scores of what the classifier uses."""
+        """Return whether its explanations have a certificate: it holds for scores of what the classifier uses."""
         return self.texts["held_out"] > 0 and self.options.aim == 1
 
     # ---- explaining ----------------------------------------------------------------------------------------------

@@ -35,8 +35,11 @@ WEIGHT_DECAY = 0.02
 
 
 class Read(NamedTuple):
-    """What the network makes of a batch: scores, (b, n, C), units, (b, width), a text's mean hidden units, and marks,
-    (b, n), the logit that a person would mark a sub-token's word."""
+    """The outputs of the network for a batch.
+
+    scores: (b, n, C). units: (b, width), a text's mean hidden units. marks: (b, n), the logit that a person would mark
+    a sub-token's word.
+    """
 
     scores: torch.Tensor
     units: torch.Tensor
@@ -80,7 +83,7 @@ class Reader(nn.Module):
 
 
 class Lesson(NamedTuple):
-    """What is learned of a text.
+    """A text with what is learned of it.
 
     states: float16, (n, inputs). kept: bool, (K, n), the sub-tokens of the words that were kept. values: float32,
     (K, C): what the scores of these are to add up to, up to one constant a class if `centred`; NaN where not known.

@@ -91,7 +91,7 @@ class Lime(PerturbationExplainer):
 
 
 def present(copies: Sequence[str], words: int) -> NDArray[np.bool_]:
-    """Which words are left in each copy, (copies, words)."""
+    """Return which words remain in each copy, (copies, words)."""
     kept = np.zeros((len(copies), words), dtype=bool)
     codes = np.frombuffer("".join(copies).encode("utf-32-le"), dtype=np.uint32).astype(np.int64) - FIRST_CHARACTER
     kept[np.repeat(np.arange(len(copies)), [len(copy) for copy in copies]), codes] = True

@@ -51,7 +51,7 @@ def norm_rule(gradient: torch.Tensor, output: torch.Tensor, x: torch.Tensor, nor
 
 
 def is_norm(module: nn.Module) -> bool:
-    """Whether it is a layer norm, or one without a mean (RMSNorm), of which each model has a class of its own."""
+    """Return whether it is a layer norm, or one without a mean (RMSNorm), of which each model has its own class."""
     return isinstance(module, nn.LayerNorm) or type(module).__name__.endswith("RMSNorm")
 
 
@@ -64,7 +64,7 @@ def _activations() -> tuple[type, ...]:
 
 
 def is_activation(module: nn.Module) -> bool:
-    """Whether it is one of the activations that transformers knows."""
+    """Return whether it is one of the activations that transformers knows."""
     return isinstance(module, _activations())
 
 

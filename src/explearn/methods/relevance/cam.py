@@ -59,7 +59,7 @@ class CAM(BatchExplainer):
 
 
 def head_states(classifier: Classifier, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """What the head's last linear map reads of each vector (..., d), put where the head expects one, and its weight.
+    """Return what the head's last linear map reads of each vector (..., d), put where it expects one, and its weight.
 
     Raises UnsupportedError for a head that is not built as `model.architectures` says.
     """

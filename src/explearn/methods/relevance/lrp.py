@@ -58,7 +58,7 @@ def add(relevance: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> P
 
 
 def add_rescaled(relevance: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> Pair:
-    """As `add`, then rescaled in each text so that the totals have the ratio |sum R_a| : |sum R_b| and add up to sum R.
+    """Do as `add`, then rescale each text's totals to the ratio |sum R_a| : |sum R_b|, adding up to sum R.
 
     This also keeps them from blowing up where a + b is near 0.
     """
@@ -82,7 +82,7 @@ def share_twice(relevance: torch.Tensor, positive: torch.Tensor, negative: torch
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What linear maps and sums hand to their inputs.
+    """The rules by which linear maps and sums hand relevance to their inputs.
 
     shares: (R, z1, z2) -> (S1, S2), relevance for each unit of z1 = W+ x+ >= 0 and of z2 = W- x- >= 0, at a linear map.
     add: (R, a, b) -> (R_a, R_b), at a sum.
@@ -192,7 +192,7 @@ def to_input(rules: Rules, block: EncoderBlock, kept: BlockTrace, reached: Atten
 
 
 class LRP(BatchExplainer, ABC):
-    """What partial LRP, full LRP and transformer attribution share.
+    """The base of partial LRP, full LRP and transformer attribution.
 
     All arithmetic is in float64, on a copy of the model: LRP divides by sums that come near 0. In float32, padding
     alone moves full LRP by up to 3 % of a text's largest score with the conserving rules, 21 % with the doubling ones
@@ -340,7 +340,7 @@ class TransformerAttribution(LRP):
         11, the last layer of the base models."""
 
     def check(self, classifier: Classifier) -> None:
-        """As in LRP; raises ParamsError when there is no such layer."""
+        """Check as LRP does; raise ParamsError when there is no such layer."""
         super().check(classifier)
         resolve_layer(classifier.model, self.options.start_layer)
 
