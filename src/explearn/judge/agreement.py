@@ -13,8 +13,6 @@ from explearn.judge.protocols import top_count
 
 Array = NDArray[np.float64]
 
-AGREEMENT = ("rank_agreement", "top_overlap", "prediction_overlap")
-
 
 def rank_agreement(scores: Mapping[str, Sequence[ArrayLike]]) -> Array:
     """Spearman's rho of two methods' word scores in a text, mean over texts: (methods, methods), in [-1, 1].
@@ -51,16 +49,3 @@ def top_overlap(scores: Mapping[str, Sequence[ArrayLike]], percent: int = 20) ->
             chosen[row, ranking(of_method)[:count]] = 1.0
         total += chosen @ chosen.T / count
     return ratio(total, len(of_texts))
-
-
-def prediction_overlap(predictions: Mapping[str, ArrayLike]) -> Array:
-    """Share of texts for which the classifier gives the same class to the explanations of two methods, each read alone.
-
-    L2E's prediction-based faithfulness of a student to its teacher (4.4): (methods, methods), in [0, 1]; NaN without
-    texts.
-
-    Args:
-        predictions: by method, the class index of each text (`FaithfulnessResult.prediction`), in one order.
-    """
-    classes = np.array(list(predictions.values()))
-    return ratio((classes[:, None] == classes[None, :]).sum(axis=-1), classes.shape[-1])

@@ -34,8 +34,7 @@ OWN_MODEL_METRICS = tuple(
 
 SHORTENED = (
     "Taking parts out makes inputs that the classifier never learned to read. Where its mean confidence (largest class "
-    "probability) and entropy (in nats) on them differ much from those on whole texts, read the faithfulness figures "
-    "with care."
+    "probability) on them differs much from that on whole texts, read the faithfulness figures with care."
 )
 
 EXAMPLES_IN_MARKDOWN = 1
@@ -183,7 +182,7 @@ def pair_tables(run: RunFacts, task: TaskReport) -> Iterator[Block]:
         outcomes = test.outcomes(run.evaluate.significance)
         cells = [[signs[int(outcome)] for outcome in row] for row in outcomes]
         yield _square(run, f"{title(CATALOGUE[metric])}: {task.task}", test.methods, cells)
-    matrix = task.method_agreement.get("rank_agreement")
+    matrix = task.method_agreement
     if matrix is not None and len(matrix) == len(task.methods) > 1:
         cells = [
             [Cell("–") if np.isnan(rho) else Cell(f"{round(100 * rho) + 0:d}", rho, shade=rho) for rho in row]

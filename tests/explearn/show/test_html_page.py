@@ -58,7 +58,7 @@ def source() -> str:
         labels=[HOSTILE],
         texts=[*texts, shown(methods=figures, predicted="bad", number=2)],
         comparisons={"f1": comparison("f1", figures), "auroc": comparison("auroc", figures)},
-        method_agreement={"rank_agreement": np.array([[1.0, 0.256], [0.256, 1.0]])},
+        method_agreement=np.array([[1.0, 0.256], [0.256, 1.0]]),
         sanity={"texts": 4, "methods": {"expnet": check(), "cam": check(skipped=HOSTILE)}},
     )
     blocks = report_blocks(

@@ -35,7 +35,7 @@ def whole_run(slower=1.0, names=("films", "a$b$<c>")):
     changes = {
         "texts": [shown(methods=methods), shown(HOSTILE, [1], methods, number=1)],
         "comparisons": {m: comparison(m, figures, {("expnet", "random"): 0.01}) for m in ("f1", "f1_topk")},
-        "method_agreement": {"rank_agreement": np.eye(3)},
+        "method_agreement": np.eye(3),
         "sanity": {"texts": 4, "methods": {"expnet": check(), "rollout": check(0.9)}},
     }
     return [task(name, methods, **changes) for name in names]
@@ -102,9 +102,7 @@ class TestTables:
 
     def test_agreement_between_methods_is_in_the_order_of_tables_and_percent(self):
         matrix = np.array([[1, 0.5, -0.25], [0.5, 1, np.nan], [-0.25, np.nan, 1]])
-        of = task(
-            methods=dict.fromkeys(("rollout", "expnet", "cam"), metrics()), method_agreement={"rank_agreement": matrix}
-        )
+        of = task(methods=dict.fromkeys(("rollout", "expnet", "cam"), metrics()), method_agreement=matrix)
         (table,) = pair_tables(run(), of)
         assert [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows] == [
             ["expnet", "", "50", "–"], ["rollout", "50", "", "-25"], ["cam", "–", "-25", ""],
