@@ -22,7 +22,7 @@ from explearn.show.tables import csv_of, latex_of
 from explearn.show.task_sections import own_model_blocks, pair_tables, sanity_table, task_section
 from explearn.show.versions import versions
 
-OF_MACHINE = {"report.html", "machine/costs.md", "machine/glance.svg", "machine/pareto.svg"}
+OF_MACHINE = {"report.html", "machine/costs.md", "machine/glance.svg"}
 
 
 def costs(f1: float, speed: float, slower: float):
@@ -61,7 +61,7 @@ def test_the_pages_hold_what_they_are_for(files):
     report, costs = files["report.md"].decode(), files["machine/costs.md"].decode()
     for words in ("Texts a second ↑", "Memory, MiB ↓", "Time to classify and explain", "Python 3."):
         assert words in costs and words not in report
-    assert "Forward passes" in report and "](machine/glance.svg)" in report and "](pareto.svg)" in costs
+    assert "Forward passes" in report and "](machine/glance.svg)" in report
     titles = re.findall(r"^## (.*)$", report, re.MULTILINE)
     assert titles[:3] == ["Who wins on what", "What not to trust", "All tasks at a glance"]
     assert titles[3:] == [
