@@ -121,8 +121,8 @@ class Workspace:
 
     def read_task(self, task: str) -> dict[str, Any]:
         """labels, dropped (reason -> rows) and unused_ids (of texts subsampled away)."""
-        found: dict[str, Any] = read_document(self.examples(task) / "task.json", TaskFacts, "prepare")
-        return found
+        facts: dict[str, Any] = read_document(self.examples(task) / "task.json", TaskFacts, "prepare")
+        return facts
 
     def read_labels(self, task: str) -> list[str]:
         return [str(label) for label in self.read_task(task)["labels"]]

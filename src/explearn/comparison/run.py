@@ -116,7 +116,7 @@ def compare(
         unit: what all methods score and all metrics judge, as of `Explainer.explain`. Marks are of words; a unit is
             marked where at least half of its words are.
         completion: of a generative model, its prompt and label words (`explearn.Classifier.from_pretrained`).
-        tell: is given a line a method as it is finished, with its main figures (default: nothing is said).
+        tell: called with a line for each method as it is finished, with its main figures (default: nothing is said).
 
     Raises DataError, ParamsError, UnknownNameError, ModelError or DeviceError for what cannot be used,
     MissingExtraError without `explearn[report]`, UnsupportedError where no method can explain the classifier.
@@ -132,9 +132,9 @@ def compare(
     if max_texts is not None and max_texts < 1:
         raise ParamsError(f"max_texts: got {max_texts}; expected 1 or more")
     clock, start = PartClock(), time.perf_counter()
-    given, limit = _explainers_in(methods), parse_budget(budget)
+    explainers, limit = _explainers_in(methods), parse_budget(budget)
     names = methods if isinstance(methods, str) else [one for one in methods if not isinstance(one, Explainer)]
-    chosen = {**choose_methods(names), **{name: _options_of(explainer) for name, explainer in given.items()}}
+    chosen = {**choose_methods(names), **{name: _options_of(explainer) for name, explainer in explainers.items()}}
     folder = None if work is None else Path(work)
     # Before the work, which takes minutes.
     out = Path(out)
@@ -146,7 +146,7 @@ def compare(
             raise ParamsError(f"work: {folder} is a file; expected a folder, or the name of a new one")
         check_replaceable(folder, lambda earlier: (earlier / PLAN).exists(), "comparison")
         check_place(folder / PLAN)
-    user_texts = _unseen(given_texts(texts, labels, columns), given.values(), tell)
+    user_texts = _unseen(given_texts(texts, labels, columns), explainers.values(), tell)
     scores = list(scores)
     records, from_files = read_scores(map(Path, scores))
     compute = compute or ComputeOptions()
@@ -168,19 +168,20 @@ def compare(
         with clock.part("choose"):
             plan = read_plan(folder, request) if folder is not None else None
             if plan is None:
-                left = None if limit is None else limit - (time.perf_counter() - start)
+                remaining = None if limit is None else limit - (time.perf_counter() - start)
                 most = min(len(user_texts.examples), max_texts or len(user_texts.examples))
-                plan = make_plan(model, user_texts, chosen, given, most, left, seed, unit)
+                plan = make_plan(model, user_texts, chosen, explainers, most, remaining, seed, unit)
                 if folder is not None:
                     write_plan(folder, request, plan)
                 expected = sum(plan.expected(name) or 0.0 for name in plan.methods)
-                if left is not None and expected > left:
+                if remaining is not None and expected > remaining:
+                    work = f"{several(len(plan.methods), 'method')} on {several(plan.texts, 'text')}"
                     tell(
-                        f"The budget of {limit:g} s does not suffice: {max(0.0, left):.0f} s of it were left after "
-                        f"loading, and {several(len(plan.methods), 'method')} on {several(plan.texts, 'text')} would "
-                        f"take about {expected:.0f} s, besides measuring speeds and making the page"
+                        f"The budget of {limit:g} s does not suffice: {max(0.0, remaining):.0f} s of it remained after "
+                        f"loading, and {work} would take about {expected:.0f} s, besides measuring speeds and making "
+                        "the page"
                     )
-        run = MethodsRun(model, user_texts, given, plan, seed, folder, clock, tell, unit)
+        run = MethodsRun(model, user_texts, explainers, plan, seed, folder, clock, tell, unit)
         # Before the work: a record that fits no text is to be reported at once.
         matched = run.match(records)
         run.explain({name: chosen[name] for name in plan.methods})
@@ -222,7 +223,7 @@ def make_plan(
     classifier: Classifier,
     texts: UserTexts,
     methods: Mapping[str, Mapping[str, Any]],
-    given: Mapping[str, Explainer],
+    explainers: Mapping[str, Explainer],
     count: int,
     budget: float | None,
     seed: int,
@@ -234,7 +235,7 @@ def make_plan(
     packages alone would keep the first result waiting.
 
     Args:
-        methods: method -> options. given: explainers that come made, by name.
+        methods: method -> options. explainers: those among them that are passed as objects, by name.
         count: most texts. budget: seconds that are left, None: no end.
 
     Raises UnsupportedError where no method can explain the classifier.
@@ -250,7 +251,7 @@ def make_plan(
     unsupported: dict[str, str] = {}
     untimed: list[str] = []
     for name, options in methods.items():
-        explainer, _ = _made(name, options, given, seed)
+        explainer, _ = _explainer(name, options, explainers, seed)
         try:
             if budget is None and get_info(name).costly:
                 explainer.check_explains(classifier)
@@ -266,8 +267,8 @@ def make_plan(
             seconds[name] = (time.perf_counter() - begun) / len(few)
     if not seconds and not untimed:
         raise UnsupportedError(f"{classifier.name}: no method can explain it ({'; '.join(unsupported.values())})")
-    left = None if budget is None else max(0.0, budget - (time.perf_counter() - start))
-    plan = within_budget(seconds, forward, count, left)
+    remaining = None if budget is None else max(0.0, budget - (time.perf_counter() - start))
+    plan = within_budget(seconds, forward, count, remaining)
     return plan.model_copy(update={"methods": [*plan.methods, *untimed], "left_out": {**unsupported, **plan.left_out}})
 
 
@@ -289,7 +290,7 @@ class MethodsRun:
         self,
         classifier: Classifier,
         texts: UserTexts,
-        given: Mapping[str, Explainer],
+        explainers: Mapping[str, Explainer],
         plan: Plan,
         seed: int,
         folder: Path | None,
@@ -297,7 +298,7 @@ class MethodsRun:
         tell: Tell,
         unit: Unit = "word",
     ) -> None:
-        self.classifier, self.texts, self.given, self.plan, self.seed = classifier, texts, given, plan, seed
+        self.classifier, self.texts, self.explainers, self.plan, self.seed = classifier, texts, explainers, plan, seed
         self.folder, self.clock, self.tell = folder, clock, tell
         self.params = EvaluateParams(infidelity_samples=INFIDELITY_SAMPLES)
         self.examples = texts_to_explain(texts.examples, _marked(texts.rationales), plan.texts, seed)
@@ -311,12 +312,12 @@ class MethodsRun:
         self.predictions = Predictions(classifier)
         self.runs: dict[str, MethodRun] = {}
         self.refused: dict[str, str] = {}
-        self._explainers: dict[str, Explainer] = {}
-        self._left = {name: plan.expected(name) for name in plan.methods}
+        self._used: dict[str, Explainer] = {}
+        self._remaining = {name: plan.expected(name) for name in plan.methods}
         self._begun, self._expected = time.perf_counter(), 0.0
         tell(
             f"{several(len(plan.methods), 'method')} on {plan.texts} of {several(len(texts.examples), 'text')}, "
-            f"classes {', '.join(classifier.labels)}: {time_left(self._left)}\n"
+            f"classes {', '.join(classifier.labels)}: {time_left(self._remaining)}\n"
             "Means over the texts; comprehensiveness: larger is better, sufficiency: smaller"
         )
         # The words of an answer are read, and have no score.
@@ -356,7 +357,7 @@ class MethodsRun:
         """Explain the texts with every method (method -> options) that has not done so in an earlier call."""
         forward: ForwardClock | None = None
         for name, chosen_options in methods.items():
-            self._explainers[name], options = _made(name, chosen_options, self.given, self.seed)
+            self._used[name], options = _explainer(name, chosen_options, self.explainers, self.seed)
             path = None if self.folder is None else self.folder / f"{name}.parquet"
             run = None if path is None else self._kept(path, options)
             if run is not None:
@@ -366,11 +367,11 @@ class MethodsRun:
             begun, seconds = time.perf_counter(), 0.0
             try:
                 # What a process imports and compiles once is no part of what explaining a text costs.
-                self._explainers[name].prepare()
+                self._used[name].prepare()
                 seconds = time.perf_counter() - begun
                 share = max(1, len(self.examples) // CLOCKED_TEXTS)
                 forward = forward or ForwardClock(self.classifier, self.examples, share)
-                run = explain_timed(self._explainers[name], self.classifier, self.examples, options, forward, self.unit)
+                run = explain_timed(self._used[name], self.classifier, self.examples, options, forward, self.unit)
                 seconds += run.cost.seconds if run.cost else 0.0
             except UnsupportedError as error:
                 self.refused[name] = str(error)
@@ -394,7 +395,7 @@ class MethodsRun:
         return run if same and texts == [(e.id, self.units[e.id].all_words) for e in self.examples] else None
 
     def add(self, run: MethodRun, note: str) -> None:
-        """Take in a method's run and say its main figures; the later judgement asks no more."""
+        """Add a method's run and tell its main figures; what the classifier answers here is not asked again."""
         self.runs[run.method] = run
         with self.clock.part("judge"):
             attributions = {run.method: run.attributions}
@@ -402,13 +403,13 @@ class MethodsRun:
                 self.classifier, self.encodings, attributions, self.params, predictions=self.predictions
             )
         figures = results[run.method].means()
-        self._left.pop(run.method, None)
+        self._remaining.pop(run.method, None)
         # The speed so far, beside the one that a few texts promised, tells more than that alone.
         pace = (time.perf_counter() - self._begun) / self._expected if self._expected else 1.0
-        left = time_left(self._left, pace) if self._left else "then the page"
+        ahead = time_left(self._remaining, pace) if self._remaining else "then the page"
         self.tell(
             f"{run.method:<22} {note:>17}  comprehensiveness {figures['aopc_comprehensiveness']:+.3f}  "
-            f"sufficiency {figures['aopc_sufficiency']:+.3f}  {left}"
+            f"sufficiency {figures['aopc_sufficiency']:+.3f}  {ahead}"
         )
 
     def judge(self, from_files: Mapping[str, MethodInfo], by_budget: bool) -> tuple[RunFacts, TaskReport]:
@@ -498,12 +499,12 @@ class MethodsRun:
         """The sanity checks as `TaskReport.sanity` has them, of methods that take few passes."""
         params = SanityParams(texts=min(SANITY_TEXTS, len(self.examples)))
         examples = texts_to_explain(self.examples, self.gold, params.texts, self.seed)
-        explainers = [self._explainers[name] for name in names if name in self._explainers]
+        explainers = [self._used[name] for name in names if name in self._used]
         for explainer in explainers:
             explainer.any_classifier = True
         percent = self.params.headline_percent
         results = check_methods(explainers, self.classifier, examples, params, self.seed, percent, unit=self.unit)
-        results |= {name: SanityResult(skipped=FROM_FILE) for name in names if name not in self._explainers}
+        results |= {name: SanityResult(skipped=FROM_FILE) for name in names if name not in self._used}
         checks: dict[str, Any] = {name: asdict(results[name]) for name in names}
         return {"texts": len(examples), "methods": checks}
 
@@ -522,7 +523,7 @@ class MethodsRun:
             f"{name} explains with the weights that come with the package (docs/explearn/{name}.md); nothing was "
             "trained here."
             for name in self.runs
-            if name not in from_files and name not in self.given and get_info(name).ready
+            if name not in from_files and name not in self.explainers and get_info(name).ready
         ]
         if (unit := unit_name(self.unit)) not in SHARED_UNITS:
             remarks.append(f"Stability is not judged: different texts hardly ever share a {unit}.")
@@ -555,11 +556,13 @@ def _options_of(explainer: Explainer) -> dict[str, Any]:
     return {**explainer.options.model_dump(mode="json"), **learned}
 
 
-def _made(
-    name: str, options: Mapping[str, Any], given: Mapping[str, Explainer], seed: int
+def _explainer(
+    name: str, options: Mapping[str, Any], explainers: Mapping[str, Explainer], seed: int
 ) -> tuple[Explainer, dict[str, Any]]:
-    """Return a method that is given, as a copy since checks change it, or make it; and its options."""
-    return (copy.copy(given[name]), dict(options)) if name in given else untrained_method(name, options, seed)
+    """Return a copy of one of the explainers, since checks change it, or else make the method; and its options."""
+    if name in explainers:
+        return copy.copy(explainers[name]), dict(options)
+    return untrained_method(name, options, seed)
 
 
 def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> UserTexts:
@@ -589,13 +592,15 @@ def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> Us
     )
 
 
-def time_left(left: Mapping[str, float | None], pace: float = 1.0) -> str:
-    """Say what is left to do: method -> seconds, or None for one that was not timed.
+def time_left(expected: Mapping[str, float | None], pace: float = 1.0) -> str:
+    """Return how long the methods ahead will take, in words.
 
-    pace: by how much the methods so far took longer than was expected.
+    Args:
+        expected: method -> seconds, None for one that was not timed.
+        pace: by how much the methods so far took longer than was expected.
     """
-    seconds = pace * sum(of_method for of_method in left.values() if of_method is not None)
-    untimed = [name for name, of_method in left.items() if of_method is None]
+    seconds = pace * sum(of_method for of_method in expected.values() if of_method is not None)
+    untimed = [name for name, of_method in expected.items() if of_method is None]
     known = f"about {int(seconds // 60)}:{int(seconds % 60):02d} left"
     return f"{known}, then {', '.join(untimed)}" if untimed else known
 

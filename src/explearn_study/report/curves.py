@@ -33,7 +33,7 @@ _PANEL_HEIGHT = 2.35
 
 
 def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mapping[str, Any]]) -> list[Block]:
-    """Return the section on the tasks of `curves`, which has by task what the stage marks-curve found."""
+    """Return the section on the tasks of `curves`, by task the document of the study marks_curve."""
     if not curves:
         return []
     reports = [task for task in tasks if task.task in curves]

@@ -47,10 +47,10 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     students = []
     for task in params.tasks:
         for name in params.compared_teachers:
-            found: dict[str, Any] = read_document(workspace.study("students", task, name), dict[str, Any], "study")
+            figures: dict[str, Any] = read_document(workspace.study("students", task, name), dict[str, Any], "study")
             # What it cost, where it ran on this machine.
             costs = workspace.student_costs(task, name)
-            students.append({**found, **(read_document(costs, dict[str, Any], "study") if costs.exists() else {})})
+            students.append({**figures, **(read_document(costs, dict[str, Any], "study") if costs.exists() else {})})
     transfers = [
         read_document(workspace.study("transfer", name), dict[str, Any], "study") for name in params.transferred
     ]
