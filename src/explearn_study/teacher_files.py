@@ -7,7 +7,6 @@ written. The metadata of a shard say what it was made from, so that a run that w
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from explearn.core.parquet import read_metadata
 from explearn.core.records import Example
 from explearn.core.storage import read_attributions, write_attributions
 from explearn.core.validation import read_document
-from explearn.core.writing import atomic_path, resumable_folder, write_json
+from explearn.core.writing import resumable_folder, write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
 from explearn.methods.base.task import Lessons
@@ -40,9 +39,8 @@ def teach(
 ) -> None:
     """Explain the predicted class of every text of some splits; write attributions shard by shard.
 
-    Shards of an unfinished run, and of the finished one that stands in `folder`, are kept if they were made by the same
-    method with the same options from the same texts and the same classifier. The folder stays as it is until the last
-    shard is written.
+    Shards of an unfinished run are kept if they were made by the same method with the same options from the same texts
+    and the same classifier. The folder stays as it is until the last shard is written.
 
     Args:
         folder: of this teacher and task.
@@ -70,12 +68,8 @@ def teach(
             words = "".join(repr((example.id, example.words, example.pair)) for example in texts)
             made_from = {**origin, "texts": hashlib.sha256(words.encode()).hexdigest()}
             if not _is_whole(unfinished / name, made_from):
-                if _is_whole(folder / name, made_from):
-                    with atomic_path(unfinished / name) as partial:
-                        shutil.copyfile(folder / name, partial)
-                else:
-                    attributions = teacher.explain(classifier, texts, judged_targets(classifier, texts))
-                    write_attributions(unfinished / name, list(attributions), made_from)
+                attributions = teacher.explain(classifier, texts, judged_targets(classifier, texts))
+                write_attributions(unfinished / name, list(attributions), made_from)
             bar.update(len(texts))
         # An unfinished run of other texts may have written more shards.
         for path in unfinished.iterdir():

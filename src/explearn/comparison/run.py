@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +131,7 @@ def compare(
         raise ParamsError("unit: got 'phrase', of which each method finds its own; expected one that methods share")
     if max_texts is not None and max_texts < 1:
         raise ParamsError(f"max_texts: got {max_texts}; expected 1 or more")
-    clock, start = PartClock(), time.perf_counter()
+    start = time.perf_counter()
     explainers, limit = _explainers_in(methods), parse_budget(budget)
     names = methods if isinstance(methods, str) else [one for one in methods if not isinstance(one, Explainer)]
     chosen = {**choose_methods(names), **{name: _options_of(explainer) for name, explainer in explainers.items()}}
@@ -151,8 +151,7 @@ def compare(
     records, from_files = read_scores(map(Path, scores))
     compute = compute or ComputeOptions()
     seed_everything(seed)
-    with clock.part("load"):
-        model = _load(classifier, compute, completion, user_texts, columns or TextColumns())
+    model = _load(classifier, compute, completion, user_texts, columns or TextColumns())
     # Of two comparisons at once one would judge what the other wrote.
     lock = nullcontext() if folder is None else locked(folder / "compare", what=f"comparison {folder}")
     with lock, unread_words_known():
@@ -165,23 +164,22 @@ def compare(
             "seed": seed,
             "unit": unit_name(unit),
         }
-        with clock.part("choose"):
-            plan = read_plan(folder, request) if folder is not None else None
-            if plan is None:
-                remaining = None if limit is None else limit - (time.perf_counter() - start)
-                most = min(len(user_texts.examples), max_texts or len(user_texts.examples))
-                plan = make_plan(model, user_texts, chosen, explainers, most, remaining, seed, unit)
-                if folder is not None:
-                    write_plan(folder, request, plan)
-                expected = sum(plan.expected(name) or 0.0 for name in plan.methods)
-                if remaining is not None and expected > remaining:
-                    work = f"{several(len(plan.methods), 'method')} on {several(plan.texts, 'text')}"
-                    tell(
-                        f"The budget of {limit:g} s does not suffice: {max(0.0, remaining):.0f} s of it remained after "
-                        f"loading, and {work} would take about {expected:.0f} s, besides measuring speeds and making "
-                        "the page"
-                    )
-        run = MethodsRun(model, user_texts, explainers, plan, seed, folder, clock, tell, unit)
+        plan = read_plan(folder, request) if folder is not None else None
+        if plan is None:
+            remaining = None if limit is None else limit - (time.perf_counter() - start)
+            most = min(len(user_texts.examples), max_texts or len(user_texts.examples))
+            plan = make_plan(model, user_texts, chosen, explainers, most, remaining, seed, unit)
+            if folder is not None:
+                write_plan(folder, request, plan)
+            expected = sum(plan.expected(name) or 0.0 for name in plan.methods)
+            if remaining is not None and expected > remaining:
+                work = f"{several(len(plan.methods), 'method')} on {several(plan.texts, 'text')}"
+                tell(
+                    f"The budget of {limit:g} s does not suffice: {max(0.0, remaining):.0f} s of it remained after "
+                    f"loading, and {work} would take about {expected:.0f} s, besides measuring speeds and making "
+                    "the page"
+                )
+        run = MethodsRun(model, user_texts, explainers, plan, seed, folder, tell, unit)
         # Before the work: a record that fits no text is to be reported at once.
         matched = run.match(records)
         run.explain({name: chosen[name] for name in plan.methods})
@@ -190,33 +188,13 @@ def compare(
         if not run.runs:
             raise UnsupportedError(f"{model.name}: no method can explain it ({'; '.join(run.refused.values())})")
         facts, task = run.judge(from_files, limit is not None)
-        with clock.part("report"):
-            made = facts_of(out, model, request)
-            manifest = manifest_of(out, classifier, model, compute, [texts, *scores], user_texts.name, request, made)
-            facts = replace(facts, made=made, versions=list(manifest["versions"].items()))
-            left_out = {**plan.left_out, **run.refused}
-            result = Comparison(out, plan.texts, task.methods, left_out, clock.parts, task, facts)
-            write_with_manifest(out, page(facts, [task]), {**manifest, "verdict": result.verdict})
-    clock.add("total", time.perf_counter() - start)
+        made = facts_of(out, model, request)
+        manifest = manifest_of(out, classifier, model, compute, [texts, *scores], user_texts.name, request, made)
+        facts = replace(facts, made=made, versions=list(manifest["versions"].items()))
+        left_out = {**plan.left_out, **run.refused}
+        result = Comparison(out, plan.texts, task.methods, left_out, task, facts)
+        write_with_manifest(out, page(facts, [task]), {**manifest, "verdict": result.verdict})
     return result
-
-
-@dataclass(slots=True)
-class PartClock:
-    """Times the parts of a comparison: name of the part -> seconds."""
-
-    parts: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def part(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.add(name, time.perf_counter() - start)
-
-    def add(self, name: str, seconds: float) -> None:
-        self.parts[name] = self.parts.get(name, 0.0) + seconds
 
 
 def make_plan(
@@ -294,12 +272,11 @@ class MethodsRun:
         plan: Plan,
         seed: int,
         folder: Path | None,
-        clock: PartClock,
         tell: Tell,
         unit: Unit = "word",
     ) -> None:
         self.classifier, self.texts, self.explainers, self.plan, self.seed = classifier, texts, explainers, plan, seed
-        self.folder, self.clock, self.tell = folder, clock, tell
+        self.folder, self.tell = folder, tell
         self.params = EvaluateParams(infidelity_samples=INFIDELITY_SAMPLES)
         self.examples = texts_to_explain(texts.examples, _marked(texts.rationales), plan.texts, seed)
         encodings = classifier.encode(self.examples)
@@ -377,9 +354,6 @@ class MethodsRun:
                 self.refused[name] = str(error)
                 self.tell(f"{name}: left out: {error}")
                 continue
-            finally:
-                self.clock.add("explain", seconds)
-                self.clock.add("time", time.perf_counter() - begun - seconds)
             if path is not None:
                 write_run(path, run, with_cost=True)
             self.add(run, f"{seconds:.1f} s")
@@ -397,11 +371,8 @@ class MethodsRun:
     def add(self, run: MethodRun, note: str) -> None:
         """Add a method's run and tell its main figures; what the classifier answers here is not asked again."""
         self.runs[run.method] = run
-        with self.clock.part("judge"):
-            attributions = {run.method: run.attributions}
-            results = faithfulness(
-                self.classifier, self.encodings, attributions, self.params, predictions=self.predictions
-            )
+        attributions = {run.method: run.attributions}
+        results = faithfulness(self.classifier, self.encodings, attributions, self.params, predictions=self.predictions)
         figures = results[run.method].means()
         self._remaining.pop(run.method, None)
         # The speed so far, beside the one that a few texts promised, tells more than that alone.
@@ -422,28 +393,26 @@ class MethodsRun:
         # There is no training: K and the share of marked words are those of the texts themselves.
         agreement: dict[str, Any] = agreement_metrics(self.rationales, self.units.values(), "test")
         k, positive_rate = rationale_k(agreement["mean_length"]), agreement["positive_rate"] or 0.0
-        with self.clock.part("judge"):
-            evaluation = evaluate_task(
-                texts.name,
-                runs,
-                self.units,
-                self.gold,
-                model,
-                rules={name: infos[name].binarisation for name in runs},
-                k=k,
-                positive_rate=positive_rate,
-                params=self.params,
-                seed=self.seed,
-                predictions=self.predictions,
-                encodings=self.encodings,
-            )
+        evaluation = evaluate_task(
+            texts.name,
+            runs,
+            self.units,
+            self.gold,
+            model,
+            rules={name: infos[name].binarisation for name in runs},
+            k=k,
+            positive_rate=positive_rate,
+            params=self.params,
+            seed=self.seed,
+            predictions=self.predictions,
+            encodings=self.encodings,
+        )
         remarks = self._remarks(from_files, by_budget)
-        with self.clock.part("sanity"):
-            try:
-                sanity = self._sanity([name for name in runs if not infos[name].costly])
-            except UnsupportedError as error:
-                sanity = {"texts": 0, "methods": {}}
-                remarks.append(f"No sanity checks: {error}.")
+        try:
+            sanity = self._sanity([name for name in runs if not infos[name].costly])
+        except UnsupportedError as error:
+            sanity = {"texts": 0, "methods": {}}
+            remarks.append(f"No sanity checks: {error}.")
         costs = {name: run.cost.figures() if run.cost else dict.fromkeys(COST_FIGURES) for name, run in runs.items()}
         thresholds = {name: run.threshold for name, run in runs.items() if run.threshold is not None}
         known = evaluate_classifier(model, texts.examples) if texts.labels else {}
