@@ -13,7 +13,7 @@ from functools import partial
 from typing import Literal
 
 Direction = Literal["higher", "lower"]
-Group = Literal["plausibility", "faithfulness", "behaviour", "cost", "distribution", "other"]
+Group = Literal["plausibility", "faithfulness", "behaviour", "cost", "other"]
 
 INPUTS = {
     "full": "whole text",
@@ -249,7 +249,7 @@ _DISTRIBUTION = tuple(
         f"Confidence, {words}",
         f"largest class probability, {words}",
         None,
-        group="distribution",
+        group="other",
         family="faithfulness",
     )
     for inputs, words in INPUTS.items()

@@ -20,7 +20,6 @@ BOARDS: dict[Group, str] = {
     "faithfulness": "Agreement with the model",
     "behaviour": "Alike for like texts, and instructive",
     "cost": "Cost",
-    "distribution": "The classifier on shortened texts",
 }
 """The tables of a task: group of metrics and title."""
 
@@ -31,11 +30,6 @@ OWN_MODEL_METRICS = tuple(
     for name in ("simulatability", "aopc_comprehensiveness", "aopc_sufficiency", "consistency", "important_words")
 )
 """Figures of methods on the classifier that an explainer trained for itself."""
-
-SHORTENED = (
-    "Taking parts out makes inputs that the classifier never learned to read. Where its mean confidence (largest class "
-    "probability) on them differs much from that on whole texts, read the faithfulness figures with care."
-)
 
 EXAMPLES_IN_MARKDOWN = 1
 """Example texts of a task that the Markdown page shows; the HTML page shows all."""
@@ -61,8 +55,7 @@ def task_section(run: RunFacts, task: TaskReport, opened: Collection[Group] = OP
         if board is not None and group in opened:
             blocks.append(board)
         elif board is not None:
-            note = [Paragraph(SHORTENED)] if group == "distribution" else []
-            blocks.append(Fold(caption, [*note, board], page_only=group == "distribution"))
+            blocks.append(Fold(caption, [board]))
     blocks += own_model_blocks(run, task)
     if pairs := list(pair_tables(run, task)):
         blocks.append(
