@@ -11,7 +11,6 @@ import tiny
 import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
-from explearn.core.parquet import read_metadata
 from explearn.core.records import Attribution, Example
 from explearn.core.storage import write_examples
 from explearn.methods.base.explainer import Explainer, TextScores
@@ -100,16 +99,6 @@ def test_a_teacher_of_another_classifier_is_refused(tmp_path: Path, folder: Path
     other = tiny.make_classifier("bert", seed=1).fingerprint
     with pytest.raises(DataError, match="teacher: explains another classifier than the one given; run the stage teach"):
         read_lessons([Workspace(tmp_path).teacher(TASK, "teacher")], other)
-
-
-def test_a_shard_of_another_run_is_refused(tmp_path: Path, folder: Path) -> None:
-    run(folder, Teacher(), {"train": examples(8)})
-    elsewhere = tmp_path / "elsewhere"
-    run(elsewhere, Teacher(), {"train": examples(8)}, {"samples": 3})
-    (elsewhere / "train-00001.parquet").replace(folder / "train-00001.parquet")
-    assert read_metadata(folder / "train-00001.parquet")["options"] == {"samples": 3}
-    with pytest.raises(DataError, match=r"train-00001.parquet: not of the run that teacher.json records"):
-        lessons(tmp_path)
 
 
 class TestEnsemble:

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.judge.arrays import correlation, ranks, ratio
-from explearn.judge.plausibility import check_scores, ranking
-from explearn.judge.protocols import top_count
+from explearn.judge.plausibility import check_scores
 
 Array = NDArray[np.float64]
 
@@ -32,20 +31,3 @@ def rank_agreement(scores: Mapping[str, Sequence[ArrayLike]]) -> Array:
         total += np.nan_to_num(rho)
         known += ~np.isnan(rho)
     return ratio(total, known)
-
-
-def top_overlap(scores: Mapping[str, Sequence[ArrayLike]], percent: int = 20) -> Array:
-    """Share of the top words that two methods have in common, mean over texts: (methods, methods), in [0, 1].
-
-    The top are `top_count(n, percent)` words, by highest score, then by position. Arguments and errors: as
-    `rank_agreement`.
-    """
-    of_texts = list(zip(*scores.values(), strict=True))
-    total = np.zeros((len(scores),) * 2)
-    for of_text in of_texts:
-        chosen = np.zeros((len(scores), np.size(of_text[0])))
-        count = top_count(chosen.shape[1], percent)
-        for row, of_method in enumerate(of_text):
-            chosen[row, ranking(of_method)[:count]] = 1.0
-        total += chosen @ chosen.T / count
-    return ratio(total, len(of_texts))
