@@ -128,7 +128,7 @@ def _named_by(argument: ast.expr) -> Iterator[str]:
 
 @cache
 def _files(module: str) -> tuple[Path, ...]:
-    """The file of a module of this project, and those of the packages that it lies in; none for other names."""
+    """Return the file of a module of this project, and those of the packages around it; none for other names."""
     parts = module.split(".")
     path = SOURCE.joinpath(*parts)
     file = path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
@@ -141,7 +141,7 @@ def _files(module: str) -> tuple[Path, ...]:
 
 @cache
 def _data_files(package: Path) -> tuple[Path, ...]:
-    """The files of a package, and of the folders in it that are no packages, that are no Python."""
+    """Return the files other than Python of a package, and of the folders in it that are no packages."""
     files: list[Path] = []
     for path in package.iterdir():
         if path.is_dir() and not (path / "__init__.py").exists() and path.name != "__pycache__":

@@ -65,7 +65,7 @@ def write_by_text(path: Path, evaluation: TaskEvaluation) -> None:
 
 
 def read_by_text(path: Path) -> dict[str, dict[str, Array]]:
-    """metric -> method -> value on each text, (texts,), in one order for all; NaN where undefined.
+    """Return metric -> method -> value on each text, (texts,), in one order for all; NaN where undefined.
 
     Raises DataError for a missing or damaged file.
     """

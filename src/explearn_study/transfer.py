@@ -25,7 +25,7 @@ CRITERIA = ("aopc_comprehensiveness", "aopc_sufficiency", "consistency", "simula
 
 
 def groups_of_tasks(labels: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Tasks with the same classes in the same order, two or more of each, in the order given."""
+    """Return groups of two or more tasks with the same classes in the same order."""
     by_classes: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for task, names in labels.items():
         by_classes[tuple(names)].append(task)

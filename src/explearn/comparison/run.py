@@ -359,7 +359,7 @@ class MethodsRun:
             self.add(run, f"{seconds:.1f} s")
 
     def _kept(self, path: Path, options: Mapping[str, Any]) -> MethodRun | None:
-        """The run of an earlier call, where it is of this classifier, these texts and options; else None."""
+        """Return the run of an earlier call, where it is of this classifier, these texts and options; else None."""
         try:
             run = read_run(path)
         except DataError:  # missing or damaged: it is computed again
@@ -465,7 +465,7 @@ class MethodsRun:
         return facts, task
 
     def _sanity(self, names: Sequence[str]) -> dict[str, Any]:
-        """The sanity checks as `TaskReport.sanity` has them, of methods that take few passes."""
+        """Run the sanity checks of methods that take few passes; see `TaskReport.sanity`."""
         params = SanityParams(texts=min(SANITY_TEXTS, len(self.examples)))
         examples = texts_to_explain(self.examples, self.gold, params.texts, self.seed)
         explainers = [self._used[name] for name in names if name in self._used]
@@ -577,7 +577,7 @@ def time_left(expected: Mapping[str, float | None], pace: float = 1.0) -> str:
 def _load(
     classifier: Any, compute: ComputeOptions, completion: Prompt | None, texts: UserTexts, columns: TextColumns
 ) -> Classifier:
-    """The classifier, with labels that fit those of the texts, and a fingerprint of its own."""
+    """Load the classifier, and check that its labels fit those of the texts."""
     model = columns.renamed(as_classifier(classifier, compute, completion))
     if model.problem is Problem.REGRESSION:
         raise UnsupportedError(f"{model.why_not(CLASSES)}; `explearn explain` says which words speak for a value")

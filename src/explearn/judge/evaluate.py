@@ -169,7 +169,7 @@ def evaluate_task(
 def _in_one_order(
     task: str, runs: Mapping[str, MethodRun], examples: Mapping[str, Example]
 ) -> dict[str, list[Attribution]]:
-    """Each method's attributions in the order of the first one's, checked."""
+    """Check each method's attributions, and return them in the order of the first one's."""
     ordered: dict[str, list[Attribution]] = {}
     ids: list[str] = []
     for method, run in runs.items():
@@ -220,7 +220,7 @@ def _inside(task: str, model: Classifier, compute: Callable[[], Any]) -> Any:
 
 
 def _with_intervals(columns: MetricColumns, methods: Iterable[str], params: EvaluateParams) -> dict[str, MethodMetrics]:
-    """Every method's figures, and intervals of the means for the metrics that have none of their own yet."""
+    """Return every method's figures, with intervals of the means for metrics that have none of their own yet."""
     metrics: dict[str, MethodMetrics] = {}
     for method in methods:
         figures = {f"{name}{end}": None for name in METRICS for end in ("", "_low", "_high")} | columns.figures[method]

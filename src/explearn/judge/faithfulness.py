@@ -63,7 +63,7 @@ class FaithfulnessResult:
 
 
 def logit(probabilities: Array, targets: NDArray[np.int64]) -> Array:
-    """log(p / (1 - p)), p the probability of the target; shape (n,) from probabilities (n, C) and targets (n,).
+    """Return log(p / (1 - p)), p the probability of the target: (n,) from probabilities (n, C) and targets (n,).
 
     1 - p is taken as the sum over the other classes, which keeps its digits where p is almost 1. Both are raised to
     EPSILON.

@@ -185,7 +185,7 @@ class HateXplainAdapter:
         return [class_label(row, column, value, self.RAW_LABELS, {}, path) for value in raw], [str(n) for n in names]
 
     def _marks(self, row: RawRow, n_words: int, toxic: list[bool], annotators: list[str]) -> list[Marks]:
-        """The masks with their annotators.
+        """Return the masks with their annotators.
 
         The source does not say whose a mask is. Masks as many as annotators are theirs in order; as many as toxic
         votes, those annotators' in order, for only they were asked for one. Else they are named by position.

@@ -41,7 +41,7 @@ class Annotated:
 
     Attributes:
         example: the text.
-        fate: kept, or why not. unanswered: not asked yet; invalid: the answer cannot be read ;
+        fate: kept, or why not. unanswered: not asked yet; invalid: the answer cannot be read;
             other_label: it is for another label than gold; empty: no word of the text; all_words: every word; diffuse:
             more than the share `max_share` of them; hallucinated: more than the share `max_hallucinated` of its words
             is not in the text; rejected: a person said no. The first that holds, in this order except that
