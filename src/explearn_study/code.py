@@ -128,7 +128,7 @@ def _named_by(argument: ast.expr) -> Iterator[str]:
 
 @cache
 def _files(module: str) -> tuple[Path, ...]:
-    """The file of a module of this project, and those of the packages that it lies in; none for other names."""
+    """Return the file of a module of this project, and those of the packages around it; none for other names."""
     parts = module.split(".")
     path = SOURCE.joinpath(*parts)
     file = path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
@@ -136,16 +136,16 @@ def _files(module: str) -> tuple[Path, ...]:
         return ()
     packages = [".".join(parts[:end]) for end in range(1, len(parts))]
     above = [SOURCE.joinpath(*package.split("."), "__init__.py") for package in packages if package not in NAMES_ALL]
-    return tuple(found for found in (file, *above) if found.stat().st_size)
+    return tuple(path for path in (file, *above) if path.stat().st_size)
 
 
 @cache
 def _data_files(package: Path) -> tuple[Path, ...]:
-    """The files of a package, and of the folders in it that are no packages, that are no Python."""
-    found = []
+    """Return the files other than Python of a package, and of the folders in it that are no packages."""
+    files: list[Path] = []
     for path in package.iterdir():
         if path.is_dir() and not (path / "__init__.py").exists() and path.name != "__pycache__":
-            found += [file for file in path.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")]
+            files += [file for file in path.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")]
         elif path.is_file() and path.suffix not in (".py", ".pyc"):
-            found.append(path)
-    return tuple(found)
+            files.append(path)
+    return tuple(files)

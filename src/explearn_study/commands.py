@@ -61,10 +61,10 @@ def _verify_bundle(folder: Path) -> None:
     from explearn.bundle.manifest import differences, read_manifest
 
     manifest = read_manifest(folder)
-    found = list(differences(folder, manifest))
-    for difference in found:
+    differing = list(differences(folder, manifest))
+    for difference in differing:
         print(printable(difference, one_line=True))
-    if found:
+    if differing:
         raise typer.Exit(1)
     print(printable(f"{folder}: all {len(manifest.files):,} files are as they were exported."))
 
@@ -97,9 +97,9 @@ def verify(
             for difference in differences:
                 # Names come from the manifest.
                 print(printable(difference, one_line=True))
-            said = f"{printable(', '.join(checked), one_line=True)} are as they were."
+            outcome = f"{printable(', '.join(checked), one_line=True)} are as they were."
             if differences:
-                differ, said = True, f"{len(differences)} difference{'s' * (len(differences) > 1)}"
-            print(printable(f"{manifest}: {said}"))
+                differ, outcome = True, f"{len(differences)} difference{'s' * (len(differences) > 1)}"
+            print(printable(f"{manifest}: {outcome}"))
     if differ:
         raise typer.Exit(1)

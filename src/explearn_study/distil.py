@@ -13,10 +13,10 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
 from explearn.core.records import filled
 from explearn.core.validation import read_document
-from explearn.judge.agreement import rank_agreement, top_overlap
 from explearn.judge.context import mean_where_defined
 from explearn.judge.plausibility import rationale_k
 from explearn.judge.predictions import Predictions
+from explearn.judge.sanity import rank_correlations, top_overlaps
 from explearn.judge.stability import levels, lexical_similarity, nearest, semantic_similarity
 from explearn.lens.representations import aggregate_states
 from explearn.methods.base.targets import judged_targets
@@ -115,8 +115,8 @@ def compare_with_students(
                     "seed": draw,
                     "texts": student.trained_on["train"],
                     "epochs": student.history,
-                    "rank_agreement": mean_where_defined(rank_agreement(sides)[0, 1:]),
-                    "top_overlap": mean_where_defined(top_overlap(sides)[0, 1:]),
+                    "rank_agreement": mean_where_defined(rank_correlations(of_teacher.scores, of_student.scores)),
+                    "top_overlap": mean_where_defined(top_overlaps(of_teacher.scores, of_student.scores)),
                 }
             )
             rng = np.random.default_rng(draw)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError
@@ -11,20 +11,6 @@ from explearn.core.writing import atomic_folder
 from explearn.model.classifier import Classifier
 from explearn.model.labels import check_labels
 from explearn_study.sections import ClassifierParams
-
-
-def renamed(name: str, classes: Sequence[str], names: Mapping[str, str]) -> list[str]:
-    """The classes under the names that a task gives them.
-
-    Raises ModelError for a name of no class, and where two classes would have one name.
-    """
-    for old in names:
-        if old not in classes:
-            raise ModelError(f"{name}: labels name a class {old!r}; expected one of {', '.join(classes)}")
-    found = [names.get(label, label) for label in classes]
-    if len(set(found)) != len(found):
-        raise ModelError(f"{name}: its classes would be called {', '.join(found)}; expected each name once")
-    return found
 
 
 def import_classifier(
@@ -39,12 +25,13 @@ def import_classifier(
     Its classes get the names of the task's labels that `given.labels` says. Its weights are saved in float32, in which
     all methods compute.
 
-    Raises ModelError where it cannot be loaded or its classes are not the task's labels, DeviceError.
+    Raises ModelError where it cannot be loaded or its classes are not the task's labels, UnknownNameError and
+    ParamsError for names that it cannot take, DeviceError.
     """
     classifier = Classifier.from_pretrained(given.name, compute, given.revision, given.completion, precision="fp32")
     if classifier.nli is not None:
         raise ModelError(f"{given.name}: has candidate labels; expected a classifier whose labels are its own")
-    classes = renamed(given.name, classifier.labels, given.labels)
+    classes = classifier.renamed(given.labels).labels
     check_labels(given.name, classes, labels, f"map them under classifiers.{task}.labels, CLASS: LABEL")
     config = classifier.model.config
     config.id2label = dict(enumerate(classes))

@@ -14,7 +14,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from explearn.core.parquet import parquet_writer, read_table
-from explearn.judge.agreement import AGREEMENT
 
 if TYPE_CHECKING:
     # It imports torch, which takes seconds; reading results does not need it.
@@ -45,7 +44,9 @@ PAIR_SCHEMA = pa.schema(
     ]
 )
 """One row a metric and two methods, in either order, and each method with itself: the matrices of the paired tests, row
-by row; or, for a measure of agreement, its value. Null where undefined."""
+by row; or, where the metric is AGREEMENT, its value. Null where undefined."""
+
+AGREEMENT = "rank_agreement"
 
 
 def write_by_text(path: Path, evaluation: TaskEvaluation) -> None:
@@ -64,7 +65,7 @@ def write_by_text(path: Path, evaluation: TaskEvaluation) -> None:
 
 
 def read_by_text(path: Path) -> dict[str, dict[str, Array]]:
-    """metric -> method -> value on each text, (texts,), in one order for all; NaN where undefined.
+    """Return metric -> method -> value on each text, (texts,), in one order for all; NaN where undefined.
 
     Raises DataError for a missing or damaged file.
     """
@@ -92,12 +93,11 @@ def write_pairs(path: Path, evaluation: TaskEvaluation) -> None:
 
         for metric, tests in evaluation.comparisons.items():
             write(metric, tests.methods, **{name: getattr(tests, name) for name in TESTED})
-        for name, matrix in evaluation.agreement.items():
-            write(name, evaluation.metrics, value=matrix)
+        write(AGREEMENT, evaluation.metrics, value=evaluation.agreement)
 
 
-def read_agreement(path: Path) -> dict[str, Array]:
-    """Measure of agreement -> (methods, methods), the methods as evaluated; raises DataError for a damaged file."""
+def read_agreement(path: Path) -> Array:
+    """Return the agreement of the methods, (methods, methods), as evaluated. Raises DataError for a damaged file."""
     rows = read_table(path, PAIR_SCHEMA).to_pandas()
-    measures = {name: rows[rows["metric"] == name]["value"].to_numpy() for name in AGREEMENT}
-    return {name: values.reshape(isqrt(len(values)), -1) for name, values in measures.items()}
+    values: Array = rows[rows["metric"] == AGREEMENT]["value"].to_numpy()
+    return values.reshape(isqrt(len(values)), -1)

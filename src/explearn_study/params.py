@@ -248,7 +248,7 @@ class Params(Section):
 
     @property
     def with_own_model(self) -> list[RunMethod]:
-        """Of `trained`, those that train a classifier of their own."""
+        """Those of `trained` that train a classifier of their own."""
         return [method for method in self.trained if method.info.own_model]
 
     @property

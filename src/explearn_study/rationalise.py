@@ -42,10 +42,10 @@ def read_task_marks(task: str, params: Params, workspace: Workspace) -> TaskMark
     rationales = read_rationales(folder / "native.parquet", examples)
     known = {(r.example_id, r.annotator) for r in rationales}
 
-    def add(path: Path, found: Sequence[Rationale]) -> None:
-        check_new(path, found, known)
-        rationales.extend(found)
-        known.update((r.example_id, r.annotator) for r in found)
+    def add(path: Path, more: Sequence[Rationale]) -> None:
+        check_new(path, more, known)
+        rationales.extend(more)
+        known.update((r.example_id, r.annotator) for r in more)
 
     for file in settings.files:
         path = Path(params.data_dir) / file.path

@@ -10,8 +10,9 @@ from explearn.judge.runs import COST_FIGURES, Cost
 
 
 def read_costs(path: Path, methods: Iterable[str]) -> dict[str, dict[str, float | None]]:
-    """Method -> `Cost.figures`, all None for a method that was not timed here: its attributions are DVC's from a run
-    elsewhere. Raises DataError for a damaged file.
+    """Return method -> `Cost.figures`, all None for a method that was not timed on this machine.
+
+    Such a method was run elsewhere, and its attributions came from DVC's cache. Raises DataError for a damaged file.
     """
     known = read_document(path, dict[str, Cost], "explain") if path.exists() else {}
     figures: dict[str, dict[str, float | None]] = {}

@@ -61,7 +61,7 @@ def check_task(workspace: Workspace, params: Params, task: str, compute: Compute
 def _finetuned_on_permuted_labels(
     workspace: Workspace, task: str, params: Params, compute: ComputeOptions, seed: int
 ) -> Classifier:
-    """The task's encoder, fine-tuned as in the stage finetune on labels dealt out at random within each split."""
+    """Fine-tune the task's encoder as in the stage finetune, with the labels permuted within each split."""
     rng = np.random.default_rng(seed)
     permuted: list[Example] = []
     for split in ("train", "validation"):

@@ -91,7 +91,7 @@ class AttendParams(Section):
 
 
 class TeachParams(Section):
-    """What teachers explain."""
+    """The texts that teachers explain."""
 
     max_texts: dict[Literal["train", "validation"], PositiveInt] = Field(default_factory=dict)
     """Most texts a split that teachers explain, drawn by seed (default: all)."""
@@ -117,7 +117,7 @@ class LearnedParams(Section):
 
 
 class CurveParams(Section):
-    """How much marked texts bring: ExpNet trained with more and more of them. A minute or more a task."""
+    """ExpNet trained with more and more marked texts, to measure what they bring. A minute or more a task."""
 
     tasks: list[str] | None = None
     """Tasks to measure it on (default: all); each needs another task with marks."""

@@ -106,7 +106,7 @@ def judge(
     gold: Sequence[NDArray[np.bool_] | None],
     k: int,
 ) -> dict[str, dict[str, Array]]:
-    """metric -> side (of SIDES) -> value on each text, (n,), NaN where undefined; and `both` of the metric agreement.
+    """Return metric -> side (of SIDES) -> value on each text, (n,), NaN where undefined; and `both` of agreement.
 
     agreement: 1 where the positive words alone are given the text's own class. `both`: 1 where those of teacher and
     student are given the same class. delta_log_odds_*: logit p(x) - logit p(x with those words masked), NaN where there
@@ -161,7 +161,7 @@ def judge(
 
 
 def summarise(by_seed: Sequence[Mapping[str, Mapping[str, ArrayLike]]]) -> dict[str, dict[str, float | int | None]]:
-    """metric -> figures, from `judge`'s values for the students of several seeds.
+    """Return metric -> figures, from `judge`'s values for the students of several seeds.
 
     `teacher`, `student`, `random` and, of agreement, `both`: means over texts and seeds; NAME_error: standard error
     over the texts of the seeds' mean; `seeds_error`: standard error of the student's mean over the seeds (None of one
@@ -197,6 +197,6 @@ def summarise(by_seed: Sequence[Mapping[str, Mapping[str, ArrayLike]]]) -> dict[
 
 
 def _standard_error(values: Sequence[float] | Array) -> float | None:
-    """The standard error of a mean; None of fewer than two values."""
+    """Return the standard error of a mean; None of fewer than two values."""
     count = len(values)
     return float(np.std(values, ddof=1) / np.sqrt(count)) if count > 1 else None

@@ -6,17 +6,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
 from explearn.core.records import Attribution, Example
 from explearn.core.validation import read_document
-from explearn.judge.consistency import consistency
-from explearn.judge.faithfulness import faithfulness
+from explearn.judge.evaluate import evaluate_task
 from explearn.judge.params import EvaluateParams
-from explearn.judge.simulatability import simulatability
-from explearn.lens.representations import aggregate_states, word_embeddings
+from explearn.judge.runs import MethodRun
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.registry import make_explainer
 from explearn.model.classifier import Classifier
@@ -25,9 +21,11 @@ from explearn.text.choice import texts_to_explain
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace
 
+CRITERIA = ("aopc_comprehensiveness", "aopc_sufficiency", "consistency", "simulatability")
+
 
 def groups_of_tasks(labels: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Tasks with the same classes in the same order, two or more of each, in the order given."""
+    """Return groups of two or more tasks with the same classes in the same order."""
     by_classes: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for task, names in labels.items():
         by_classes[tuple(names)].append(task)
@@ -80,23 +78,10 @@ def criteria_figures(
     params: EvaluateParams,
     seed: int,
 ) -> dict[str, float | None]:
-    """The metrics of IvRA's four criteria, of one method on some texts; None where one is undefined."""
-    encodings = classifier.encode(examples)
-    by_id = {encoding.example_id: encoding for encoding in encodings}
-    name = explainer.name
-    faithful = faithfulness(classifier, by_id, {name: attributions}, params)[name].means()
-    scores = [attribution.filled(0.0) for attribution in attributions]
-    states = aggregate_states(classifier, encodings)
-    consistent = consistency(states, {name: scores}, params.consistency_batch, seed=seed)
-    figures = {
-        "aopc_comprehensiveness": faithful["aopc_comprehensiveness"],
-        "aopc_sufficiency": faithful["aopc_sufficiency"],
-        "consistency": consistent[name].value,
-        "simulatability": None,
-    }
-    classes = [classifier.labels.index(attribution.predicted) for attribution in attributions]
-    if params.simulatability.enabled and len(examples) >= params.simulatability.folds and len(set(classes)) > 1:
-        words = word_embeddings(classifier, encodings)
-        gains = simulatability(words, classes, {name: scores}, params.simulatability, seed)
-        figures["simulatability"] = float(np.mean(gains[name].gain))
-    return figures
+    """Return the metrics of IvRA's four criteria, of one method on some texts; None where one is undefined."""
+    name, by_id = explainer.name, {example.id: example for example in examples}
+    run = {name: MethodRun(name, attributions, classifier.fingerprint)}
+    judged = evaluate_task(
+        name, run, by_id, {}, classifier, rules={name: "top_k"}, k=1, positive_rate=0.0, params=params, seed=seed
+    )
+    return {metric: judged.metrics[name][metric] for metric in CRITERIA}

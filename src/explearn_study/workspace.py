@@ -17,7 +17,7 @@ ON_MODEL = "on_"
 
 
 class TaskFacts(Shape):
-    """What the stage prepare notes of a task beside its texts."""
+    """The facts that the stage prepare writes down of a task, besides its texts."""
 
     labels: list[str]
     dropped: dict[str, Count]
@@ -66,7 +66,7 @@ class Workspace:
         return self.root / "data" / "explainers" / task / name
 
     def explained(self, params: Params, task: str, method: str) -> Path:
-        """The classifier that a method of the run explains: its own, where it trained one, or the task's."""
+        """The folder of the classifier that a method explains: its own, where it trained one, or else the task's."""
         own = any(trainer.name == method for trainer in params.with_own_model)
         return self.explainer(task, method) / "classifier" if own else self.classifier(task)
 
@@ -120,9 +120,9 @@ class Workspace:
         return read_task_examples(folder) if split is None else read_examples(folder / f"{split}.parquet")
 
     def read_task(self, task: str) -> dict[str, Any]:
-        """labels, dropped (reason -> rows) and unused_ids (of texts subsampled away)."""
-        found: dict[str, Any] = read_document(self.examples(task) / "task.json", TaskFacts, "prepare")
-        return found
+        """Return labels, dropped (reason -> rows) and unused_ids (of texts subsampled away)."""
+        facts: dict[str, Any] = read_document(self.examples(task) / "task.json", TaskFacts, "prepare")
+        return facts
 
     def read_labels(self, task: str) -> list[str]:
         return [str(label) for label in self.read_task(task)["labels"]]
@@ -131,15 +131,15 @@ class Workspace:
         return read_rationales(self.rationales(task), self.read_examples(task))
 
     def read_gold(self, task: str, params: Params) -> dict[str, tuple[bool, ...]]:
-        """Example id -> word mask, annotators merged; texts where no word remains are left out."""
+        """Return example id -> word mask, annotators merged; texts where no word remains are left out."""
         merged = merge_annotators(self.read_rationales(task), params.rationale_agreement)
         return {example_id: mask for example_id, mask in merged.items() if any(mask)}
 
     def attribution_files(self, params: Params, task: str) -> dict[str, Path]:
-        """Method -> its file, for every method of the run."""
+        """Return method -> its file, for every method of the run."""
         return {name: self.attributions(task) / f"{name}.parquet" for name in params.methods}
 
     def own_model_files(self, params: Params, task: str, explainer: str) -> dict[str, Path]:
-        """Method -> its file, for an explainer with a classifier of its own and the baselines run on that."""
+        """Return method -> its file, for an explainer with a classifier of its own and the baselines run on that."""
         others = {name: self.attributions(task, explainer) / f"{name}.parquet" for name in params.own_model}
         return {explainer: self.attributions(task) / f"{explainer}.parquet", **others}

@@ -1,4 +1,4 @@
-"""Figures of ExpNet by the number of marked texts, and what the next ones would bring."""
+"""Figures of ExpNet by the number of marked texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from explearn.judge.significance import pooled_interval, resampled_areas
-from explearn_study.curve_figures import expected, gain, judge_draws, next_marks, spread_of_gain
+from explearn_study.curve_figures import judge_draws
 
 MARKED = [np.array([True, False, False]), np.array([False, True, False, False])]
 RIGHT = [np.array([0.9, 0.1, 0.2]), np.array([0.1, 0.8, 0.2, 0.3])]
@@ -17,11 +17,6 @@ WRONG = [1 - text for text in RIGHT]
 
 def judged(draws: list[Any]) -> dict[str, Any]:
     return judge_draws(draws, MARKED, 1, "expected_f1", 0.95)
-
-
-def curve(**figures: list[Any]) -> dict[str, Any]:
-    marks = [0, 9, 99]
-    return {"points": [{"marks": n, **{k: v[i] for k, v in figures.items()}} for i, n in enumerate(marks)]}
 
 
 class TestJudging:
@@ -52,37 +47,3 @@ class TestJudging:
         assert actual["f1_topk"] == actual["f1"] == 0.5
         # a > b, a > c, d < b, d = c.
         assert actual["auroc"] == pytest.approx((1 + 1 + 0 + 0.5) / 4)
-
-
-class TestNextMarks:
-    def test_between_points_it_goes_straight_over_the_logarithm(self) -> None:
-        points = curve(f1_topk=[0.4, 0.5, 0.7])
-        assert expected(points, "f1_topk", 9) == pytest.approx(0.5)
-        assert expected(points, "f1_topk", np.sqrt(1000) - 1) == pytest.approx(0.6)
-        assert expected(points, "f1_topk", 1000) == pytest.approx(0.7)
-        assert gain(points, "f1_topk", 9, 90) == pytest.approx(0.2)
-
-    @pytest.mark.parametrize(
-        ("marks", "more", "sentence"),
-        [
-            (
-                0,
-                9,
-                "Without a marked text F1 top-K is 0.400; 9 more change it by +0.100, all 99 that there are by +0.300.",
-            ),
-            (9, 90, "With 9 marked texts F1 top-K is 0.500; with all 99 that there are it changes by +0.200."),
-            (99, 9, "With 99 marked texts F1 top-K is 0.700; all 99 that there are count in it."),
-        ],
-    )
-    def test_in_words(self, marks: int, more: int, sentence: str) -> None:
-        assert next_marks(curve(f1_topk=[0.4, 0.5, 0.7]), marks, more) == sentence
-
-    def test_a_gain_that_differs_between_the_draws_says_so(self) -> None:
-        draws = [{"f1_topk": row} for row in ([0.4, 0.4], [0.4, 0.6], [0.7, 0.7])]
-        points = curve(f1_topk=[0.4, 0.5, 0.7], by_draw=draws)
-        # The draws gain 0.0 and 0.2: their standard deviation is 0.2 / sqrt(2), over sqrt(2).
-        assert spread_of_gain(points, "f1_topk", 0, 9) == pytest.approx(0.1)
-        assert next_marks(points, 0, 9) == (
-            "Without a marked text F1 top-K is 0.400; 9 more change it by +0.100 ± 0.100, "
-            "all 99 that there are by +0.300 ± 0.000."
-        )

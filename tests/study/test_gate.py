@@ -75,7 +75,7 @@ def test_a_rule_that_speaks_of_nothing_is_an_error() -> None:
         ("rules: [{metric: a, direction: up, tolerance: 0}]", "rules.0.direction"),
         ("rules: [{metric: a, direction: lower, tolerance: -1}]", "rules.0.tolerance"),
         ("rules: [{metric: a, direction: lower}]", "rules.0.tolerance: got none"),
-        ("rules: [{metric: tasks.*.entropy_full, tolerance: 0}]", "rules.0.direction: got none"),
+        ("rules: [{metric: tasks.*.confidence_full, tolerance: 0}]", "rules.0.direction: got none"),
         ("rules: [", "not valid YAML"),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from explearn.core.parquet import read_table
-from explearn.judge.agreement import AGREEMENT
 from explearn.judge.evaluate import TaskEvaluation
 from explearn.judge.significance import paired_tests
 from explearn_study.metric_files import (
@@ -32,7 +31,7 @@ def evaluation() -> TaskEvaluation:
             "m": paired_tests("m", values, BY_TEXT["m"]),
             "n": paired_tests("n", dict.fromkeys(METHODS), BY_TEXT["n"], larger_is_better=False),
         },
-        agreement=dict.fromkeys(AGREEMENT, matrix),
+        agreement=matrix,
     )
 
 
@@ -49,7 +48,7 @@ def test_agreement_comes_back_and_tests_are_kept_pair_by_pair(tmp_path):
     expected = evaluation()
     write_pairs(tmp_path / "p.parquet", expected)
     actual = read_agreement(tmp_path / "p.parquet")
-    np.testing.assert_array_equal(actual["rank_agreement"], expected.agreement["rank_agreement"])
+    np.testing.assert_array_equal(actual, expected.agreement)
     rows = read_table(tmp_path / "p.parquet", PAIR_SCHEMA).to_pylist()
     (pair,) = [row for row in rows if (row["metric"], row["first"], row["second"]) == ("m", "one", "three")]
     assert pair["adjusted"] == expected.comparisons["m"].p_value("one", "three")

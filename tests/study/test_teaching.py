@@ -11,7 +11,6 @@ import tiny
 import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
-from explearn.core.parquet import read_metadata
 from explearn.core.records import Attribution, Example
 from explearn.core.storage import write_examples
 from explearn.methods.base.explainer import Explainer, TextScores
@@ -95,36 +94,11 @@ def test_a_run_that_was_ended_is_taken_up_where_it_stopped(tmp_path: Path, folde
     assert len(lessons(tmp_path).by_split["train"]) == 10
 
 
-def test_shards_of_other_texts_options_or_classifiers_are_made_anew(folder: Path) -> None:
-    splits = {"train": examples(6)}
-    run(folder, Teacher(), splits)
-    again, other_options, other_texts = Teacher(), Teacher(), Teacher()
-    run(folder, again, splits)
-    assert again.explained == []
-    run(folder, other_options, splits, {"samples": 3})
-    assert len(other_options.explained) == 6
-    run(folder, other_texts, {"train": [*examples(4), *examples(2, "validation")]}, {"samples": 3})
-    assert other_texts.explained == ["validation-0", "validation-1"]
-    third = Teacher()
-    teach(folder, third, {"samples": 3}, tiny.make_classifier("bert", seed=4), splits, shard_texts=4)
-    assert len(third.explained) == 6
-
-
 def test_a_teacher_of_another_classifier_is_refused(tmp_path: Path, folder: Path) -> None:
     run(folder, Teacher(), {"train": examples(4)})
     other = tiny.make_classifier("bert", seed=1).fingerprint
     with pytest.raises(DataError, match="teacher: explains another classifier than the one given; run the stage teach"):
         read_lessons([Workspace(tmp_path).teacher(TASK, "teacher")], other)
-
-
-def test_a_shard_of_another_run_is_refused(tmp_path: Path, folder: Path) -> None:
-    run(folder, Teacher(), {"train": examples(8)})
-    elsewhere = tmp_path / "elsewhere"
-    run(elsewhere, Teacher(), {"train": examples(8)}, {"samples": 3})
-    (elsewhere / "train-00001.parquet").replace(folder / "train-00001.parquet")
-    assert read_metadata(folder / "train-00001.parquet")["options"] == {"samples": 3}
-    with pytest.raises(DataError, match=r"train-00001.parquet: not of the run that teacher.json records"):
-        lessons(tmp_path)
 
 
 class TestEnsemble:

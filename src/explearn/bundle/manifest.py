@@ -109,7 +109,7 @@ class BundleManifest(Shape):
 
 
 def is_bundle(folder: Path) -> bool:
-    """Whether a folder is a bundle, whole or not, and no folder of a trained explainer."""
+    """Return whether a folder is a bundle, whole or not, rather than the folder of a trained explainer."""
     return is_folder(folder) and (folder / MANIFEST).is_file()
 
 

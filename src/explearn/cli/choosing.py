@@ -151,8 +151,8 @@ def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[Chose
     bundles = {folder: open_bundle(folder) for folder in folders if is_bundle(folder)}
     for bundle in bundles.values():
         _ = bundle.explainer  # raises where this version has no such method
-    held = {f: bundles[f].manifest.method if f in bundles else method_of(f) for f in folders}
-    methods = list(methods or held.values()) or [DEFAULT]
+    methods_in = {f: bundles[f].manifest.method if f in bundles else method_of(f) for f in folders}
+    methods = list(methods or methods_in.values()) or [DEFAULT]
     for name in methods:
         if methods.count(name) > 1:
             raise ParamsError(f"--method: {name!r} comes twice; expected each method once")
@@ -161,21 +161,21 @@ def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[Chose
         kin = {info.of or info.name, info.base}
         # The method itself before another variant of it.
         fitting = sorted(
-            (folder for folder, name in held.items() if (get_info(name).of or name) in kin),
-            key=lambda folder: held[folder] != info.name,
+            (folder for folder, name in methods_in.items() if (get_info(name).of or name) in kin),
+            key=lambda folder: methods_in[folder] != info.name,
         )
         folder = next(iter(fitting), None)
         if folder is None and info.learned and not info.ready:
-            got = next((f"{folder}, which holds {name!r}" for folder, name in held.items()), "none")
+            got = next((f"{folder}, which holds {name!r}" for folder, name in methods_in.items()), "none")
             raise ParamsError(f"--explainer: got {got}; {info.name!r} is trained, expected the folder of a trained one")
         if folder is not None:
-            del held[folder]
+            del methods_in[folder]
         if folder in bundles:
             bundle = bundles[folder]
             chosen.append(ChosenMethod(info, bundle.explainer_folder, bundle.manifest.options, bundle))
         else:
             chosen.append(ChosenMethod(info, folder))
-    for folder, name in held.items():
+    for folder, name in methods_in.items():
         raise ParamsError(f"--explainer: got {folder}, which holds {name!r}; expected one of {' or '.join(methods)}")
     return chosen
 

@@ -77,6 +77,5 @@ def compare(
     )
     for name, reason in comparison.left_out.items():
         print(printable(f"left out: {name} ({reason})"))
-    print("seconds: " + ", ".join(f"{part} {seconds:.1f}" for part, seconds in comparison.seconds.items()))
     print(printable(comparison.verdict))
     print(printable(str(comparison.report)))

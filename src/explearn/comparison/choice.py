@@ -41,7 +41,7 @@ PLAN = "plan.json"
 
 
 def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Method -> options, FLOOR, then quick ones, of both those in LEADING first: of rosters and of methods named.
+    """Return method -> options, FLOOR, then quick ones, of both those in LEADING first: of rosters and of methods named.
 
     A method that is named takes the options that roster light gives it, else its own defaults.
 
@@ -82,7 +82,7 @@ def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def parse_budget(value: str | float | None) -> float | None:
-    """Seconds: from a number, or from a text such as 90s, 10m or 1.5h. Raises ParamsError for anything else."""
+    """Return seconds from a number, or from a text such as 90s, 10m or 1.5h. Raises ParamsError for anything else."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -118,7 +118,7 @@ class Plan(Shape):
 
 
 def within_budget(seconds: Mapping[str, float], forward: float, texts: int, budget: float | None) -> Plan:
-    """As many texts as a budget allows, at least FEWEST_TEXTS; where these are too many, without the slowest methods.
+    """Plan as many texts as a budget allows, at least FEWEST_TEXTS; where these are too many, drop the slowest methods.
 
     FLOOR and one more stay, or two; quick ones in LEADING go last.
 
@@ -146,7 +146,7 @@ def within_budget(seconds: Mapping[str, float], forward: float, texts: int, budg
 
 
 def read_plan(folder: Path, request: Mapping[str, Any]) -> Plan | None:
-    """The plan of an earlier call in this folder with the same request; None where there was none.
+    """Return the plan of an earlier call in this folder with the same request; None where there was none.
 
     What was chosen by speed stays chosen, so that a comparison which was interrupted goes on as it began.
     Raises DataError for one that is damaged.

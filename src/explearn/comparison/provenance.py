@@ -66,8 +66,8 @@ def manifest_of(
     here = Path.cwd()
 
     def name(path: object) -> str:
-        given = Path(str(path))
-        return (given.relative_to(here) if given.is_absolute() and given.is_relative_to(here) else given).as_posix()
+        place = Path(str(path))
+        return (place.relative_to(here) if place.is_absolute() and place.is_relative_to(here) else place).as_posix()
 
     named = isinstance(classifier, str | os.PathLike)
     folders = [name(model.name)] if named and is_folder(Path(model.name)) else []

@@ -33,8 +33,6 @@ class Comparison:
         texts: how many texts were compared on.
         methods: method -> metric -> value, as in the page; names of metrics: `explearn.judge.catalogue`.
         left_out: method -> why it is not in the comparison.
-        seconds: what took how long. `explain` is the sum of the methods' own times, what they import and compile
-            included, without those of an earlier run; `time`, what it takes to measure and keep them.
         task: all that the page shows: besides the figures, paired tests, values by text, sanity checks. run: what it
             says of methods and of how they were judged.
     """
@@ -43,7 +41,6 @@ class Comparison:
     texts: int
     methods: Mapping[str, Mapping[str, Number]]
     left_out: Mapping[str, str]
-    seconds: Mapping[str, float]
     task: TaskReport = field(repr=False)
     run: RunFacts = field(repr=False)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +126,7 @@ def compare(
         unit: what all methods score and all metrics judge, as of `Explainer.explain`. Marks are of words; a unit is
             marked where at least half of its words are.
         completion: of a generative model, its prompt and label words (`explearn.Classifier.from_pretrained`).
-        tell: is given a line a method as it is finished, with its main figures (default: nothing is said).
+        tell: called with a line for each method as it is finished, with its main figures (default: nothing is said).
 
     Raises DataError, ParamsError, UnknownNameError, ModelError or DeviceError for what cannot be used,
     MissingExtraError without `explearn[report]`, UnsupportedError where no method can explain the classifier.
@@ -141,11 +141,11 @@ def compare(
         raise ParamsError("unit: got 'phrase', of which each method finds its own; expected one that methods share")
     simple = check_section(_Simple, {"max_texts": max_texts, "seed": seed, "out": out, "work": work})
     max_texts, seed, out = simple.max_texts, simple.seed, Path(simple.out)
-    clock, start = PartClock(), time.perf_counter()
-    given, limit = _explainers_in(methods), parse_budget(budget)
+    start = time.perf_counter()
+    explainers, limit = _explainers_in(methods), parse_budget(budget)
     listed = isinstance(methods, list | tuple)
     names: Any = [one for one in methods if not isinstance(one, Explainer)] if listed else methods
-    chosen = {**choose_methods(names), **{name: _options_of(explainer) for name, explainer in given.items()}}
+    chosen = {**choose_methods(names), **{name: _options_of(explainer) for name, explainer in explainers.items()}}
     folder = None if work is None else Path(work)
     if not chosen:
         raise ParamsError("methods: got none; expected at least one roster, name or explainer")
@@ -155,13 +155,12 @@ def compare(
     if folder is not None:
         check_replaceable(folder, lambda earlier: (earlier / PLAN).exists(), "comparison")
         check_place(folder / PLAN)
-    user_texts = _unseen(given_texts(texts, labels, columns), given.values(), tell)
+    user_texts = _unseen(given_texts(texts, labels, columns), explainers.values(), tell)
     scores = list(scores)
     records, from_files = read_scores(map(Path, scores))
     compute = compute or ComputeOptions()
     seed_everything(seed)
-    with clock.part("load"):
-        model = _load(classifier, compute, completion, user_texts, columns or TextColumns())
+    model = _load(classifier, compute, completion, user_texts, columns or TextColumns())
     # Of two comparisons at once one would judge what the other wrote.
     lock = nullcontext() if folder is None else locked(folder / "compare", what=f"comparison {folder}")
     with lock, unread_words_known():
@@ -174,22 +173,22 @@ def compare(
             "seed": seed,
             "unit": unit_name(unit),
         }
-        with clock.part("choose"):
-            plan = read_plan(folder, request) if folder is not None else None
-            if plan is None:
-                left = None if limit is None else limit - (time.perf_counter() - start)
-                most = min(len(user_texts.examples), max_texts or len(user_texts.examples))
-                plan = make_plan(model, user_texts, chosen, given, most, left, seed, unit)
-                if folder is not None:
-                    write_plan(folder, request, plan)
-                expected = sum(plan.expected(name) or 0.0 for name in plan.methods)
-                if left is not None and expected > left:
-                    tell(
-                        f"The budget of {limit:g} s does not suffice: {max(0.0, left):.0f} s of it were left after "
-                        f"loading, and {several(len(plan.methods), 'method')} on {several(plan.texts, 'text')} would "
-                        f"take about {expected:.0f} s, besides measuring speeds and making the page"
-                    )
-        run = MethodsRun(model, user_texts, given, plan, seed, folder, clock, tell, unit)
+        plan = read_plan(folder, request) if folder is not None else None
+        if plan is None:
+            remaining = None if limit is None else limit - (time.perf_counter() - start)
+            most = min(len(user_texts.examples), max_texts or len(user_texts.examples))
+            plan = make_plan(model, user_texts, chosen, explainers, most, remaining, seed, unit)
+            if folder is not None:
+                write_plan(folder, request, plan)
+            expected = sum(plan.expected(name) or 0.0 for name in plan.methods)
+            if remaining is not None and expected > remaining:
+                work = f"{several(len(plan.methods), 'method')} on {several(plan.texts, 'text')}"
+                tell(
+                    f"The budget of {limit:g} s does not suffice: {max(0.0, remaining):.0f} s of it remained after "
+                    f"loading, and {work} would take about {expected:.0f} s, besides measuring speeds and making "
+                    "the page"
+                )
+        run = MethodsRun(model, user_texts, explainers, plan, seed, folder, tell, unit)
         # Before the work: a record that fits no text is to be reported at once.
         matched = run.match(records)
         run.explain({name: chosen[name] for name in plan.methods})
@@ -198,40 +197,20 @@ def compare(
         if not run.runs:
             raise UnsupportedError(f"{model.name}: no method can explain it ({'; '.join(run.refused.values())})")
         facts, task = run.judge(from_files, limit is not None)
-        with clock.part("report"):
-            made = facts_of(out, model, request)
-            manifest = manifest_of(out, classifier, model, compute, [texts, *scores], user_texts.name, request, made)
-            facts = replace(facts, made=made, versions=list(manifest["versions"].items()))
-            left_out = {**plan.left_out, **run.refused}
-            result = Comparison(out, plan.texts, task.methods, left_out, clock.parts, task, facts)
-            write_with_manifest(out, page(facts, [task]), {**manifest, "verdict": result.verdict})
-    clock.add("total", time.perf_counter() - start)
+        made = facts_of(out, model, request)
+        manifest = manifest_of(out, classifier, model, compute, [texts, *scores], user_texts.name, request, made)
+        facts = replace(facts, made=made, versions=list(manifest["versions"].items()))
+        left_out = {**plan.left_out, **run.refused}
+        result = Comparison(out, plan.texts, task.methods, left_out, task, facts)
+        write_with_manifest(out, page(facts, [task]), {**manifest, "verdict": result.verdict})
     return result
-
-
-@dataclass(slots=True)
-class PartClock:
-    """Times the parts of a comparison: name of the part -> seconds."""
-
-    parts: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def part(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.add(name, time.perf_counter() - start)
-
-    def add(self, name: str, seconds: float) -> None:
-        self.parts[name] = self.parts.get(name, 0.0) + seconds
 
 
 def make_plan(
     classifier: Classifier,
     texts: UserTexts,
     methods: Mapping[str, Mapping[str, Any]],
-    given: Mapping[str, Explainer],
+    explainers: Mapping[str, Explainer],
     count: int,
     budget: float | None,
     seed: int,
@@ -243,7 +222,7 @@ def make_plan(
     packages alone would keep the first result waiting.
 
     Args:
-        methods: method -> options. given: explainers that come made, by name.
+        methods: method -> options. explainers: those among them that are passed as objects, by name.
         count: most texts. budget: seconds that are left, None: no end.
 
     Raises UnsupportedError where no method can explain the classifier.
@@ -262,7 +241,7 @@ def make_plan(
         if budget is not None and len(seconds) > 1 and time.perf_counter() - start > budget / 2:
             unsupported[name] = "no time for it within the budget"
             continue
-        explainer, _ = _made(name, options, given, seed)
+        explainer, _ = _explainer(name, options, explainers, seed)
         try:
             if budget is None and get_info(name).costly:
                 explainer.check_explains(classifier)
@@ -278,8 +257,8 @@ def make_plan(
             seconds[name] = (time.perf_counter() - begun) / len(few)
     if not seconds and not untimed:
         raise UnsupportedError(f"{classifier.name}: no method can explain it ({'; '.join(unsupported.values())})")
-    left = None if budget is None else max(0.0, budget - (time.perf_counter() - start))
-    plan = within_budget(seconds, forward, count, left)
+    remaining = None if budget is None else max(0.0, budget - (time.perf_counter() - start))
+    plan = within_budget(seconds, forward, count, remaining)
     return plan.model_copy(update={"methods": [*plan.methods, *untimed], "left_out": {**unsupported, **plan.left_out}})
 
 
@@ -301,16 +280,15 @@ class MethodsRun:
         self,
         classifier: Classifier,
         texts: UserTexts,
-        given: Mapping[str, Explainer],
+        explainers: Mapping[str, Explainer],
         plan: Plan,
         seed: int,
         folder: Path | None,
-        clock: PartClock,
         tell: Tell,
         unit: Unit = "word",
     ) -> None:
-        self.classifier, self.texts, self.given, self.plan, self.seed = classifier, texts, given, plan, seed
-        self.folder, self.clock, self.tell = folder, clock, tell
+        self.classifier, self.texts, self.explainers, self.plan, self.seed = classifier, texts, explainers, plan, seed
+        self.folder, self.tell = folder, tell
         self.params = EvaluateParams(infidelity_samples=INFIDELITY_SAMPLES)
         self.examples = texts_to_explain(texts.examples, _marked(texts.rationales), plan.texts, seed)
         encodings = classifier.encode(self.examples)
@@ -323,12 +301,12 @@ class MethodsRun:
         self.predictions = Predictions(classifier)
         self.runs: dict[str, MethodRun] = {}
         self.refused: dict[str, str] = {}
-        self._explainers: dict[str, Explainer] = {}
-        self._left = {name: plan.expected(name) for name in plan.methods}
+        self._used: dict[str, Explainer] = {}
+        self._remaining = {name: plan.expected(name) for name in plan.methods}
         self._begun, self._expected = time.perf_counter(), 0.0
         tell(
             f"{several(len(plan.methods), 'method')} on {plan.texts} of {several(len(texts.examples), 'text')}, "
-            f"classes {', '.join(classifier.labels)}: {time_left(self._left)}\n"
+            f"classes {', '.join(classifier.labels)}: {time_left(self._remaining)}\n"
             "Means over the texts; comprehensiveness: larger is better, sufficiency: smaller"
         )
         # The words of an answer are read, and have no score.
@@ -368,7 +346,7 @@ class MethodsRun:
         """Explain the texts with every method (method -> options) that has not done so in an earlier call."""
         forward: ForwardClock | None = None
         for name, chosen_options in methods.items():
-            self._explainers[name], options = _made(name, chosen_options, self.given, self.seed)
+            self._used[name], options = _explainer(name, chosen_options, self.explainers, self.seed)
             path = None if self.folder is None else self.folder / f"{name}.parquet"
             run = None if path is None else self._kept(path, options)
             if run is not None:
@@ -378,25 +356,22 @@ class MethodsRun:
             begun, seconds = time.perf_counter(), 0.0
             try:
                 # What a process imports and compiles once is no part of what explaining a text costs.
-                self._explainers[name].prepare()
+                self._used[name].prepare()
                 seconds = time.perf_counter() - begun
                 share = max(1, len(self.examples) // CLOCKED_TEXTS)
                 forward = forward or ForwardClock(self.classifier, self.examples, share)
-                run = explain_timed(self._explainers[name], self.classifier, self.examples, options, forward, self.unit)
+                run = explain_timed(self._used[name], self.classifier, self.examples, options, forward, self.unit)
                 seconds += run.cost.seconds if run.cost else 0.0
             except UnsupportedError as error:
                 self.refused[name] = str(error)
                 self.tell(f"{name}: left out: {error}")
                 continue
-            finally:
-                self.clock.add("explain", seconds)
-                self.clock.add("time", time.perf_counter() - begun - seconds)
             if path is not None:
                 write_run(path, run, with_cost=True)
             self.add(run, f"{seconds:.1f} s")
 
     def _kept(self, path: Path, options: Mapping[str, Any]) -> MethodRun | None:
-        """The run of an earlier call, where it is of this classifier, these texts and options; else None."""
+        """Return the run of an earlier call, where it is of this classifier, these texts and options; else None."""
         try:
             run = read_run(path)
         except DataError:  # missing or damaged: it is computed again
@@ -406,21 +381,18 @@ class MethodsRun:
         return run if same and texts == [(e.id, self.units[e.id].all_words) for e in self.examples] else None
 
     def add(self, run: MethodRun, note: str) -> None:
-        """Take in a method's run and say its main figures; the later judgement asks no more."""
+        """Add a method's run and tell its main figures; what the classifier answers here is not asked again."""
         self.runs[run.method] = run
-        with self.clock.part("judge"):
-            attributions = {run.method: run.attributions}
-            results = faithfulness(
-                self.classifier, self.encodings, attributions, self.params, predictions=self.predictions
-            )
+        attributions = {run.method: run.attributions}
+        results = faithfulness(self.classifier, self.encodings, attributions, self.params, predictions=self.predictions)
         figures = results[run.method].means()
-        self._left.pop(run.method, None)
+        self._remaining.pop(run.method, None)
         # The speed so far, beside the one that a few texts promised, tells more than that alone.
         pace = (time.perf_counter() - self._begun) / self._expected if self._expected else 1.0
-        left = time_left(self._left, pace) if self._left else "then the page"
+        ahead = time_left(self._remaining, pace) if self._remaining else "then the page"
         self.tell(
             f"{run.method:<22} {note:>17}  comprehensiveness {figures['aopc_comprehensiveness']:+.3f}  "
-            f"sufficiency {figures['aopc_sufficiency']:+.3f}  {left}"
+            f"sufficiency {figures['aopc_sufficiency']:+.3f}  {ahead}"
         )
 
     def judge(self, from_files: Mapping[str, MethodInfo], by_budget: bool) -> tuple[RunFacts, TaskReport]:
@@ -433,28 +405,26 @@ class MethodsRun:
         # There is no training: K and the share of marked words are those of the texts themselves.
         agreement: dict[str, Any] = agreement_metrics(self.rationales, self.units.values(), "test")
         k, positive_rate = rationale_k(agreement["mean_length"]), agreement["positive_rate"] or 0.0
-        with self.clock.part("judge"):
-            evaluation = evaluate_task(
-                texts.name,
-                runs,
-                self.units,
-                self.gold,
-                model,
-                rules={name: infos[name].binarisation for name in runs},
-                k=k,
-                positive_rate=positive_rate,
-                params=self.params,
-                seed=self.seed,
-                predictions=self.predictions,
-                encodings=self.encodings,
-            )
+        evaluation = evaluate_task(
+            texts.name,
+            runs,
+            self.units,
+            self.gold,
+            model,
+            rules={name: infos[name].binarisation for name in runs},
+            k=k,
+            positive_rate=positive_rate,
+            params=self.params,
+            seed=self.seed,
+            predictions=self.predictions,
+            encodings=self.encodings,
+        )
         remarks = self._remarks(from_files, by_budget)
-        with self.clock.part("sanity"):
-            try:
-                sanity = self._sanity([name for name in runs if not infos[name].costly])
-            except UnsupportedError as error:
-                sanity = {"texts": 0, "methods": {}}
-                remarks.append(f"No sanity checks: {error}.")
+        try:
+            sanity = self._sanity([name for name in runs if not infos[name].costly])
+        except UnsupportedError as error:
+            sanity = {"texts": 0, "methods": {}}
+            remarks.append(f"No sanity checks: {error}.")
         costs = {name: run.cost.figures() if run.cost else dict.fromkeys(COST_FIGURES) for name, run in runs.items()}
         thresholds = {name: run.threshold for name, run in runs.items() if run.threshold is not None}
         known = evaluate_classifier(model, texts.examples) if texts.labels else {}
@@ -508,15 +478,15 @@ class MethodsRun:
         return facts, task
 
     def _sanity(self, names: Sequence[str]) -> dict[str, Any]:
-        """The sanity checks as `TaskReport.sanity` has them, of methods that take few passes."""
+        """Run the sanity checks of methods that take few passes; see `TaskReport.sanity`."""
         params = SanityParams(texts=min(SANITY_TEXTS, len(self.examples)))
         examples = texts_to_explain(self.examples, self.gold, params.texts, self.seed)
-        explainers = [self._explainers[name] for name in names if name in self._explainers]
+        explainers = [self._used[name] for name in names if name in self._used]
         for explainer in explainers:
             explainer.any_classifier = True
         percent = self.params.headline_percent
         results = check_methods(explainers, self.classifier, examples, params, self.seed, percent, unit=self.unit)
-        results |= {name: SanityResult(skipped=FROM_FILE) for name in names if name not in self._explainers}
+        results |= {name: SanityResult(skipped=FROM_FILE) for name in names if name not in self._used}
         checks: dict[str, Any] = {name: asdict(results[name]) for name in names}
         return {"texts": len(examples), "methods": checks}
 
@@ -530,7 +500,7 @@ class MethodsRun:
             f"{name} explains with the weights that come with the package (docs/explearn/{name}.md); nothing was "
             "trained here."
             for name in self.runs
-            if name not in from_files and name not in self.given and get_info(name).ready
+            if name not in from_files and name not in self.explainers and get_info(name).ready
         ]
         if (unit := unit_name(self.unit)) not in SHARED_UNITS:
             remarks.append(f"Stability is not judged: different texts hardly ever share a {unit}.")
@@ -563,11 +533,13 @@ def _options_of(explainer: Explainer) -> dict[str, Any]:
     return {**explainer.options.model_dump(mode="json"), **learned}
 
 
-def _made(
-    name: str, options: Mapping[str, Any], given: Mapping[str, Explainer], seed: int
+def _explainer(
+    name: str, options: Mapping[str, Any], explainers: Mapping[str, Explainer], seed: int
 ) -> tuple[Explainer, dict[str, Any]]:
-    """Return a method that is given, as a copy since checks change it, or make it; and its options."""
-    return (copy.copy(given[name]), dict(options)) if name in given else untrained_method(name, options, seed)
+    """Return a copy of one of the explainers, since checks change it, or else make the method; and its options."""
+    if name in explainers:
+        return copy.copy(explainers[name]), dict(options)
+    return untrained_method(name, options, seed)
 
 
 def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> UserTexts:
@@ -597,13 +569,15 @@ def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> Us
     )
 
 
-def time_left(left: Mapping[str, float | None], pace: float = 1.0) -> str:
-    """Say what is left to do: method -> seconds, or None for one that was not timed.
+def time_left(expected: Mapping[str, float | None], pace: float = 1.0) -> str:
+    """Return how long the methods ahead will take, in words.
 
-    pace: by how much the methods so far took longer than was expected.
+    Args:
+        expected: method -> seconds, None for one that was not timed.
+        pace: by how much the methods so far took longer than was expected.
     """
-    seconds = pace * sum(of_method for of_method in left.values() if of_method is not None)
-    untimed = [name for name, of_method in left.items() if of_method is None]
+    seconds = pace * sum(of_method for of_method in expected.values() if of_method is not None)
+    untimed = [name for name, of_method in expected.items() if of_method is None]
     known = f"about {int(seconds // 60)}:{int(seconds % 60):02d} left"
     return f"{known}, then {', '.join(untimed)}" if untimed else known
 
@@ -611,7 +585,7 @@ def time_left(left: Mapping[str, float | None], pace: float = 1.0) -> str:
 def _load(
     classifier: Any, compute: ComputeOptions, completion: Prompt | None, texts: UserTexts, columns: TextColumns
 ) -> Classifier:
-    """The classifier, with labels that fit those of the texts, and a fingerprint of its own."""
+    """Load the classifier, and check that its labels fit those of the texts."""
     model = columns.renamed(as_classifier(classifier, compute, completion))
     if model.problem is Problem.REGRESSION:
         raise UnsupportedError(f"{model.why_not(CLASSES)}; `explearn explain` says which words speak for a value")

@@ -88,7 +88,7 @@ def match_scores(
     predicted: Mapping[str, tuple[str, float]],
     read: Mapping[str, Collection[int]],
 ) -> list[Attribution]:
-    """The attributions of some texts by a file, in the order of the texts; records of other texts are ignored.
+    """Return the attributions of some texts by a file, in the order of the texts; records of other texts are ignored.
 
     Args:
         records: of one method, with their places. predicted: example id -> the class given and its probability.

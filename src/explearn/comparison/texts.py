@@ -59,7 +59,7 @@ class TextColumns:
         return classifier.renamed(names) if names else classifier
 
     def section(self, text: str) -> Columns:
-        """The same as parameters of a source. Raises ParamsError for rationales of another form."""
+        """Return the columns as parameters of a source. Raises ParamsError for rationales of another form."""
         marks: dict[str, str] = {}
         if self.rationales is not None:
             kind, _, column = self.rationales.partition(":")
@@ -197,7 +197,7 @@ def _word(row: RawRow, column: str, words: Sequence[str]) -> tuple[int, int]:
 
 
 def listed_texts(listed: Sequence[Text], labels: Sequence[str] | None) -> UserTexts:
-    """The same of a list of texts, or pairs of texts, and their labels in the same order.
+    """Return the texts of a list of texts, or pairs of texts, with their labels in the same order.
 
     Raises DataError for a text without words, and for what is neither a text nor a pair; ParamsError where there are
     not as many labels as texts.

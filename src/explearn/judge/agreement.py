@@ -8,12 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.judge.arrays import correlation, ranks, ratio
-from explearn.judge.plausibility import check_scores, ranking
-from explearn.judge.protocols import top_count
+from explearn.judge.plausibility import check_scores
 
 Array = NDArray[np.float64]
-
-AGREEMENT = ("rank_agreement", "top_overlap", "prediction_overlap")
 
 
 def rank_agreement(scores: Mapping[str, Sequence[ArrayLike]]) -> Array:
@@ -34,33 +31,3 @@ def rank_agreement(scores: Mapping[str, Sequence[ArrayLike]]) -> Array:
         total += np.nan_to_num(rho)
         known += ~np.isnan(rho)
     return ratio(total, known)
-
-
-def top_overlap(scores: Mapping[str, Sequence[ArrayLike]], percent: int = 20) -> Array:
-    """Share of the top words that two methods have in common, mean over texts: (methods, methods), in [0, 1].
-
-    The top are `top_count(n, percent)` words, by highest score, then by position. Arguments and errors: as
-    `rank_agreement`.
-    """
-    of_texts = list(zip(*scores.values(), strict=True))
-    total = np.zeros((len(scores),) * 2)
-    for of_text in of_texts:
-        chosen = np.zeros((len(scores), np.size(of_text[0])))
-        count = top_count(chosen.shape[1], percent)
-        for row, of_method in enumerate(of_text):
-            chosen[row, ranking(of_method)[:count]] = 1.0
-        total += chosen @ chosen.T / count
-    return ratio(total, len(of_texts))
-
-
-def prediction_overlap(predictions: Mapping[str, ArrayLike]) -> Array:
-    """Share of texts for which the classifier gives the same class to the explanations of two methods, each read alone.
-
-    L2E's prediction-based faithfulness of a student to its teacher (4.4): (methods, methods), in [0, 1]; NaN without
-    texts.
-
-    Args:
-        predictions: by method, the class index of each text (`FaithfulnessResult.prediction`), in one order.
-    """
-    classes = np.array(list(predictions.values()))
-    return ratio((classes[:, None] == classes[None, :]).sum(axis=-1), classes.shape[-1])

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Literal
 
 Direction = Literal["higher", "lower"]
-Group = Literal["plausibility", "faithfulness", "behaviour", "cost", "distribution", "other"]
+Group = Literal["plausibility", "faithfulness", "behaviour", "cost", "other"]
 
 INPUTS = {
     "full": "whole text",
@@ -21,7 +21,7 @@ INPUTS = {
     "only": "the top alone",
     "masked": "the top masked",
 }
-"""The inputs whose confidence and entropy are noted, and what the report calls them: the text, and those of
+"""The inputs whose confidence is noted, and what the report calls them: the text, and those of
 comprehensiveness, sufficiency and log-odds."""
 
 
@@ -245,16 +245,12 @@ _BEHAVIOUR = _asking(
 
 _DISTRIBUTION = tuple(
     Metric(
-        f"{measure}_{inputs}",
-        f"{heading}, {words}",
-        f"{summary}, {words}",
+        f"confidence_{inputs}",
+        f"Confidence, {words}",
+        f"largest class probability, {words}",
         None,
-        group="distribution",
+        group="other",
         family="faithfulness",
-    )
-    for measure, heading, summary in (
-        ("confidence", "Confidence", "largest class probability"),
-        ("entropy", "Entropy", "entropy of the class probabilities, in nats"),
     )
     for inputs, words in INPUTS.items()
 )

@@ -96,21 +96,21 @@ def consistency(
         # Numbers of all pairs, and for each text of those that it is in, and is not in.
         every = np.arange(len(pairs[0]))[None]
         within = np.stack([np.flatnonzero((pairs == i).any(axis=0)) for i in range(len(rows))])
-        without = np.stack([np.flatnonzero((pairs != i).all(axis=0)) for i in range(len(rows))])
+        outside = np.stack([np.flatnonzero((pairs != i).all(axis=0)) for i in range(len(rows))])
         near = pdist(vectors[rows])
         for method, of_method in explanations.items():
             far = pdist(of_method[rows])
-            whole, by_text[method][rows], without_one = (
-                correlation(ranks(near[part]), ranks(far[part])) for part in (every, within, without)
+            whole, by_text[method][rows], of_batch = (
+                correlation(ranks(near[part]), ranks(far[part])) for part in (every, within, outside)
             )
             if not np.isnan(whole[0]):
-                left = np.full(len(vectors), whole[0])
-                left[rows] = without_one
-                values[method].append((float(whole[0]), left))
+                without = np.full(len(vectors), whole[0])
+                without[rows] = of_batch
+                values[method].append((float(whole[0]), without))
     results = {}
     for method, of_batches in values.items():
         value = float(np.mean([whole for whole, _ in of_batches])) if of_batches else None
-        without_one = np.mean([left for _, left in of_batches], axis=0) if of_batches else np.empty(0)
+        without_one = np.mean([without for _, without in of_batches], axis=0) if of_batches else np.empty(0)
         low, high = pooled_interval(np.nan if value is None else value, without_one, confidence, least=-1.0)
         results[method] = ConsistencyResult(value, by_text[method], low, high)
     return results

@@ -85,12 +85,10 @@ class MetricColumns:
     Attributes:
         by_text: metric -> method -> value on each text, (texts,), NaN where undefined.
         figures: method -> metric -> figure; an interval of its own as METRIC_low and METRIC_high.
-        classes: method -> index of the class that its top words alone are given, (texts,).
     """
 
     by_text: defaultdict[str, dict[str, Array]] = field(default_factory=lambda: defaultdict(dict))
     figures: defaultdict[str, MethodMetrics] = field(default_factory=lambda: defaultdict(dict))
-    classes: dict[str, NDArray[np.int64]] = field(default_factory=dict)
 
     def add(self, method: str, metric: str, values: Array) -> None:
         """Add a metric whose figure is the mean over the texts where it is defined."""

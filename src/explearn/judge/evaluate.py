@@ -22,7 +22,7 @@ from explearn.judge import (
     simulatability,
     stability,
 )
-from explearn.judge.agreement import prediction_overlap, rank_agreement, top_overlap
+from explearn.judge.agreement import rank_agreement
 from explearn.judge.catalogue import METRICS
 from explearn.judge.context import Array, Context, ExplainedModel, MethodMetrics, MetricColumns
 from explearn.judge.params import EvaluateParams
@@ -59,15 +59,14 @@ class TaskEvaluation:
             `explearn.judge.catalogue.Metric.by_text`, and confidence_* and entropy_*.
         comparisons: by metric of the catalogue, the paired tests, the best and who ties with them. Methods with a
             classifier of their own take part in those that do not ask the classifier (`Metric.of_model`).
-        agreement: rank_agreement, top_overlap and prediction_overlap of every two methods, in the order of `metrics`,
-            (methods, methods); see `explearn.judge.agreement`.
+        agreement: `rank_agreement` of every two methods, in the order of `metrics`, (methods, methods).
     """
 
     metrics: dict[str, MethodMetrics]
     example_ids: tuple[str, ...]
     by_text: dict[str, dict[str, Array]]
     comparisons: dict[str, PairedTests]
-    agreement: dict[str, Array]
+    agreement: Array
 
 
 def evaluate_task(
@@ -119,7 +118,7 @@ def evaluate_task(
     and scores that are not finite.
     """
     if not runs:
-        return TaskEvaluation({}, (), {}, {}, {})
+        return TaskEvaluation({}, (), {}, {}, np.zeros((0, 0)))
     own = own or {}
     attributions = _in_one_order(task, runs, examples)
     texts = [examples[attribution.example_id] for attribution in next(iter(attributions.values()))]
@@ -163,18 +162,14 @@ def evaluate_task(
         example_ids=tuple(example.id for example in texts),
         by_text=dict(columns.by_text),
         comparisons=compare_methods(metrics, columns.by_text, own, params.significance),
-        agreement={
-            "rank_agreement": rank_agreement(scores),
-            "top_overlap": top_overlap(scores, params.headline_percent),
-            "prediction_overlap": prediction_overlap({method: columns.classes[method] for method in runs}),
-        },
+        agreement=rank_agreement(scores),
     )
 
 
 def _in_one_order(
     task: str, runs: Mapping[str, MethodRun], examples: Mapping[str, Example]
 ) -> dict[str, list[Attribution]]:
-    """Each method's attributions in the order of the first one's, checked."""
+    """Check each method's attributions, and return them in the order of the first one's."""
     ordered: dict[str, list[Attribution]] = {}
     ids: list[str] = []
     for method, run in runs.items():
@@ -225,7 +220,7 @@ def _inside(task: str, model: Classifier, compute: Callable[[], Any]) -> Any:
 
 
 def _with_intervals(columns: MetricColumns, methods: Iterable[str], params: EvaluateParams) -> dict[str, MethodMetrics]:
-    """Every method's figures, and intervals of the means for the metrics that have none of their own yet."""
+    """Return every method's figures, with intervals of the means for metrics that have none of their own yet."""
     metrics: dict[str, MethodMetrics] = {}
     for method in methods:
         figures = {f"{name}{end}": None for name in METRICS for end in ("", "_low", "_high")} | columns.figures[method]

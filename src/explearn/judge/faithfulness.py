@@ -48,15 +48,12 @@ class FaithfulnessResult:
                 (score below 0), NaN for unsigned methods; smaller is better.
             prediction_agreement: 1 where the class given for the top words only is that of the whole text, else 0;
                 larger is better.
-            confidence_INPUT, entropy_INPUT: largest class probability, and entropy of the class probabilities in nats,
-                of each of INPUTS.
-        prediction: index of the class given for the top words only, int64, shape (n,); of a multi-label classifier 1
-            where the target holds for them, else 0. Confidence and entropy then are of these two, too.
+            confidence_INPUT: largest class probability of each of INPUTS; of a multi-label classifier that of the
+                target or of its absence.
         comprehensiveness_by_percent, sufficiency_by_percent: shape (n, len(params.percents)).
     """
 
     values: dict[str, Array]
-    prediction: NDArray[np.int64]
     comprehensiveness_by_percent: Array
     sufficiency_by_percent: Array
 
@@ -66,7 +63,7 @@ class FaithfulnessResult:
 
 
 def logit(probabilities: Array, targets: NDArray[np.int64]) -> Array:
-    """log(p / (1 - p)), p the probability of the target; shape (n,) from probabilities (n, C) and targets (n,).
+    """Return log(p / (1 - p)), p the probability of the target: (n,) from probabilities (n, C) and targets (n,).
 
     1 - p is taken as the sum over the other classes, which keeps its digits where p is almost 1. Both are raised to
     EPSILON.
@@ -184,9 +181,6 @@ def _request(
 def _result(
     attributions: Sequence[Attribution], rows: Sequence[_Rows], protocol: FaithfulnessProtocol, pool: Predictions
 ) -> FaithfulnessResult:
-    # scipy takes a while to load; importing this module should not.
-    from scipy.special import entr
-
     explained = np.array([pool.classifier.labels.index(a.target) for a in attributions], dtype=np.int64)
     # Labels that do not exclude each other: each text's target, and its absence, are the two classes.
     by_label = pool.classifier.problem == "multi_label"
@@ -213,7 +207,6 @@ def _result(
     )
     signed = np.array([attribution.signed for attribution in attributions], dtype=np.bool_)
     logits = logit(full, targets)
-    prediction = kept.argmax(axis=1)
     values = {
         "comprehensiveness": comprehensiveness[:, -1],
         "sufficiency": sufficiency[:, -1],
@@ -222,11 +215,11 @@ def _result(
         "aopc_sufficiency": sufficiency[:, :-1].sum(axis=1) / protocol.aopc_steps,
         "delta_log_odds_positive": logits - logit(classes(r.positive for r in rows), targets),
         "delta_log_odds_negative": np.where(signed, logits - logit(classes(r.negative for r in rows), targets), np.nan),
-        "prediction_agreement": (prediction == full.argmax(axis=1)).astype(np.float64),
+        "prediction_agreement": (kept.argmax(axis=1) == full.argmax(axis=1)).astype(np.float64),
     }
     for name, p in zip(INPUTS, (full, without[-1], only[-1], masked), strict=True):
-        values |= {f"confidence_{name}": p.max(axis=1), f"entropy_{name}": entr(p).sum(axis=1)}
-    return FaithfulnessResult(values, prediction, comprehensiveness[:, :-1], sufficiency[:, :-1])
+        values[f"confidence_{name}"] = p.max(axis=1)
+    return FaithfulnessResult(values, comprehensiveness[:, :-1], sufficiency[:, :-1])
 
 
 def measure(context: Context, columns: MetricColumns) -> None:
@@ -240,4 +233,3 @@ def measure(context: Context, columns: MetricColumns) -> None:
         for method, result in results.items():
             for name, values in result.values.items():
                 columns.add(method, name, values)
-            columns.classes[method] = result.prediction

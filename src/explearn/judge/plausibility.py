@@ -48,7 +48,7 @@ def ranking(scores: ArrayLike) -> NDArray[np.intp]:
 
 
 def select_top_k(scores: ArrayLike, k: int) -> Mask:
-    """The k highest-scoring words, without those scored below zero.
+    """Choose the k highest-scoring words, without those scored below zero.
 
     Equal scores at the cut go to the earlier word; a text of fewer than k words is chosen whole, whatever its signs
     (ExpNet A.4, steps 1 to 5).
@@ -69,7 +69,7 @@ def rationale_k(mean_length: float | None) -> int:
 
 
 def select_threshold(scores: ArrayLike, threshold: float) -> Mask:
-    """Words that score at least `threshold`; where there is none, the single best word, the first of equals.
+    """Choose words that score at least `threshold`; where there is none, the single best word, the first of equals.
 
     ExpNet's own rule (3.4). Returns a mask, bool (n,), never empty. Raises DataError for scores that are not finite.
     """
@@ -85,7 +85,7 @@ ROUNDING = 1e-6
 
 
 def select_expected_f1(probabilities: ArrayLike) -> Mask:
-    """The k most probable words with the largest 2 sum_i p_i / (k + sum p), the F1 expected for them; at least one.
+    """Choose the k most probable words with the largest 2 sum_i p_i / (k + sum p), their expected F1; at least one.
 
     The quotient of the expectations stands for the expectation of the quotient (Lewis 1995, "Evaluating and optimizing
     autonomous text classification systems"). `sum_i` runs over the k words, `sum` over all. Equals: the first.
@@ -153,7 +153,7 @@ def pooled_agreement(counts: NDArray[np.int64]) -> PooledAgreement:
 
 
 def f1_of_texts(counts: NDArray[np.int64]) -> Array:
-    """Each row's F1 = 2 TP / (2 TP + FP + FN), (texts,), NaN where it is 0 / 0. Their mean is ERASER's token F1."""
+    """Return each row's F1 = 2 TP / (2 TP + FP + FN), (texts,), NaN for 0 / 0. Their mean is ERASER's token F1."""
     tp, fp, fn = counts.T
     return ratio(2 * tp, 2 * tp + fp + fn)
 

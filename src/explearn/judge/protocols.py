@@ -45,7 +45,7 @@ def log_probability(p: ArrayLike) -> NDArray[np.float64]:
 
 
 def as_sub_tokens(encoding: Encoding) -> Encoding:
-    """The text with each sub-token a word of its own, special tokens excepted; `words` stay the text's."""
+    """Return the text with each sub-token as a word of its own, except special tokens; `words` stay the text's."""
     free = np.array([not special for special in encoding.special])
     owners = np.where(free, np.cumsum(free) - 1, NO_WORD)
     return replace(encoding, word_ids=tuple(owners.tolist()))
@@ -85,11 +85,11 @@ class FaithfulnessProtocol:
         return units * percent // 100 if self.by_sub_token else top_count(units, percent)
 
     def without(self, text: Encoding, top: Collection[int], mask_token_id: int) -> Encoding:
-        """The text without its top units (comprehensiveness)."""
+        """Return the text without its top units (comprehensiveness)."""
         return text.delete(top) if self.removal == "delete" else text.mask(top, mask_token_id)
 
     def only(self, text: Encoding, top: Collection[int], rest: Collection[int], mask_token_id: int) -> Encoding:
-        """The text's top units alone (sufficiency). Under `aml` the text itself where the top is empty."""
+        """Return the text's top units alone (sufficiency); under `aml` the text itself where the top is empty."""
         if self.by_sub_token and not top:
             return text
         return text.keep(top) if self.removal == "delete" else text.mask(rest, mask_token_id)

@@ -33,7 +33,7 @@ class Cost(Shape):
     peak_memory_mb: Figure
 
     def figures(self) -> dict[str, float | None]:
-        """throughput (texts a second), relative_throughput (of classifying alone) and peak_memory_mb."""
+        """Return throughput (texts a second), relative_throughput (of classifying alone) and peak_memory_mb."""
         return {
             "throughput": self.texts / self.seconds if self.seconds > 0 else None,
             "relative_throughput": self.forward_seconds / self.seconds if self.seconds > 0 else None,

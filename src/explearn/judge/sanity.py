@@ -88,7 +88,7 @@ def top_overlaps(first: Sequence[ArrayLike], second: Sequence[ArrayLike], percen
 
 
 def max_sensitivity(scores: Sequence[ArrayLike], perturbed: Sequence[Sequence[ArrayLike]]) -> Array:
-    """max over the draws of ||scores' - scores||_2 / ||scores||_2 for each text, (texts,); smaller is steadier.
+    """Return max over the draws of ||scores' - scores||_2 / ||scores||_2 for each text, (texts,); smaller is steadier.
 
     As captum's `sensitivity_max`; where all scores are 0 the difference is not divided.
 
@@ -228,7 +228,7 @@ def _draw(
 
 
 def _over_draws(results: Sequence[SanityResult]) -> SanityResult:
-    """One method's checks over several draws. A method that could not be checked in one draw was not checked."""
+    """Return one method's checks over several draws; skipped where it could not be checked in one of them."""
     for result in results:
         if result.skipped or len(results) == 1:
             return result

@@ -179,7 +179,7 @@ class PairedTests:
         return np.asarray(ordered == ordered.max(initial=-np.inf))
 
     def can_differ(self) -> bool:
-        """Whether a difference on all texts, all in one direction, would be significant for some pair.
+        """Return whether a difference on all texts, all in one direction, would be significant for some pair.
 
         The smallest p-value of n texts is 2^(1 - n), of which Holm takes the multiple by the number of pairs.
         """
@@ -201,7 +201,7 @@ class PairedTests:
         return significant if self.larger_is_better else -significant
 
     def outcome(self, first: str, second: str, level: float) -> int:
-        """The entry of `outcomes` for two methods."""
+        """Return the entry of `outcomes` for two methods."""
         return int(self.outcomes(level)[self.methods.index(first), self.methods.index(second)])
 
 
@@ -277,7 +277,7 @@ def compare_methods(
 
 
 def holm(p_values: ArrayLike) -> Array:
-    """p-values after Holm's step-down correction: the i-th smallest of m times m - i + 1, never less than the last.
+    """Correct p-values by Holm's step-down method: the i-th smallest of m times m - i + 1, never less than the last.
 
     Source: Holm (1979), A simple sequentially rejective multiple test procedure.
     """
@@ -298,7 +298,7 @@ def _signs(differences: Array) -> Signs:
 
 
 def _wilcoxon(differences: Array) -> Array:
-    """p-values of Wilcoxon's test of each row of differences (pairs, texts), NaN left out."""
+    """Return p-values of Wilcoxon's test of each row of differences (pairs, texts), NaN left out."""
     # scipy.stats takes half a second to load; importing this module should not.
     from scipy.stats import wilcoxon
 

@@ -118,7 +118,8 @@ class TaskReport:
         comparisons: by metric, the paired tests, the best methods, and those that tie with them.
         by_text: metric -> method -> its value on each text, (texts,), in the same order for all methods, NaN where
             undefined; names are those of `explearn.judge.catalogue.Metric.by_text`.
-        method_agreement: measure -> its value for every two methods, (methods, methods), in the order of `methods`.
+        method_agreement: mean rank correlation of every two methods' scores, (methods, methods), in the order of
+            `methods`; None where it is not known.
         sanity: texts, and by method random_model, random_labels, max_sensitivity and skipped
             (`explearn.judge.sanity.SanityResult`); empty where nothing was checked.
         own_models: explainer -> what was found on the classifier that it trained for itself: criteria, epochs (how many
@@ -139,7 +140,7 @@ class TaskReport:
     thresholds: Mapping[str, float] = field(default_factory=dict)
     comparisons: Mapping[str, PairedTests] = field(default_factory=dict)
     by_text: Mapping[str, Mapping[str, NDArray[np.float64]]] = field(default_factory=dict)
-    method_agreement: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    method_agreement: NDArray[np.float64] | None = None
     sanity: Mapping[str, Any] = field(default_factory=dict)
     own_models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

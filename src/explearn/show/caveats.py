@@ -146,7 +146,7 @@ def _marks(tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
 
 
 def _training(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
-    """Methods that training did not improve or that trained a classifier of their own, and what one training hides."""
+    """Name methods that training did not improve or that explain their own classifier; say what one training hides."""
     for name, info in run.methods.items():
         idle, changes = [], []
         for task in tasks:
@@ -180,12 +180,12 @@ def _training(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
         yield Caveat(
             CaveatKind.ONE_TRAINING,
             f"{', '.join(run.ordered(run.trained))}, and the classifiers, were trained once, with seed {run.seed}. "
-            "Intervals and tests do not cover what another seed would change (docs/study/reports.md: several seeds).",
+            "Intervals and tests do not cover what another seed would change (docs/study/pipeline.md: several seeds).",
         )
 
 
 def _near_the_metric(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
-    """Methods that choose by, probe, or were trained on, what the metrics of faithfulness measure."""
+    """Name methods that choose by, probe, or were trained on, what the metrics of faithfulness measure."""
     notes = {name: of for task in tasks for name, of in task.notes.items()}
     for name, info in run.methods.items():
         chosen = notes.get(name, {}).get("optimised_for", "a metric of faithfulness" if info.watches_metric else None)
@@ -220,7 +220,7 @@ def _near_the_metric(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Cav
 
 
 def _incomplete(tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
-    """Methods whose scores should add up to a change of the output and miss it by INCOMPLETE or more on a task."""
+    """Name methods whose scores should add up to a change of the output and miss it by INCOMPLETE or more on a task."""
     missed: dict[str, float] = {}
     for method, figures in (item for task in tasks for item in task.methods.items()):
         if (error := figures.get("completeness_error") or 0.0) >= INCOMPLETE:
@@ -268,7 +268,7 @@ def _noise(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
 
 
 def _like_chance(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
-    """Methods and figures in which random scores are not significantly worse."""
+    """Name methods and figures in which random scores are not significantly worse."""
     weak = []
     for metric in QUESTIONS:
         better: dict[str, list[bool]] = {}
@@ -300,7 +300,7 @@ def _like_chance(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]
 
 
 def _sanity(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
-    """Methods whose scores stay much the same when the model's weights are drawn anew, and what was not checked."""
+    """Name methods whose scores hardly change when all weights are drawn anew, and what was not checked."""
     results = [task.sanity for task in tasks if task.sanity.get("methods")]
     redrawn: dict[str, list[dict[str, float | None]]] = {}
     for method, checks in (item for result in results for item in result["methods"].items()):
@@ -339,7 +339,7 @@ def _sanity(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
 
 
 def _confidence(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
-    """Tasks whose classifier is much less confident than accurate, or less confident on texts shortened at random."""
+    """Name tasks whose classifier is much less confident than accurate, or loses confidence on shortened texts."""
     unsure, shifted = [], []
     for task in tasks:
         accuracy = task.classifier.get("test", {}).get("accuracy")

@@ -92,8 +92,8 @@ def is_manifest(path: Path) -> bool:
 
 def manifests_in(folder: Path) -> list[Path]:
     """Return the manifests of the pages in a folder."""
-    beside = (page.with_suffix(".json") for page in sorted(folder.glob("*.html")))
-    return [path for path in beside if path.is_file() and is_manifest(path)]
+    named = (page.with_suffix(".json") for page in sorted(folder.glob("*.html")))
+    return [path for path in named if path.is_file() and is_manifest(path)]
 
 
 def check_manifest(path: Path, fingerprint: Fingerprint) -> tuple[list[str], list[str]]:

@@ -172,7 +172,6 @@ def _overview(run: RunFacts, counted: Sequence[TaskReport], tasks: Sequence[Task
     if board is not None:
         yield Paragraph(f"The best of each column is bold{tests}. {used_marks(run)}".strip())
         yield board
-    yield Fold("What agreement costs", [pareto_picture(run, counted)])
     if not all(has_no_marks(task) for task in tasks):
         yield Fold(
             f"Agreement with people{' on each task' if len(tasks) > 1 else ''}, with intervals",

@@ -20,7 +20,6 @@ BOARDS: dict[Group, str] = {
     "faithfulness": "Agreement with the model",
     "behaviour": "Alike for like texts, and instructive",
     "cost": "Cost",
-    "distribution": "The classifier on shortened texts",
 }
 """The tables of a task: group of metrics and title."""
 
@@ -31,12 +30,6 @@ OWN_MODEL_METRICS = tuple(
     for name in ("simulatability", "aopc_comprehensiveness", "aopc_sufficiency", "consistency", "important_words")
 )
 """Figures of methods on the classifier that an explainer trained for itself."""
-
-SHORTENED = (
-    "Taking parts out makes inputs that the classifier never learned to read. Where its mean confidence (largest class "
-    "probability) and entropy (in nats) on them differ much from those on whole texts, read the faithfulness figures "
-    "with care."
-)
 
 EXAMPLES_IN_MARKDOWN = 1
 """Example texts of a task that the Markdown page shows; the HTML page shows all."""
@@ -62,8 +55,7 @@ def task_section(run: RunFacts, task: TaskReport, opened: Collection[Group] = OP
         if board is not None and group in opened:
             blocks.append(board)
         elif board is not None:
-            note = [Paragraph(SHORTENED)] if group == "distribution" else []
-            blocks.append(Fold(caption, [*note, board], page_only=group == "distribution"))
+            blocks.append(Fold(caption, [board]))
     blocks += own_model_blocks(run, task)
     if pairs := list(pair_tables(run, task)):
         blocks.append(
@@ -183,7 +175,7 @@ def pair_tables(run: RunFacts, task: TaskReport) -> Iterator[Block]:
         outcomes = test.outcomes(run.evaluate.significance)
         cells = [[signs[int(outcome)] for outcome in row] for row in outcomes]
         yield _square(run, f"{title(CATALOGUE[metric])}: {task.task}", test.methods, cells)
-    matrix = task.method_agreement.get("rank_agreement")
+    matrix = task.method_agreement
     if matrix is not None and len(matrix) == len(task.methods) > 1:
         cells = [
             [Cell("–") if np.isnan(rho) else Cell(f"{round(100 * rho) + 0:d}", rho, shade=rho) for rho in row]

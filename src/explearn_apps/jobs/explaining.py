@@ -59,8 +59,8 @@ class Worker:
 
     Args:
         stamp: of the input (`Input.stamp`), when the job was looked at.
-        max_tokens: most sub-tokens a batch, of a job that was begun. Where the job says auto, the size was found by the
-            free memory of a GPU, and stays what it was. None: the job is new.
+        max_tokens: most sub-tokens a batch, of a job that was begun. Where the job says auto, the free memory of
+            a GPU decided the size, which stays. None: the job is new.
 
     Attributes:
         settings: what the results depend on and only the loaded classifier can tell, JSON values.

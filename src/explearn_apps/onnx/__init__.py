@@ -6,7 +6,7 @@ explainer = OnnxExplainer("expnet.onnx")
 for attribution in explainer.explain(["A warm and funny film."]):
     attribution.print()
 
-`explearn export --onnx` and `export_onnx` write such a file. Reading one needs neither PyTorch nor transformers.
+`explearn export-onnx` and `export_onnx` write such a file. Reading one needs neither PyTorch nor transformers.
 """
 
 from __future__ import annotations

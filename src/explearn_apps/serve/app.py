@@ -52,7 +52,7 @@ def make_app(
         limits: what it takes.
         hosts: names by which requests may call it; None: any.
         embedders: origins whose pages may show the service in a frame.
-        verdict: what a comparison found of the methods (`Comparison.verdict`).
+        verdict: that of a comparison of the methods (`Comparison.verdict`).
 
     Raises as `Engine` does.
     """

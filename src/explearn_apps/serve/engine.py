@@ -51,7 +51,7 @@ class Engine:
     Attributes:
         classifier: without the place of a local folder in its name. explainers: by name, in the order given.
         seconds: by method, what a short text takes; empty before `warm_up`.
-        verdict: what a comparison found of the methods, None without one.
+        verdict: that of a comparison of the methods; None without one.
 
     Raises ParamsError for two methods of one name or none, UnsupportedError for a method that cannot explain this
     classifier, and for a model that answers questions.

@@ -69,7 +69,7 @@ def load(
 
 
 def read_verdict(path: Path, classifier: Classifier) -> str:
-    """Return what a comparison of the classifier's methods found, from the manifest beside the comparison's page.
+    """Return the verdict of a comparison of the classifier's methods, from the manifest beside its page.
 
     Raises DataError for a file that is no such manifest, ModelError for a comparison on another classifier.
     """

@@ -120,7 +120,7 @@ class Served(Answer):
     labels: list[str]
     methods: list[MethodSummary]
     verdict: str | None
-    """What a comparison of methods on this classifier found, where the service was given one."""
+    """The verdict of a comparison of methods on this classifier, where the service was started with one."""
     limits: Limits
 
 

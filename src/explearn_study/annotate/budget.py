@@ -38,7 +38,7 @@ class Price:
 
 
 def parse_prices(values: Sequence[str]) -> dict[str, Price]:
-    """Model -> price from `MODEL=INPUT,OUTPUT`, or `INPUT,OUTPUT` for every other model (key ANY_MODEL).
+    """Return model -> price from `MODEL=INPUT,OUTPUT`, or `INPUT,OUTPUT` for every other model (key ANY_MODEL).
 
     Raises ParamsError for anything else.
     """

@@ -112,11 +112,11 @@ def calibrate(
         judge(*pair, collect(listed, marks, marks.llm), gold, meter.price(pair[0]))
         for pair, listed in questions.items()
     ]
-    best, why = pick(candidates)
-    figures = {"task": task, "split": split, "best": asdict(best), "why": why}
+    best = pick(candidates)
+    figures = {"task": task, "split": split, "best": asdict(best)}
     write_json(target, {**figures, "candidates": [asdict(candidate) for candidate in candidates]})
     print_candidates(candidates, best)
-    plain_console().print(f"{printed(why)}\n{printed(str(target))}: all figures")
+    plain_console().print(f"{printed(str(target))}: all figures; the best, by F1 and then by cost, is bold")
 
 
 @app.command()

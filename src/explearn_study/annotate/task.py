@@ -14,7 +14,8 @@ from explearn_study.sections import LLMParams
 
 @dataclass(frozen=True)
 class TaskMarks:
-    """
+    """A task's texts and the marks that people have made on them.
+
     Attributes:
         examples: of all splits.
         labels: in their order.

@@ -1,4 +1,4 @@
-"""The section on what marked texts of a task bring to ExpNet: sentences, a drawing, and a table of the figures."""
+"""The section on what marked texts of a task bring to ExpNet: a drawing, and a table of the figures."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from explearn.core.blocks import Block, Bullets, Fold, Heading, Paragraph, Picture, Table, bold, columns
+from explearn.core.blocks import Block, Fold, Heading, Paragraph, Picture, Table, columns
 from explearn.methods.results import RunFacts, TaskReport
-from explearn_study.curve_figures import FIGURES, next_marks
+from explearn_study.curve_figures import FIGURES
 
 SHOWN = {"f1_topk": "F1 top-K", "auroc": "AUROC", "f1": "F1"}
 
@@ -33,16 +33,10 @@ _PANEL_HEIGHT = 2.35
 
 
 def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mapping[str, Any]]) -> list[Block]:
-    """Return the section on the tasks of `curves`, which has by task what the stage marks-curve found."""
+    """Return the section on the tasks of `curves`, by task the document of the study marks_curve."""
     if not curves:
         return []
     reports = [task for task in tasks if task.task in curves]
-    sentences = []
-    for task in reports:
-        curve = curves[task.task]
-        starts = [0, *(start for start in (50,) if start < int(curve["points"][-1]["marks"]))]
-        said = " ".join(next_marks(curve, start, more) for start, more in zip(starts, (10, 50), strict=False))
-        sentences.append(f"{bold(task.task)}: {said}")
     rows = [
         [task.task, str(point["marks"]), *("–" if point[n] is None else f"{point[n]:.3f}" for n in FIGURES)]
         for task in reports
@@ -51,7 +45,6 @@ def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str
     return [
         Heading("What marked texts bring"),
         Paragraph(INTRODUCTION),
-        Bullets(sentences),
         Picture(
             "figures/marks.svg",
             "F1 and AUROC with more and more marked texts",

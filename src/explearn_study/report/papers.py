@@ -84,7 +84,11 @@ def _encoders(table: PaperTable, params: Params) -> str:
 
 
 def _table(table: PaperTable, shared: Sequence[Sequence[TaskReport]], machine: bool) -> Table:
-    """shared: of each of the table's columns, the tasks of ours that it stands for."""
+    """Return a table with the paper's figures beside ours.
+
+    Args:
+        shared: for each column, the tasks of ours that it stands for.
+    """
     metric = CATALOGUE[table.metric]
     columns = [Column("Method", numeric=False, key=True)]
     rows: dict[str, list[Cell | str]] = {row: [row] for row in table.figures}

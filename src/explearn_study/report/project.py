@@ -15,7 +15,6 @@ import yaml
 from explearn.core.validation import read_document
 from explearn.core.writing import put_files, scratch_folder, write_json
 from explearn.judge.arrays import mean_of_known
-from explearn.judge.catalogue import CATALOGUE
 from explearn.judge.costs import split_costs
 from explearn.methods.results import Number, RunFacts, TaskReport, in_table_order
 from explearn_study.params import Params
@@ -48,10 +47,10 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     students = []
     for task in params.tasks:
         for name in params.compared_teachers:
-            found: dict[str, Any] = read_document(workspace.study("students", task, name), dict[str, Any], "study")
+            figures: dict[str, Any] = read_document(workspace.study("students", task, name), dict[str, Any], "study")
             # What it cost, where it ran on this machine.
             costs = workspace.student_costs(task, name)
-            students.append({**found, **(read_document(costs, dict[str, Any], "study") if costs.exists() else {})})
+            students.append({**figures, **(read_document(costs, dict[str, Any], "study") if costs.exists() else {})})
     transfers = [
         read_document(workspace.study("transfer", name), dict[str, Any], "study") for name in params.transferred
     ]
@@ -139,10 +138,7 @@ def write_metrics(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> 
     f1_by_task: dict[str, Number] = {}
     means: dict[str, float | None] = {}
     if params.explainer is not None:
-        of_study = headline(params.explainer, params.baseline_names, metrics)
-        results |= {
-            name: value for name, value in of_study.items() if name not in CATALOGUE or not CATALOGUE[name].of_machine
-        }
+        results |= headline(params.explainer, metrics)
         f1_by_task = {task: methods[params.explainer]["f1"] for task, methods in metrics.items()}
         own = [methods.get(params.explainer, {}) for methods in costs.values()]
         means["relative_throughput"] = mean_of_known([figures.get("relative_throughput") for figures in own])

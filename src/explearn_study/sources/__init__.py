@@ -92,7 +92,7 @@ def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) 
 
 
 def _open(task: str, source: SourceParams, adapter: Adapter, data_dir: str | Path) -> Mapping[Split, Iterator[RawRow]]:
-    """Rows by our split; files whose rows name their own split come as train."""
+    """Return rows by split; files whose rows name their own split come as train."""
     if source.splits is not None and "train" not in source.splits and not adapter.splits_in_rows:
         raise ParamsError(f"sources.{task}.splits: got {', '.join(source.splits)}; expected train among them")
     if source.kind == "hub":
@@ -187,7 +187,7 @@ def _check_labels(task: str, labels: list[str]) -> None:
 def _assign_splits(
     task: str, source: SourceParams, adapter: Adapter, texts: list[_Text], seed: int
 ) -> dict[str, Split]:
-    """Id -> split, after setting aside from `carve_from` what the source does not have."""
+    """Return id -> split, after setting aside from `carve_from` the splits that the source does not have."""
     splits = {text.id: text.split for text in texts}
     present = set(splits.values())
     if "train" not in present:

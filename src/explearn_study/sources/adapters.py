@@ -121,7 +121,7 @@ VIEWED = ("hatexplain",)
 
 
 def get_adapter(task: str, source: SourceParams) -> Adapter:
-    """The adapter that `source` names.
+    """Return the adapter that `source` names.
 
     Raises UnknownNameError for an unknown adapter or view, ParamsError for options that the adapter does not take.
     """

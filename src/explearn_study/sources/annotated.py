@@ -185,7 +185,7 @@ class HateXplainAdapter:
         return [class_label(row, column, value, self.RAW_LABELS, {}, path) for value in raw], [str(n) for n in names]
 
     def _marks(self, row: RawRow, n_words: int, toxic: list[bool], annotators: list[str]) -> list[Marks]:
-        """The masks with their annotators.
+        """Return the masks with their annotators.
 
         The source does not say whose a mask is. Masks as many as annotators are theirs in order; as many as toxic
         votes, those annotators' in order, for only they were asked for one. Else they are named by position.
@@ -193,9 +193,9 @@ class HateXplainAdapter:
         column, masks = row.value("rationales")
         if not isinstance(masks, list):
             raise row.error(column, masks, "a list of masks")
-        asked = [name for name, vote in zip(annotators, toxic, strict=True) if vote]
-        if len(masks) in (len(annotators), len(asked)):
-            owners = annotators if len(masks) == len(annotators) else asked
+        voters = [name for name, vote in zip(annotators, toxic, strict=True) if vote]
+        if len(masks) in (len(annotators), len(voters)):
+            owners = annotators if len(masks) == len(annotators) else voters
             names = [f"annotator-{owner}" for owner in owners]
         else:
             names = [f"position-{position}" for position in range(1, len(masks) + 1)]
@@ -236,14 +236,14 @@ class MovieRationalesAdapter:
         if not isinstance(evidences, list) or not all(isinstance(evidence, str) for evidence in evidences):
             raise row.error(name, evidences, "a list of phrases of the review")
         masks = [mask_of_phrase(evidence.split(), words) for evidence in evidences]
-        found = [mask for mask in masks if any(mask)]
-        marks = Marks(self.ANNOTATOR, "human", tuple(map(any, zip(*found, strict=True))))
+        placed = [mask for mask in masks if any(mask)]
+        marks = Marks(self.ANNOTATOR, "human", tuple(map(any, zip(*placed, strict=True))))
         return MappedRow(
             words=words,
             label=class_label(row, column, label, self.LABELS, self.ALIASES),
             id=row_id(row, self.task),
-            marks=(marks,) if found else (),
-            lost={EVIDENCE_NOT_FOUND: len(masks) - len(found)},
+            marks=(marks,) if placed else (),
+            lost={EVIDENCE_NOT_FOUND: len(masks) - len(placed)},
         )
 
 

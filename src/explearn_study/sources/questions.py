@@ -36,10 +36,10 @@ class SquadAdapter:
         question = row.words("question")
         column, passage = row.value("context")
         words = row.words(column)
-        found = _first_answer(row)
-        if found is None:
+        answer = _first_answer(row)
+        if answer is None:
             return Dropped("no answer")
-        text, start = found
+        text, start = answer
         if passage[start : start + len(text)] != text:
             raise row.error("answers", text, f"the text of the passage from character {start} on")
         end = start + len(text)

@@ -83,7 +83,7 @@ def import_rationales(
 
 
 def _stated(row: RawRow, column: str, default: str | None) -> str:
-    """The row's own value, or the file's."""
+    """Return the row's value of a column, or else the file's."""
     value = row.values.get(column)
     if value is None or value == "":
         value = default

@@ -42,7 +42,7 @@ def apportion(total: int, sizes: Mapping[str, int], limits: Mapping[str, int] | 
 
 
 def _by_label(labels: Mapping[str, str], seed: int) -> dict[str, list[str]]:
-    """Label (sorted) -> ids in hash order."""
+    """Return label (sorted) -> ids in hash order."""
     groups: dict[str, list[str]] = {label: [] for label in sorted(set(labels.values()))}
     for item in hash_order(labels, seed):
         groups[labels[item]].append(item)
@@ -87,7 +87,7 @@ def carve(
 
 
 def subsample(labels: Mapping[str, str], limit: int | None, balance: bool, seed: int) -> set[str]:
-    """Ids to keep of one split.
+    """Return the ids to keep of one split.
 
     Args:
         labels: id -> label of every text of the split.

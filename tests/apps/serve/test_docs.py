@@ -4,33 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from typing import Any
 
 import tiny
-import typer
 from fastapi.testclient import TestClient
 from places import ROOT
 from serving_cases import METHODS
 
 import explearn
-from explearn.cli.app import app
 from explearn_apps.serve.limits import MOST_BODY_BYTES, MOST_SCORES, MOST_WAITING, Limits
 from explearn_apps.serve.schemas import ExplainRequest, ExplainResponse
 
 REPOSITORY = ROOT
 PAGE = (REPOSITORY / "docs" / "apps" / "serve.md").read_text(encoding="utf-8")
-
-
-def test_the_commands_have_options_that_there_are() -> None:
-    command: Any = typer.main.get_command(app)
-    known = {option for parameter in command.commands["serve"].params for option in parameter.opts}
-    lines = re.findall(r"^explearn serve .*$", PAGE, re.M)
-    used = {word for line in lines for word in shlex.split(line) if word.startswith("--")}
-    named = set(re.findall(r"`(--[a-z-]+)", PAGE))
-    assert len(lines) == 2 and used | named <= known
-    for line in lines:
-        command.commands["serve"].make_context("serve", shlex.split(line)[2:])
 
 
 def test_the_example_is_answered_as_it_says(client: TestClient) -> None:

@@ -29,7 +29,7 @@ def result() -> Comparison:
         methods,
         comparisons={AOPC: comparison(AOPC, figures, {("lime", "random"): 0.01, ("attn_lrp", "random"): 0.01})},
     )
-    return Comparison(Path("report.html"), 20, methods, {}, {}, of, run(*methods))
+    return Comparison(Path("report.html"), 20, methods, {}, of, run(*methods))
 
 
 def test_the_best_method_by_a_figure(result: Comparison) -> None:
@@ -69,7 +69,7 @@ def test_a_diagram_of_ranks_says_what_cannot_be_told_apart() -> None:
     assert groups(tests, np.argsort(ranked)) == [(0, 1)]
     figures = {name: metrics(None) for name in values}
     of = task("texts", figures, comparisons={AOPC: tests}, by_text={CATALOGUE[AOPC].by_text: values})
-    drawn = Comparison(Path("report.html"), 40, {}, {}, {}, of, run(*values)).critical_difference()
+    drawn = Comparison(Path("report.html"), 40, {}, {}, of, run(*values)).critical_difference()
     assert drawn.count("<svg") == 1 and all(name in drawn for name in values)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from explearn.judge.agreement import prediction_overlap, rank_agreement, top_overlap
+from explearn.judge.agreement import rank_agreement
 
 RNG = np.random.default_rng(0)
 LENGTHS = (4, 7, 3)
@@ -26,14 +26,3 @@ def test_texts_that_a_method_scores_all_alike_are_left_out():
     actual = rank_agreement({"a": [[1, 2, 3], [1, 1, 1]], "b": [[3, 2, 1], [1, 2, 3]], "c": [[0, 0, 0], [0, 0, 0]]})
     assert actual[0, 1] == pytest.approx(-1) and actual[0, 0] == pytest.approx(1)
     assert np.isnan(actual[2]).all()
-
-
-def test_top_words_in_common_are_counted():
-    # 40 % of five words: two. a: 4, 3; b: 4, 0; c: 0, 1 (equal scores go to the earlier word).
-    scores = {"a": [[0, 1, 2, 3, 4]], "b": [[3, 0, 0, 0, 4]], "c": [[1, 1, 1, 1, 1]]}
-    assert top_overlap(scores, 40) == pytest.approx(np.array([[1, 0.5, 0], [0.5, 1, 0.5], [0, 0.5, 1]]))
-
-
-def test_predictions_from_explanations_alone_are_compared():
-    actual = prediction_overlap({"teacher": [0, 1, 2, 1], "student": [0, 1, 1, 1]})
-    assert actual == pytest.approx(np.array([[1, 0.75], [0.75, 1]]))

@@ -67,10 +67,6 @@ def test_values_by_hand(removal):
         "confidence_without": 0.6,
         "confidence_only": 0.6,
         "confidence_masked": 0.6,
-        "entropy_full": -0.9 * math.log(0.9) - 0.1 * math.log(0.1),
-        "entropy_without": -0.4 * math.log(0.4) - 0.6 * math.log(0.6),
-        "entropy_only": -0.4 * math.log(0.4) - 0.6 * math.log(0.6),
-        "entropy_masked": -0.4 * math.log(0.4) - 0.6 * math.log(0.6),
     }
     assert result.means() == pytest.approx(expected)
 

@@ -103,7 +103,7 @@ class TestMultiLabel:
         assert result.values["delta_log_odds_positive"][0] == pytest.approx(
             odds if attribution.scores[best] > 0 else 0, abs=1e-4
         )
-        assert result.prediction[0] == int(kept >= 0.5)
+        assert result.values["prediction_agreement"][0] == ((kept >= 0.5) == (full >= 0.5))
 
 
 class TestOneOutput:

@@ -58,7 +58,7 @@ def source() -> str:
         labels=[HOSTILE],
         texts=[*texts, shown(methods=figures, predicted="bad", number=2)],
         comparisons={"f1": comparison("f1", figures), "auroc": comparison("auroc", figures)},
-        method_agreement={"rank_agreement": np.array([[1.0, 0.256], [0.256, 1.0]])},
+        method_agreement=np.array([[1.0, 0.256], [0.256, 1.0]]),
         sanity={"texts": 4, "methods": {"expnet": check(), "cam": check(skipped=HOSTILE)}},
     )
     blocks = report_blocks(
@@ -108,8 +108,8 @@ def test_best_and_tied_figures_are_marked_for_eye_and_ear(source):
 
 
 def test_pictures_are_inside_the_file(page):
-    # The first look, what agreement costs, F1 and AUROC.
-    assert len([t for t, _ in page.elements if t == "svg"]) == 4
+    # The first look, F1 and AUROC.
+    assert len([t for t, _ in page.elements if t == "svg"]) == 3
     ids = [a["id"] for _, a in page.elements if "id" in a]
     assert len(set(ids)) == len(ids)
     values = [a["aria-label"] for t, a in page.elements if t == "g" and a.get("class") == "value"]

@@ -22,7 +22,7 @@ from explearn.show.tables import csv_of, latex_of
 from explearn.show.task_sections import own_model_blocks, pair_tables, sanity_table, task_section
 from explearn.show.versions import versions
 
-OF_MACHINE = {"report.html", "machine/costs.md", "machine/glance.svg", "machine/pareto.svg"}
+OF_MACHINE = {"report.html", "machine/costs.md", "machine/glance.svg"}
 
 
 def costs(f1: float, speed: float, slower: float):
@@ -35,7 +35,7 @@ def whole_run(slower=1.0, names=("films", "a$b$<c>")):
     changes = {
         "texts": [shown(methods=methods), shown(HOSTILE, [1], methods, number=1)],
         "comparisons": {m: comparison(m, figures, {("expnet", "random"): 0.01}) for m in ("f1", "f1_topk")},
-        "method_agreement": {"rank_agreement": np.eye(3)},
+        "method_agreement": np.eye(3),
         "sanity": {"texts": 4, "methods": {"expnet": check(), "rollout": check(0.9)}},
     }
     return [task(name, methods, **changes) for name in names]
@@ -61,7 +61,7 @@ def test_the_pages_hold_what_they_are_for(files):
     report, costs = files["report.md"].decode(), files["machine/costs.md"].decode()
     for words in ("Texts a second ↑", "Memory, MiB ↓", "Time to classify and explain", "Python 3."):
         assert words in costs and words not in report
-    assert "Forward passes" in report and "](machine/glance.svg)" in report and "](pareto.svg)" in costs
+    assert "Forward passes" in report and "](machine/glance.svg)" in report
     titles = re.findall(r"^## (.*)$", report, re.MULTILINE)
     assert titles[:3] == ["Who wins on what", "What not to trust", "All tasks at a glance"]
     assert titles[3:] == [
@@ -102,9 +102,7 @@ class TestTables:
 
     def test_agreement_between_methods_is_in_the_order_of_tables_and_percent(self):
         matrix = np.array([[1, 0.5, -0.25], [0.5, 1, np.nan], [-0.25, np.nan, 1]])
-        of = task(
-            methods=dict.fromkeys(("rollout", "expnet", "cam"), metrics()), method_agreement={"rank_agreement": matrix}
-        )
+        of = task(methods=dict.fromkeys(("rollout", "expnet", "cam"), metrics()), method_agreement=matrix)
         (table,) = pair_tables(run(), of)
         assert [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows] == [
             ["expnet", "", "50", "–"], ["rollout", "50", "", "-25"], ["cam", "–", "-25", ""],

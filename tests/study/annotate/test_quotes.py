@@ -129,7 +129,7 @@ class TestAnswers:
     )
     def test_near_valid_answers_are_mended(self, content: str, finish: str) -> None:
         parsed = parse_answer(content, finish, LABELS)
-        assert (parsed.label, parsed.quotes, parsed.repaired) == ("positive", QUOTES, True)
+        assert (parsed.label, parsed.quotes) == ("positive", QUOTES)
 
     @pytest.mark.parametrize(
         ("evidence", "quotes"),
@@ -145,7 +145,6 @@ class TestAnswers:
     def test_evidence_in_other_shapes(self, evidence: str, quotes: tuple[str, ...]) -> None:
         parsed = parse_answer(f'{{"label": "positive", "evidence": {evidence}, "reason": "r"}}', "stop", LABELS)
         assert parsed.quotes == tuple(Quote(quote) for quote in quotes)
-        assert parsed.repaired
 
     @pytest.mark.parametrize(
         ("content", "finish", "why"),

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from source_cases import complaint, counts, source, write
 
 from explearn_study.sources import load_task
@@ -92,44 +91,6 @@ class TestHub:
         assert data.dropped == {"no majority label": 12}
         assert Counter(e.label for e in data.examples) == {"normal": 12, "offensive": 12}
         assert data.labels == ["hatespeech", "normal", "offensive"]
-
-    def test_the_layout_of_the_hub_s_parquet_conversion(self, tmp_path: Path) -> None:
-        for split in ("train", "validation", "test"):
-            content = [{**row, "id": f"{split}-{row['id']}"} for row in hub_posts()]
-            write(tmp_path / f"copy/plain_text/{split}/0000.parquet", content)
-        data = load_task("task", source(kind="hub", adapter="hatexplain", path="copy"), tmp_path, seed=13)
-        assert counts(data) == {"train": 12, "validation": 12, "test": 12}
-
-    def test_configurations_of_a_readme(self, tmp_path: Path) -> None:
-        for split in ("train", "validation", "test"):
-            write(tmp_path / f"copy/cola/{split}.parquet", hub_text("sentence", 2))
-        write(tmp_path / "copy/other/train.parquet", [{"question": "what?"}])
-        configs = [
-            {"config_name": "other", "data_files": [{"split": "train", "path": "other/train.parquet"}]},
-            {
-                "config_name": "cola",
-                "data_files": [{"split": s, "path": f"cola/{s}.parquet"} for s in ("train", "validation", "test")],
-            },
-        ]
-        readme = f"---\n{yaml.safe_dump({'configs': configs})}---\nA copy.\n"
-        (tmp_path / "copy/README.md").write_text(readme, encoding="utf-8")
-        data = load_task("task", source(kind="hub", adapter="cola", path="copy"), tmp_path, seed=13)
-        assert Counter(e.split for e in data.examples)["test"] == 12
-
-    def test_classes_that_the_data_set_declares(self, tmp_path: Path) -> None:
-        import datasets
-
-        features = datasets.Features(
-            {"sentence": datasets.Value("string"), "label": datasets.ClassLabel(names=["positive", "negative"])}
-        )
-        (tmp_path / "copy").mkdir()
-        for split in ("train", "validation"):
-            part = datasets.Dataset.from_list(hub_text("sentence", 2), features=features)
-            part.to_parquet(tmp_path / f"copy/{split}.parquet")
-        data = load_task("task", source(kind="hub", path="copy"), tmp_path, seed=13)
-        test = [e.label for e in data.examples if e.split == "test"]
-        assert test == ["positive", "negative"] * 6
-        assert data.labels == ["negative", "positive"]
 
     def test_a_slice_of_a_split(self, tmp_path: Path) -> None:
         stand_in(tmp_path / "copy", "sst2")

@@ -41,14 +41,14 @@ def mean_ranks(tests: PairedTests, by_text: Mapping[str, ArrayLike]) -> NDArray[
 def groups(tests: PairedTests, order: NDArray[np.intp]) -> list[tuple[int, int]]:
     """Return the runs of methods, in an order, in which no two differ significantly: (first, last), none in another."""
     same = tests.adjusted[np.ix_(order, order)] >= tests.significance
-    found: list[tuple[int, int]] = []
+    runs: list[tuple[int, int]] = []
     for first in range(len(order)):
         last = first
         while last + 1 < len(order) and same[last + 1, first : last + 1].all():
             last += 1
-        if last > first and (not found or last > found[-1][1]):
-            found.append((first, last))
-    return found
+        if last > first and (not runs or last > runs[-1][1]):
+            runs.append((first, last))
+    return runs
 
 
 def critical_difference_picture(tests: PairedTests, by_text: Mapping[str, ArrayLike]) -> Picture:
@@ -81,12 +81,12 @@ def _draw(
         ends = [rank[first] - 0.04, rank[last] + 0.04]
         axes.plot(ends, [_BAR * (row + 0.7)] * 2, color="#0072B2", linewidth=3.5, solid_capstyle="butt")
     for place, (method, mean) in enumerate(zip(methods, rank, strict=True)):
-        left = place < half
-        row = place if left else count - 1 - place
-        level, edge = depth + _ROW * (row + 0.8), 0.85 if left else count + 0.15
+        on_left = place < half
+        row = place if on_left else count - 1 - place
+        level, edge = depth + _ROW * (row + 0.8), 0.85 if on_left else count + 0.15
         axes.plot([mean, mean, edge], [0, level, level], color="#333333", linewidth=0.9, clip_on=False)
-        side = "right" if left else "left"
-        text = f"{method}  {mean:.2f} " if left else f" {mean:.2f}  {method}"
+        side = "right" if on_left else "left"
+        text = f"{method}  {mean:.2f} " if on_left else f" {mean:.2f}  {method}"
         axes.text(edge, level, text, ha=side, va="center")
     axes.set_xlim(1, count)
     axes.set_ylim(depth + _ROW * (half + 0.3), 0)

@@ -20,12 +20,11 @@ from explearn.show.verdict import means
 PANELS = {
     "f1_topk": "Agreement with people: F1 top-K ↑",
     "aopc_comprehensiveness": "Agreement with the model: AOPC comprehensiveness ↑",
-    "aopc_sufficiency": "Agreement with the model: AOPC sufficiency ↓",
 }
 """Metric and title of each panel."""
 
 CROWDED = 10
-"""Most points of a panel of the small picture that all have names."""
+"""Most points of a panel that all have names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,33 +56,27 @@ def pareto_front(points: Sequence[CostPoint], larger_is_better: bool) -> list[Co
     return front
 
 
-def pareto_picture(run: RunFacts, tasks: Sequence[TaskReport], named: Collection[str] | None = None) -> Picture:
+def pareto_picture(run: RunFacts, tasks: Sequence[TaskReport], named: Collection[str]) -> Picture:
     """Return a picture of PANELS one below the other, cost on a logarithmic axis.
 
     Methods whose figures do not compare (`RunFacts.comparable`) are shown, but are never on the front.
 
-    named: the methods to name besides the front's where there are more than CROWDED, on a small picture of the first
-    two panels. Default: all, on a large one.
+    named: the methods to name besides the front's where there are more than CROWDED.
     """
-    metrics = list(PANELS) if named is None else list(PANELS)[:2]
     return Picture(
-        "machine/pareto.svg" if named is None else "machine/glance.svg",
-        "What agreement costs; on the line: no method is better in less time" if named is None else "",
+        "machine/glance.svg",
+        "",
         "Agreement with people and with the model against time, one point per method",
-        (9, 13) if named is None else (5, 4.4),
-        partial(_draw, run, tasks, metrics, named),
-        machine=named is None,
+        (5, 4.4),
+        partial(_draw, run, tasks, named),
     )
 
 
-def _draw(
-    run: RunFacts, tasks: Sequence[TaskReport], metrics: Sequence[str], named: Collection[str] | None, figure: Figure
-) -> None:
-    """named: methods to name besides the front's; None: all."""
-    points = {metric: cost_points(run, tasks, metric) for metric in metrics}
+def _draw(run: RunFacts, tasks: Sequence[TaskReport], named: Collection[str], figure: Figure) -> None:
+    points = {metric: cost_points(run, tasks, metric) for metric in PANELS}
     # A panel without a point has nothing to say besides those that have some.
     points = {metric: of_metric for metric, of_metric in points.items() if of_metric} or points
-    figure.set_figheight(figure.get_figheight() * len(points) / len(metrics))
+    figure.set_figheight(figure.get_figheight() * len(points) / len(PANELS))
     rows = figure.subplots(len(points), 1, squeeze=False)[:, 0]
     for axes, (metric, of_metric) in zip(rows, points.items(), strict=True):
         axes.set_title(PANELS[metric], fontsize=9, fontweight="bold", loc="left")
@@ -101,25 +94,21 @@ def _draw(
             last = max(point.cost for point in of_metric) * 1.3
             axes.step([*costs, last], [*values, values[-1]], where="post", color="#888888", linewidth=1.0, zorder=1)
         for point in of_metric:
-            info = run.methods[point.method]
-            colour, marker = STYLES[info.family]
+            colour, marker = STYLES[run.methods[point.method].family]
             (drawn,) = axes.plot(
                 [point.cost], [point.value], color=colour, marker=marker, markersize=6, linestyle="none", zorder=3
             )
             say(drawn, f"{point.method}: {point.value:.3f} at {point.cost:.1f}×")
-            if named is None or len(of_metric) <= CROWDED or point in front or point.method in named:
-                weight = "bold" if (info.learned if named is None else point.method in named) else "normal"
-                size = 7 if named is None else 8
+            if len(of_metric) <= CROWDED or point in front or point.method in named:
+                weight = "bold" if point.method in named else "normal"
                 label = marked(run, point.method)
-                axes.text(point.cost, point.value, label, fontsize=size, fontweight=weight, zorder=4)
+                axes.text(point.cost, point.value, label, fontsize=8, fontweight=weight, zorder=4)
         axes.margins(x=0.12, y=0.12)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda cost, _: f"{cost:g}×"))
         axes.xaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
-        if not larger:
-            axes.invert_yaxis()
     figure.supxlabel("time to classify and explain, relative to classifying alone (logarithmic)", fontsize=9)
     methods = {point.method for of_metric in points.values() for point in of_metric}
-    draw_legend(figure, run.methods, methods, 99 if named is None else 4)
+    draw_legend(figure, run.methods, methods, 4)
     # Labels are placed once the axes have their final size, which they keep.
     figure.canvas.draw()
     figure.set_layout_engine("none")

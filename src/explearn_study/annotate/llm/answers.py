@@ -30,12 +30,11 @@ class InvalidAnswerError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer:
-    """An answer: the label, the quotes that are evidence, the reason, and whether it had to be mended."""
+    """An answer: the label, the quotes that are evidence, and the reason."""
 
     label: str
     quotes: tuple[Quote, ...]
     reason: str
-    repaired: bool
 
 
 def parse_answer(content: str, finish: str, labels: Sequence[str]) -> ParsedAnswer:
@@ -68,38 +67,35 @@ def parse_answer(content: str, finish: str, labels: Sequence[str]) -> ParsedAnsw
     cut = repaired and (finish == "length" or not closed)
     if cut and value and next(reversed(value)) in ("label", *EVIDENCE_NAMES):
         raise InvalidAnswerError("cut short before the evidence was whole")
-    said = value.get("label")
-    stripped = said.strip(" \t\n.\"'").casefold() if isinstance(said, str) else None
-    near = [label for label in labels if label == said] or [label for label in labels if label.casefold() == stripped]
+    label = value.get("label")
+    stripped = label.strip(" \t\n.\"'").casefold() if isinstance(label, str) else None
+    near = [one for one in labels if one == label] or [one for one in labels if one.casefold() == stripped]
     if len(near) != 1:
-        raise InvalidAnswerError(f"label {_clean(repr(said))[:60]}; expected one of {', '.join(labels)}")
-    quotes, mended = _evidence(value)
+        raise InvalidAnswerError(f"label {_clean(repr(label))[:60]}; expected one of {', '.join(labels)}")
     reason = value.get("reason")
-    whole = isinstance(reason, str) and near[0] == said and not (repaired or mended)
-    return ParsedAnswer(near[0], quotes, _clean(reason) if isinstance(reason, str) else "", not whole)
+    return ParsedAnswer(near[0], _evidence(value), _clean(reason) if isinstance(reason, str) else "")
 
 
-def _evidence(answer: dict[str, Any]) -> tuple[tuple[Quote, ...], bool]:
-    """Return the quotes, and whether they are put otherwise than asked for."""
+def _evidence(answer: dict[str, Any]) -> tuple[Quote, ...]:
     name = next((name for name in EVIDENCE_NAMES if name in answer), None)
     if name is None:
         raise InvalidAnswerError("no evidence; expected a list, if need be an empty one")
-    listed, mended = answer[name], False
+    listed = answer[name]
     if listed is None or isinstance(listed, str | dict):
-        listed, mended = [listed] if listed else [], True
+        listed = [listed] if listed else []
     if not isinstance(listed, list):
         raise InvalidAnswerError(f"evidence of type {type(listed).__name__}; expected a list")
     quotes: list[Quote] = []
     for item in listed:
         fields = item if isinstance(item, dict) else {"quote": item}
-        text, said = fields.get("quote"), fields.get("occurrence")
-        occurrence = said if type(said) is int and said > 0 else 1
-        mended = mended or (fields is not item and name == "evidence") or said not in (None, occurrence) or said is True
+        text, occurrence = fields.get("quote"), fields.get("occurrence")
+        if type(occurrence) is not int or occurrence < 1:
+            occurrence = 1
         if not isinstance(text, str | int | float) or isinstance(text, bool):
             raise InvalidAnswerError(f"evidence {_clean(repr(item))[:60]}; expected a quote")
         if str(text).strip():
             quotes.append(Quote(str(text), occurrence))
-    return tuple(quotes), mended
+    return tuple(quotes)
 
 
 def _clean(text: str) -> str:

@@ -57,15 +57,6 @@ class Candidate:
     output_tokens: int
     money: float | None
 
-    @property
-    def name(self) -> str:
-        return f"{self.model} with {self.prompt}"
-
-    @property
-    def figure(self) -> str:
-        """The F1, to be read."""
-        return "undefined" if self.f1 is None else f"{self.f1:.3f}"
-
 
 def judge(
     model: str,
@@ -112,32 +103,18 @@ def judge(
     )
 
 
-def pick(candidates: Sequence[Candidate]) -> tuple[Candidate, str]:
-    """The best candidate and, in one sentence, why it is.
+def pick(candidates: Sequence[Candidate]) -> Candidate:
+    """Return the best candidate.
 
     The highest F1 among those of whose answers at most a tenth cannot be read; of those less than 0.01 below it, the
     cheapest (by money where all prices are known, else by tokens).
     """
-    readable = [candidate for candidate in candidates if candidate.invalid_rate <= MOST_INVALID]
-    pool = readable or list(candidates)
-    top = max(pool, key=lambda candidate: candidate.f1 or 0.0)
-    equal = [c for c in pool if (top.f1 or 0.0) - (c.f1 or 0.0) < TIE]
+    pool = [candidate for candidate in candidates if candidate.invalid_rate <= MOST_INVALID] or candidates
+    top = max(candidate.f1 or 0.0 for candidate in pool)
+    equal = [candidate for candidate in pool if top - (candidate.f1 or 0.0) < TIE]
     priced = all(candidate.money is not None for candidate in equal)
 
     def expense(candidate: Candidate) -> float:
         return (candidate.money or 0.0) if priced else float(candidate.input_tokens + candidate.output_tokens)
 
-    best = min(equal, key=lambda candidate: (expense(candidate), -(candidate.f1 or 0.0)))
-    reasons = [f"its F1 against people's marks is {best.figure}"]
-    if len(equal) > 1:
-        unit = "costs least" if priced else "takes the fewest tokens"
-        near = ", ".join(f"{c.name} ({c.figure})" for c in equal if c is not best)
-        reasons.append(f"which {near} equal{'s' if len(equal) == 2 else ''} within {TIE:g}, and of these it {unit}")
-    if others := sorted((c for c in pool if c not in equal), key=lambda c: -(c.f1 or 0.0)):
-        reasons.append(f"the next is {others[0].name} with {others[0].figure}")
-    unreadable = f"more than {MOST_INVALID:.0%} of the answers cannot be read"
-    if excluded := [c.name for c in candidates if c not in pool]:
-        reasons.append(f"left out because {unreadable}: {', '.join(excluded)}")
-    if not readable:
-        reasons.append(f"but {unreadable}, as with all others")
-    return best, f"{best.name}: {'; '.join(reasons)}."
+    return min(equal, key=lambda candidate: (expense(candidate), -(candidate.f1 or 0.0)))

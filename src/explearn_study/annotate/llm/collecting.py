@@ -41,7 +41,7 @@ class Annotated:
 
     Attributes:
         example: the text.
-        fate: kept, or why not. unanswered: not asked yet; invalid: the answer cannot be read ;
+        fate: kept, or why not. unanswered: not asked yet; invalid: the answer cannot be read;
             other_label: it is for another label than gold; empty: no word of the text; all_words: every word; diffuse:
             more than the share `max_share` of them; hallucinated: more than the share `max_hallucinated` of its words
             is not in the text; rejected: a person said no. The first that holds, in this order except that
@@ -159,7 +159,7 @@ def to_rationales(annotated: Iterable[Annotated], model: str) -> list[Rationale]
 def summarise(annotated: Sequence[Annotated], model: str, prompt: BoundPrompt) -> dict[str, Any]:
     """Return figures on one model's answers with one prompt.
 
-    They are the texts by fate, the quotes by how they were found, and the mean number of words that a kept rationale
+    They are the texts by fate, the quotes by how they were matched, and the mean number of words that a kept rationale
     marks.
     """
     fates = Counter(item.fate for item in annotated)
@@ -173,7 +173,6 @@ def summarise(annotated: Sequence[Annotated], model: str, prompt: BoundPrompt) -
         "shots": len(prompt.shots),
         "texts": len(annotated),
         "fates": {fate: fates[fate] for fate in FATES},
-        "repaired": sum(item.answer.repaired for item in annotated if item.answer),
         "quotes": {
             **{name: sum(getattr(alignment, name) for alignment in aligned) for name in rounds},
             "hallucinated": sum(len(alignment.hallucinated) for alignment in aligned),

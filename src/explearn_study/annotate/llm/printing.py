@@ -93,7 +93,7 @@ def print_summary(summary: Mapping[str, Any], meter: Meter) -> None:
         f"{quotes['fuzzy']:,} nearly; {quotes['hallucinated']:,} not in the text, {quotes['repeated']:,} repeated"
     )
     mean = "-" if length is None else f"{length:.2f}"
-    print(f"answers mended: {summary['repaired']:,}; words marked a text, mean: {mean}")
+    print(f"words marked a text, mean: {mean}")
     print_spent(meter)
 
 

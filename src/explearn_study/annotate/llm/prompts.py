@@ -207,8 +207,8 @@ def bind_prompt(
     sandbox = jinja2.sandbox.ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined, trim_blocks=True)
     try:
         meanings = {label: known.get(label, "") for label in labels}
-        given = {} if predicted is None else {"predicted": predicted}
-        system = sandbox.from_string(file.system).render(about=about, labels=meanings, **given)
+        target = {} if predicted is None else {"predicted": predicted}
+        system = sandbox.from_string(file.system).render(about=about, labels=meanings, **target)
     except Exception as error:  # a template is a program: it can fail in any way
         raise ParamsError(f"{path}, system: cannot be filled ({first_line(error)})") from error
     shape = "{" + ", ".join(_SHAPE[field] for field in file.order) + "}"

@@ -69,7 +69,7 @@ def plain(word: str) -> str:
 
 
 def quote_evidence(words: Sequence[str], mask: Sequence[bool], joined: Collection[int] = ()) -> list[tuple[str, int]]:
-    """The quotes, (words, occurrence), of a perfect answer; `align_quotes` gives the mask back."""
+    """Return the quotes, (words, occurrence), of a perfect answer, from which `align_quotes` gives the mask back."""
     plain_words = [plain(word) for word in words]
     quotes = []
     for start, end in spans_from_mask(mask):

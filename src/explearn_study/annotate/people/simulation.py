@@ -31,7 +31,7 @@ RESAMPLES = 9999
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """What a person said of a text: right or not, and whether they saw the explanation."""
+    """A person's guess at the model's answer for a text: whether it is right, and whether they saw the explanation."""
 
     example_id: str
     person: str
