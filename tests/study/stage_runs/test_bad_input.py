@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +11,7 @@ import pytest
 import torch
 import typer
 from safetensors.torch import load_file, save_file
-from stage_cases import COMMANDS, METHODS, STAGES, change_params, complaint, required, run, table, write_lines
+from stage_cases import COMMANDS, METHODS, STAGES, change_params, complaint, required, run
 
 from explearn.cli.running import compute_options
 
@@ -61,23 +60,6 @@ def test_a_missing_option_is_named(project: Path) -> None:
     result = run(project, "prepare")
     assert result.exit_code == 2
     assert "--task" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"text": ""}, "row 3"),
-        ({"label": "maybe", "id": "new"}, "maybe"),
-        ({"mask": [0, 1]}, "mask"),
-        ({"id": "films-test-0"}, "films-test-0"),
-    ],
-    ids=str,
-)
-def test_a_row_that_cannot_be_used(project: Path, change: dict[str, Any], words: str) -> None:
-    rows = table("films", "test", 8)
-    rows[2].update(change)
-    write_lines(project / "mine" / "films" / "test.jsonl", rows)
-    assert words in complaint(project, "prepare", "--task", "films")
 
 
 @pytest.mark.parametrize("explainer", ["expnet", "expnet_paper"])
