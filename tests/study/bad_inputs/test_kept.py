@@ -11,16 +11,7 @@ from saying import complaint
 from typer.testing import CliRunner
 
 from explearn.cli.app import app
-from explearn.comparison.score_files import read_scores
 from explearn.show.manifest import check_manifest
-
-
-@pytest.mark.parametrize("score", [1e39, 10**90, True], ids=ascii)
-def test_scores_from_elsewhere(tmp_path: Path, score: Any) -> None:
-    path = tmp_path / "scores.jsonl"
-    path.write_text(json.dumps({"words": ["a", "film"], "scores": [0, score]}) + "\n", encoding="utf-8")
-    complaint(lambda: read_scores([path]), "row 1", "'scores.1'", "expected")
-
 
 EVIDENCE: dict[str, Any] = {
     "manifest": 2,
