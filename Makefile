@@ -34,7 +34,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 COMPILE := pip-compile --extra=dev --allow-unsafe --strip-extras --no-emit-options --generate-hashes
 
-.PHONY: help install repro params index check test wheel tutorials faults fuzz lint format docs lock bench hooks clean
+.PHONY: help install repro params index check test wheel tutorials faults lint format docs lock bench hooks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -87,9 +87,6 @@ tutorials: ## run each tutorial in an empty environment (ARGS="auditor --newest 
 
 faults: install ## kill, starve and double the stages, 90 times: nothing may be lost (ARGS="--few --kills 5" for less)
 	python scripts/faults $(ARGS)
-
-fuzz: install ## give readers, importers and the aligner any bytes for five minutes (ARGS="--minutes 1")
-	python scripts/fuzz.py $(ARGS)
 
 lint: install ## check style, format, types, the direction of imports, and that what is generated is up to date
 	ruff check .

@@ -33,14 +33,15 @@ ASIDE = ("Updating lock file", "Use `dvc push`", "To track the changes", "To ena
 """How lines begin that DVC writes at the end of each run, and that say nothing of a stage."""
 
 
-def pipeline() -> tuple[set[str], dict[str, set[str]]]:
-    """Return the stages whose dependencies, parameters or outputs have changed, and what each stage needs."""
+def pipeline() -> tuple[set[str], dict[str, set[str]], dict[str, int]]:
+    """Return the stages that are stale, what each stage needs, and the bytes that each wrote when it last ran."""
     from dvc.repo import Repo
 
     with Repo(str(ROOT)) as repo:
         graph = repo.index.graph
         needs = {stage.addressing: {need.addressing for need in graph.successors(stage)} for stage in graph}
-        return set(repo.status()), needs
+        sizes = {stage.addressing: sum(out.meta.size or 0 for out in stage.outs) for stage in graph}
+        return set(repo.status()), needs, sizes
 
 
 def with_dependents(stale: Collection[str], needs: Mapping[str, set[str]]) -> set[str]:
@@ -64,17 +65,17 @@ def run_stage(stage: str) -> int:
     return process.returncode
 
 
-def run_all(waiting: set[str], needs: Mapping[str, set[str]], jobs: int) -> int:
+def run_all(waiting: set[str], needs: Mapping[str, set[str]], sizes: Mapping[str, int], jobs: int) -> int:
     """Run stages as soon as what they need has run; return the first exit code that is not 0."""
-    # What most others wait for comes first.
-    dependents = {stage: len(with_dependents([stage], needs)) for stage in waiting}
+    # What most others wait for comes first, then what writes most: it takes longest, and no core is to idle at the end.
+    urgency = {stage: (len(with_dependents([stage], needs)), sizes[stage]) for stage in waiting}
     running: dict[Future[int], str] = {}
     code, total = 0, len(waiting)
     with ThreadPoolExecutor(jobs) as pool:
         while waiting or running:
             unfinished = waiting | set(running.values())
             ready = sorted(stage for stage in waiting if not needs[stage] & unfinished)
-            for stage in sorted(ready, key=lambda stage: -dependents[stage])[: jobs - len(running)]:
+            for stage in sorted(ready, key=urgency.__getitem__, reverse=True)[: jobs - len(running)]:
                 waiting.remove(stage)
                 running[pool.submit(run_stage, stage)] = stage
             for done in wait(running, return_when=FIRST_COMPLETED).done:
@@ -95,14 +96,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=default_jobs(), choices=range(1, 257), metavar="N")
     jobs = parser.parse_args().jobs
-    stale, needs = pipeline()
+    stale, needs, sizes = pipeline()
     if CODE in stale:
         if code := run_stage(CODE):
             return code
-        stale, needs = pipeline()
+        stale, needs, sizes = pipeline()
     if not stale:
         print("Data and pipelines are up to date.")
-    return run_all(with_dependents(stale, needs), needs, jobs)
+    return run_all(with_dependents(stale, needs), needs, sizes, jobs)
 
 
 if __name__ == "__main__":

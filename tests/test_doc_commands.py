@@ -1,7 +1,7 @@
 """Every command in README, CONTRIBUTING and docs is one that its program takes; every Python example compiles.
 
-Here the programs' own parsers read them. What takes seconds is run by the test of its page (bundles, compare, data,
-onnx, tutorials, ...).
+Here the programs' own parsers read them. What takes seconds is run by the test of its page (bundles, data, onnx,
+tutorials, ...).
 """
 
 from __future__ import annotations

@@ -86,12 +86,6 @@ def test_a_folder_that_is_there_is_not_replaced(
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
 
 
-def test_mistakes_are_one_sentence(tmp_path: Path, trained: Classifier, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("explearn.cli.demo.classifier.demo_classifier", lambda *_: trained)
-    assert "text 1: field 'text' is empty" in complaint(run("demo", " "))
-    assert "is a folder; expected a regular file" in complaint(run("demo", OWN, "--out", tmp_path))
-
-
 def test_the_same_seed_gives_the_same_classifier(trained: Classifier) -> None:
     again = barely_trained()
     assert again.fingerprint == trained.fingerprint

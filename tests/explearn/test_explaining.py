@@ -49,12 +49,6 @@ def test_any_form_of_a_model_gets_the_same_explanation(folder: Path, given: str)
     np.testing.assert_allclose(attribution.scores, expected.scores, rtol=1e-4)
 
 
-@pytest.mark.parametrize("given", [print, 3, None])
-def test_what_is_no_classifier_is_one_sentence(given: Any) -> None:
-    with pytest.raises(ParamsError, match=r"expected an explearn\.Classifier"):
-        explearn.explain(given, TEXT)
-
-
 def test_the_newest_checkpoint_of_a_trainer_is_taken_and_said(
     folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

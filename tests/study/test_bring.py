@@ -85,21 +85,10 @@ class TestImport:
         assert "classifiers.films.labels" in line
 
 
-class TestWithoutMarksOrExplainers:
+class TestWithoutExplainers:
     def test_the_folder_is_there_on_which_stages_depend(self, finished: Path) -> None:
         # DVC ends a run in which a dependency is missing that no stage writes.
         assert list((finished / "data/explainers/films").iterdir()) == []
-
-    def test_all_that_needs_no_marks_is_measured(self, finished: Path) -> None:
-        document = read_json(finished / "reports/metrics/films/explanations.json")
-        assert set(document) == {"random", "rollout", "occlusion"}
-        assert all(row["f1_topk"] is None and row["aopc_comprehensiveness"] is not None for row in document.values())
-
-    @pytest.mark.parametrize("page", ["report.md", "report.html"])
-    def test_the_report_says_what_is_missing(self, finished: Path, page: str) -> None:
-        text = (finished / "reports" / page).read_text(encoding="utf-8")
-        assert "No marks" in text
-        assert "The method under study" not in text
 
     def test_the_sanity_checks_are_over_all_seeds(self, finished: Path) -> None:
         document = read_json(finished / "reports/metrics/films/sanity.json")
@@ -138,10 +127,3 @@ class TestManifest:
             assert line in said.splitlines()
         assert "version of torch: 0.1 then" in said
         assert said.splitlines()[-1].endswith("7 differences")
-
-    def test_another_model_is_named(self, project: Path) -> None:
-        tiny.save(project / "data/classifiers/films", "bert", 2, seed=1)
-        code, said = verify(project)
-        assert code == 1
-        assert "classifier of films (data/classifiers/films): weights or labels differ" in said.splitlines()
-        assert "models: data/classifiers/films/model.safetensors differs" in said.splitlines()

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +18,6 @@ import tiny
 import yaml
 from warm_python import LOADED, warm_python
 
-from explearn.lens.features import read_feature_metadata
 from explearn_study.code import SHOWING_STAGES, SHOWS_ONLY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -227,35 +225,3 @@ def test_a_second_run_of_everything_leaves_every_figure_as_it_was(ran: Checkout)
     after = kept()
     assert "reports/metrics/reviews/explanations.json" in before
     assert {name for name in before if before[name] != after.get(name)} == set()
-
-
-KILLER = """
-# Ends the stage features at its last moment: all is written, nothing is in place.
-import os, signal, sys
-
-if any(argument.endswith("features.py") for argument in sys.orig_argv):
-    os.replace = lambda source, target: os.kill(os.getpid(), signal.SIGKILL) if "/features" in str(target) else None
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_a_stage_that_is_killed_leaves_nothing_that_the_next_run_takes_for_whole(ran: Checkout, tmp_path: Path) -> None:
-    ran.run("python", "scripts/compose_params.py", *ran.overrides("attend.layers=[0]"))
-    (tmp_path / "sitecustomize.py").write_text(KILLER, encoding="utf-8")
-    path = os.pathsep.join([str(tmp_path), ran.environment["PYTHONPATH"]])
-    stage = ["dvc", "repro", "--single-item", "features@reviews"]
-    replace(ran, warm=ran.environment).run(*stage, check=False, PYTHONPATH=path)
-    assert stages(ran.run(*stage)) == {"features"}
-    features = ran.root / "data" / "features" / "reviews"
-    assert read_feature_metadata(features / "test.parquet")["attended"] == [0]
-    assert not any(path.name.startswith(".reviews.partial-") for path in features.parent.iterdir())
-    assert stages(ran.run(*stage)) == set()
-
-
-def test_a_lost_output_comes_back_as_it_was(ran: Checkout) -> None:
-    """From DVC's cache."""
-    examples = ran.root / "data" / "examples" / "reviews"
-    before = {path.name: path.read_bytes() for path in examples.iterdir()}
-    shutil.rmtree(examples)
-    ran.run("dvc", "checkout", "data/examples/reviews")
-    assert {path.name: path.read_bytes() for path in examples.iterdir()} == before

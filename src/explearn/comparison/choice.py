@@ -41,7 +41,7 @@ PLAN = "plan.json"
 
 
 def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return method -> options, FLOOR, then quick ones, of both those in LEADING first: of rosters and of methods named.
+    """Return method -> options, of rosters and of methods named: FLOOR, then the quick, the LEADING first of each.
 
     A method that is named takes the options that roster light gives it, else its own defaults.
 

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -20,7 +12,6 @@ from annotate_cases import ANSWERS
 from chat_server import ChatServer, Reply, Request, answer_json
 from project_cases import KEY, TEXTS, Project
 
-from explearn.core.records import Example
 from explearn_study.annotate.llm import client
 from explearn_study.annotate.llm.cache import read_answers
 
@@ -223,53 +214,3 @@ class TestDryRun:
         # One answer cannot be read and is asked for twice: a repeat, which the bound leaves out.
         money = float(printed.rpartition("cost ")[2])
         assert 0.5 * bound < money * 9 / 10 <= bound
-
-
-KILLS = 2
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-@pytest.mark.timeout(240)
-def test_kill_9_at_random_moments_loses_no_answer_and_doubles_none(
-    new_project: Callable[..., Project], tmp_path: Path
-) -> None:
-    count = 150
-    texts = [Example(f"k-{n}", (f"word{n}", "is", "warm"), "yes", "train", "kills") for n in range(count)]
-    project = new_project("kills", ["no", "yes"], texts)
-    project.params(model="m")
-    path = project.folder / "answers.jsonl"
-    generator = random.Random(20)
-    command = [sys.executable, "-m", "explearn.cli.app", "annotate", "run", "--task", "kills"]
-    environment: dict[str, str] = {name: value for name, value in os.environ.items() if "EXPLEARN" not in name}
-
-    def reply(request: Request) -> Reply:
-        return Reply(answer_json("yes", "warm"), delay=generator.uniform(0.01, 0.1))
-
-    repeated = 0
-    with ChatServer(reply) as server:
-        environment |= {"EXPLEARN_LLM_BASE_URL": server.url, "EXPLEARN_LLM_API_KEY": KEY}
-        environment["EXPLEARN_LLM_CONCURRENCY"] = "16"
-        for kill in range(KILLS + 1):
-            seen = server.served
-            before = {answer.id for answer in read_answers(path)}
-            with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
-                if kill < KILLS:
-                    deadline = time.monotonic() + 60
-                    goal = seen + generator.randint(5, count // (KILLS + 1))
-                    while server.served < goal and process.poll() is None and time.monotonic() < deadline:
-                        time.sleep(0.002)
-                    time.sleep(generator.uniform(0.0, 0.05))
-                    process.kill()
-                _, errors = process.communicate(timeout=120)
-            assert process.returncode == (-signal.SIGKILL if kill < KILLS else 0), errors
-            after = {answer.id for answer in read_answers(path)}
-            assert before <= after
-            asked = {f"k-{request.text.split()[0].removeprefix('word')}" for request in server.requests[seen:]}
-            assert not asked & before
-            repeated += len(asked - after)
-    raw = path.read_bytes().splitlines()
-    assert sorted(json.loads(line)["id"] for line in raw) == sorted(example.id for example in texts)
-    # Only what was under way at a kill was asked again.
-    assert server.served == count + repeated
-    assert 0 < repeated <= 16 * KILLS

@@ -28,17 +28,12 @@ def studio(**change: Any) -> dict[str, Any]:
 
 
 LABEL_STUDIO: list[Any] = [
-    None,
-    [3],
-    [{"data": {"text": 3}}],
     [{"data": {"text": "another text"}, "annotations": [{"result": []}]}],
     [{"data": {"text": "one two"}, "annotations": [{"result": [{"value": [REGION]}]}]}],
     [{"data": {"text": "one two"}, "annotations": [{"result": [], "completed_by": {"email": {}, "id": [3]}}]}],
     [studio(start="0")],
     [studio(end=99, text=None)],
-    [studio(end=0)],
     [studio(text="two")],
-    [studio(labels="e")],
     [{"text": "one two", "label": [{"start": "0", "end": 3}], "annotator": 1}],
     [studio(), studio()],
 ]
@@ -82,12 +77,9 @@ PROMPT = {"summary": "s", "order": ["label", "evidence", "reason"], "system": "{
 
 
 TEMPLATES = [
-    "{% for x in labels %}",
     "{{ nothing }}",
-    "{{ 1 / 0 }}",
     "{{ range(1000000000) | join }}",
     "{{ ''.__class__.__mro__ }}",
-    "{{ labels.clear() }}",
     "{% include '/etc/passwd' %}",
     "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
     "{{ " + "(" * 4000 + "1" + ")" * 4000 + " }}",

@@ -25,15 +25,11 @@ KEY = "sk-0123456789-secret"
 ENDPOINTS: list[dict[str, str]] = [
     {},
     {"BASE_URL": "file:///etc/passwd"},
-    {"BASE_URL": "http://localhost:port/v1"},
     {"BASE_URL": "http://me:secret@localhost/v1"},
     {"BASE_URL": "https://host/v1?key=secret"},
-    {"BASE_URL": "https://host/v1", "API_KEY": "abc"},
     {"BASE_URL": "https://host/v1", "API_KEY": "a b c d e"},
     {"BASE_URL": "https://host/v1", "API_KEY": "schl\u00fcssel"},
-    {"BASE_URL": "http://192.168.0.7/v1", "API_KEY": "abcdefgh"},
     {"BASE_URL": "http://127.0.0.1.example.org/v1", "API_KEY": "abcdefgh"},
-    {"BASE_URL": "http://host/v1", "API_KEY": "abcdefgh", "PLAIN_HTTP": "0"},
     {"BASE_URL": "https://host/v1", "PROXY": "socks5://proxy:1080"},
     {"BASE_URL": "https://ho\x1b[2Jst"},
     {"BASE_URL": "https://host/v1", "CONCURRENCY": "many"},
@@ -74,14 +70,10 @@ def protocol(**change: Any) -> bytes:
 
 
 REPLIES: dict[str, Reply] = {
-    "bytes": Reply(raw=b"\xff\xfe"),
-    "a choice without a message": Reply(raw=protocol(choices=[{}])),
     "nested 100,000 deep": Reply(raw=b'{"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
     "a terminal's commands": Reply(status=401, error="\x1b[2J\x1b]0;title\x07 wrong \u202e key"),
-    "a long error": Reply(status=500, error="x" * 100_000),
     "a packed bomb": Reply(raw=gzip.compress(b" " * 100_000_000, 9), headers={"content-encoding": "gzip"}),
     "a large reply": Reply(raw=b" " * (MAX_REPLY_BYTES + 1)),
-    "a redirect": Reply(status=307, raw=b"", headers={"location": f"http://elsewhere.example/v1?key={KEY}"}),
 }
 
 

@@ -17,7 +17,7 @@ from explearn_study.report.gate import load_gate
 DOCUMENTS: dict[str, bytes] = {
     "a list": b"- 1\n",
     "a date that does not exist": b"profile: 2026-02-30\n",
-    "nested lists": b"tasks: " + b"[" * 5000 + b"\n",
+    "nested lists": b"tasks: " + b"[" * 600 + b"\n",
     "aliases of aliases": b"a: &a0 [1,1,1,1,1,1,1,1,1,1]\n"
     + b"".join(b"b%d: &a%d [%s]\n" % (i, i, b",".join([b"*a%d" % (i - 1)] * 10)) for i in range(1, 9)),
     "a mapping inside itself": b"&m\nprofile: *m\n",

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 import typer
 from safetensors.torch import load_file, save_file
-from stage_cases import COMMANDS, METHODS, STAGES, change_params, complaint, required, run, table, write_lines
+from stage_cases import COMMANDS, METHODS, STAGES, change_params, complaint, required, run
 
 from explearn.cli.running import compute_options
-
-NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -61,23 +57,6 @@ def test_a_missing_option_is_named(project: Path) -> None:
     result = run(project, "prepare")
     assert result.exit_code == 2
     assert "--task" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"text": ""}, "row 3"),
-        ({"label": "maybe", "id": "new"}, "maybe"),
-        ({"mask": [0, 1]}, "mask"),
-        ({"id": "films-test-0"}, "films-test-0"),
-    ],
-    ids=str,
-)
-def test_a_row_that_cannot_be_used(project: Path, change: dict[str, Any], words: str) -> None:
-    rows = table("films", "test", 8)
-    rows[2].update(change)
-    write_lines(project / "mine" / "films" / "test.jsonl", rows)
-    assert words in complaint(project, "prepare", "--task", "films")
 
 
 @pytest.mark.parametrize("explainer", ["expnet", "expnet_paper"])
@@ -133,13 +112,6 @@ def test_a_damaged_document_of_the_report_leaves_the_earlier_report(project: Pat
     (project / "reports" / "metrics" / "films" / "explanations.json").write_text("[]", encoding="utf-8")
     assert "run the stage judge again" in complaint(project, "report")
     assert (project / "reports" / "report.md").read_bytes() == before
-
-
-@NO_GPU
-@pytest.mark.parametrize("stage", ["finetune", "judge"])
-def test_a_gpu_that_is_not_there(project: Path, stage: str) -> None:
-    message = complaint(project, stage, *required(stage), "--device", "cuda")
-    assert "device 'cuda': this machine has 0 usable CUDA devices" in message
 
 
 def test_an_encoder_that_cannot_be_loaded(project: Path) -> None:
