@@ -8,7 +8,7 @@ from functools import partial
 
 from adjustText import adjust_text
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 from explearn.core.blocks import Picture
 from explearn.judge.catalogue import CATALOGUE
@@ -18,9 +18,9 @@ from explearn.show.figures.style import STYLES, draw_legend, say
 from explearn.show.verdict import means
 
 PANELS = {
-    "f1_topk": "Agreement with people: F1 top-K ↑",
-    "aopc_comprehensiveness": "Agreement with the model: AOPC comprehensiveness ↑",
-    "aopc_sufficiency": "Agreement with the model: AOPC sufficiency ↓",
+    "f1_topk": "With people: F1 top-K ↑",
+    "aopc_comprehensiveness": "With the model: AOPC comprehensiveness ↑",
+    "aopc_sufficiency": "With the model: AOPC sufficiency ↓",
 }
 """Metric and title of each panel."""
 
@@ -70,7 +70,7 @@ def pareto_picture(run: RunFacts, tasks: Sequence[TaskReport], named: Collection
         "machine/pareto.svg" if named is None else "machine/glance.svg",
         "What agreement costs; on the line: no method is better in less time" if named is None else "",
         "Agreement with people and with the model against time, one point per method",
-        (9, 13) if named is None else (5, 4.4),
+        (9, 13) if named is None else (4.2, 4.4),
         partial(_draw, run, tasks, metrics, named),
         machine=named is None,
     )
@@ -93,12 +93,13 @@ def _draw(
             continue
         larger = CATALOGUE[metric].larger_is_better
         axes.set_xscale("log")
+        last = max(point.cost for point in of_metric) * 1.3
+        axes.set_xlim(0.9, max(2.2, last * 1.1))
         axes.grid(color="#E5E5E5", linewidth=0.6)
         axes.set_axisbelow(True)
         front = pareto_front([point for point in of_metric if run.comparable(point.method, metric)], larger)
         if front:
             costs, values = [p.cost for p in front], [p.value for p in front]
-            last = max(point.cost for point in of_metric) * 1.3
             axes.step([*costs, last], [*values, values[-1]], where="post", color="#888888", linewidth=1.0, zorder=1)
         for point in of_metric:
             info = run.methods[point.method]
@@ -109,15 +110,16 @@ def _draw(
             say(drawn, f"{point.method}: {point.value:.3f} at {point.cost:.1f}×")
             if named is None or len(of_metric) <= CROWDED or point in front or point.method in named:
                 weight = "bold" if (info.learned if named is None else point.method in named) else "normal"
-                size = 7 if named is None else 8
+                size = 7 if named is None else 9
                 label = marked(run, point.method)
                 axes.text(point.cost, point.value, label, fontsize=size, fontweight=weight, zorder=4)
-        axes.margins(x=0.12, y=0.12)
+        axes.margins(y=0.12)
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.minorticks_off()
         axes.xaxis.set_major_formatter(FuncFormatter(lambda cost, _: f"{cost:g}×"))
-        axes.xaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
         if not larger:
             axes.invert_yaxis()
-    figure.supxlabel("time to classify and explain, relative to classifying alone (logarithmic)", fontsize=9)
+    figure.supxlabel("time relative to classifying alone (logarithmic)", fontsize=9)
     methods = {point.method for of_metric in points.values() for point in of_metric}
     draw_legend(figure, run.methods, methods, 99 if named is None else 4)
     # Labels are placed once the axes have their final size, which they keep.
