@@ -75,6 +75,7 @@ def test_whatever_holds_texts_is_read_alike() -> None:
         words = TEXT.split()
         assert [list(one.words) for one in explearn.explain(classifier, texts, "random")] == [words]
     np.testing.assert_array_equal(classifier.predict_proba(rows), classifier.predict_proba([TEXT]))
+    assert classifier.predict(pd.DataFrame(rows)) == classifier.predict([TEXT])
     for refuses in (classifier.predict_proba, lambda texts: explearn.explain(classifier, texts)):
         with pytest.raises(DataError, match=r"text 1: got the columns body; expected a column 'text', or the texts"):
             refuses([{"body": TEXT}])

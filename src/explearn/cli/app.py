@@ -81,8 +81,9 @@ def methods(
         for info in of_family:
             if info.name in refused:
                 continue
-            needs = f"; needs {', '.join(sorted(need.replace('_', ' ') for need in info.needs))}" if info.needs else ""
-            console.print(f"  [bold cyan]{info.name}[/bold cyan] ({info.cost}{needs})")
+            needs = ", ".join(sorted(need.replace("_", " ") for need in info.needs if not info.ready))
+            cost = f"({info.cost}; needs {needs})" if needs else f"({info.cost})"
+            console.print(Padding(f"[bold cyan]{info.name}[/bold cyan] {cost}", (0, 0, 0, 2)))
             console.print(Padding(Text(info.summary), (0, 0, 0, 4)))
     if refused:
         console.print("[bold]cannot explain this classifier[/bold]")

@@ -368,9 +368,9 @@ class Classifier(Answers):
         encoded = [text for text in listed if isinstance(text, Encoding)]
         return encoded if len(encoded) == len(listed) else self.encode(cast("Sequence[Text]", listed))
 
-    def predict(self, texts: Sequence[Text]) -> list[str]:
+    def predict(self, texts: Iterable[Encoding] | Iterable[Text]) -> list[str]:
         """Return the name of each text's most probable class. Raises UnsupportedError for a regression."""
-        return [self.labels[i] for i in self.predict_proba(self.encode(texts)).argmax(-1)]
+        return [self.labels[i] for i in self.predict_proba(texts).argmax(-1)]
 
     @cached_property
     def fingerprint(self) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 
 from adjustText import adjust_text
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 from explearn.core.blocks import Picture
 from explearn.judge.catalogue import CATALOGUE
@@ -18,8 +18,8 @@ from explearn.show.figures.style import STYLES, draw_legend, say
 from explearn.show.verdict import means
 
 PANELS = {
-    "f1_topk": "Agreement with people: F1 top-K ↑",
-    "aopc_comprehensiveness": "Agreement with the model: AOPC comprehensiveness ↑",
+    "f1_topk": "With people: F1 top-K ↑",
+    "aopc_comprehensiveness": "With the model: AOPC comprehensiveness ↑",
 }
 """Metric and title of each panel."""
 
@@ -67,7 +67,7 @@ def pareto_picture(run: RunFacts, tasks: Sequence[TaskReport], named: Collection
         "machine/glance.svg",
         "",
         "Agreement with people and with the model against time, one point per method",
-        (5, 4.4),
+        (4.2, 4.4),
         partial(_draw, run, tasks, named),
     )
 
@@ -86,12 +86,13 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], named: Collection[str], fi
             continue
         larger = CATALOGUE[metric].larger_is_better
         axes.set_xscale("log")
+        last = max(point.cost for point in of_metric) * 1.3
+        axes.set_xlim(0.9, max(2.2, last * 1.1))
         axes.grid(color="#E5E5E5", linewidth=0.6)
         axes.set_axisbelow(True)
         front = pareto_front([point for point in of_metric if run.comparable(point.method, metric)], larger)
         if front:
             costs, values = [p.cost for p in front], [p.value for p in front]
-            last = max(point.cost for point in of_metric) * 1.3
             axes.step([*costs, last], [*values, values[-1]], where="post", color="#888888", linewidth=1.0, zorder=1)
         for point in of_metric:
             colour, marker = STYLES[run.methods[point.method].family]
@@ -102,11 +103,12 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], named: Collection[str], fi
             if len(of_metric) <= CROWDED or point in front or point.method in named:
                 weight = "bold" if point.method in named else "normal"
                 label = marked(run, point.method)
-                axes.text(point.cost, point.value, label, fontsize=8, fontweight=weight, zorder=4)
-        axes.margins(x=0.12, y=0.12)
+                axes.text(point.cost, point.value, label, fontsize=9, fontweight=weight, zorder=4)
+        axes.margins(y=0.12)
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.minorticks_off()
         axes.xaxis.set_major_formatter(FuncFormatter(lambda cost, _: f"{cost:g}×"))
-        axes.xaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
-    figure.supxlabel("time to classify and explain, relative to classifying alone (logarithmic)", fontsize=9)
+    figure.supxlabel("time relative to classifying alone (logarithmic)", fontsize=9)
     methods = {point.method for of_metric in points.values() for point in of_metric}
     draw_legend(figure, run.methods, methods, 4)
     # Labels are placed once the axes have their final size, which they keep.
