@@ -76,7 +76,7 @@ def encode_segments(
 def max_length(config: transformers.PreTrainedConfig, tokenizer: transformers.PreTrainedTokenizerBase) -> int:
     """Return the most sub-tokens that both the position embeddings and the tokenizer allow."""
     limit = tokenizer.model_max_length
-    limits = [int(limit)] if isinstance(limit, int | float) and limit < _UNBOUNDED else []
+    limits = [int(limit)] if isinstance(limit, int | float) and 0 < limit < _UNBOUNDED else []
     try:
         positions = getattr(config, "max_position_embeddings", None)
     except NotImplementedError:  # XLNet says in this way that it has no limit

@@ -94,11 +94,13 @@ class TestTexts:
             ("bert", 514, 512, 512),
             ("roberta", 512, 512, 510),  # RoBERTa's positions start at the padding index + 1
             ("bert", 514, int(1e30), 514),  # the tokenizer names no limit
+            ("bert", 514, -1, 514),
+            ("bert", 514, "many", 514),
             ("deberta-v2", -1, int(1e30), 512),  # nor does the model
         ],
     )
     def test_the_longest_text_fits_positions_and_tokenizer(
-        self, model_type: str, positions: int, limit: int, expected: int
+        self, model_type: str, positions: int, limit: Any, expected: int
     ) -> None:
         config: Any = SimpleNamespace(model_type=model_type, pad_token_id=1, max_position_embeddings=positions)
         assert max_length(config, SimpleNamespace(model_max_length=limit)) == expected  # type: ignore[arg-type]
