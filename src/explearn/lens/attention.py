@@ -129,7 +129,7 @@ class AttentionCalls(TorchFunctionMode):
     thread that entered are seen.
 
     Args:
-        wanted: asked at each call whether `on_call` gets it.
+        wanted: says at each call whether `on_call` gets it.
     """
 
     def __init__(self, on_call: Callable[[Attention], torch.Tensor | None], wanted: Callable[[], bool]) -> None:

@@ -57,7 +57,7 @@ def write_texts(
 
     Args:
         source: what the rows come from, for the file's metadata.
-        compute: rows of some texts; it is told what to call with the number of texts done.
+        compute: makes the rows of some texts; its second argument is to be called with the number of texts done.
         description: text of a progress bar (default: no bar).
     """
     remaining = iter(examples)

@@ -30,7 +30,7 @@ def as_classifier(
     if isinstance(classifier, str | os.PathLike):
         return Classifier.from_pretrained(classifier, compute, completion=completion)
     if completion is not None:
-        raise ParamsError("completion: got one beside a loaded classifier; give it where that is loaded")
+        raise ParamsError("completion: got one with a loaded classifier; give it where the classifier is loaded")
     if isinstance(classifier, Classifier):
         return classifier
     pair = isinstance(classifier, tuple) and len(classifier) == 2

@@ -53,7 +53,7 @@ class CallableClassifier(Classifier):
     model refuses. The function gets the words of a text, with single blanks in the place of white space. A word that
     is left out is gone, or has the mask word in its place. Its "logits" are log p, or log p / (1 - p) by label.
 
-    Equal texts of a request are asked about once, `batch_size` texts a call.
+    The function gets each distinct text of a request once, `batch_size` texts a call.
 
     Args:
         predict_proba: takes a list of n strings, or of n pairs of strings, and gives an array (n, C).
@@ -178,7 +178,7 @@ class CallableClassifier(Classifier):
             word, behind, _ = self._words[token_id]
             if not word:
                 continue
-            # A blank stays where either of two words has one on this side; between two masks it cannot be told.
+            # A blank stays where either of two words has one on this side; between two masks that is unknown.
             if text and (last == token_id == MASK or not (behind and self._words[last][2])):
                 text += " "
             text, last = text + word, token_id
@@ -204,7 +204,7 @@ class CallableClassifier(Classifier):
         return self._ask([self._text_of([*encoding.input_ids]) for encoding in self._encoded(texts)], description)
 
     def _ask(self, texts: Sequence[str | tuple[str, str]], description: str | None) -> NDArray[np.float64]:
-        """Return the function's answers on texts, (n, C), each different one asked about once."""
+        """Return the function's answers on texts, (n, C); it gets each distinct one once."""
         different = list(dict.fromkeys(texts))
         answers: dict[str | tuple[str, str], NDArray[np.float64]] = {}
         with tqdm(total=len(different), desc=description, unit="text", disable=None if description else True) as bar:

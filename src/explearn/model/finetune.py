@@ -373,6 +373,6 @@ def _arguments(
         seed=seed,
         data_seed=seed,
     )
-    # One device, the one asked for; the Trainer would spread over all it sees.
+    # One device, the chosen one; the Trainer would spread over all it sees.
     arguments._n_gpu = int(device.type == "cuda")
     return arguments

@@ -15,7 +15,7 @@ from explearn.core.words import Segment, lay_out, locate
 
 OPEN, CLOSE = "[[", "]]"
 
-_BRACKETS = re.compile(r"\[{2,}|\]{2,}|\s+")
+_BRACKETS = re.compile(r"\[{2,}|\]{2,}")
 
 _CONTEXT_CHARS = 20
 """Characters of the text repeated in an error, to find the place."""
@@ -44,16 +44,13 @@ def parse_marked(text: str, expected: Segment | None = None) -> tuple[Segment, t
         nonlocal plain, filled
         plain += piece
         marked.extend([inside] * len(piece))
-        filled = filled or (inside and not piece.isspace() and piece != "")
+        filled = filled or (inside and bool(piece.strip()))
 
     position = 0
     for match in _BRACKETS.finditer(text):
         take(text[position : match.start()])
         position = match.end()
         run = match.group()
-        if run.isspace():
-            take(run)
-            continue
         place = f"at character {match.start()} ({_context(text, match.start())})"
         if run[0] == "[":
             if inside or len(run) > 3:

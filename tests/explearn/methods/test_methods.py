@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 
 import explearn
 from explearn.core.errors import ExplearnError, ParamsError, UnknownNameError
-from explearn.core.records import Attribution
+from explearn.core.records import Attribution, Example
 from explearn.methods.registry import explainer_class
 from explearn.testing import check_explainer
 from explearn.text.alignment import aggregate
@@ -46,6 +47,68 @@ def explain(name: str, of: explearn.Classifier, texts: Any, targets: Any = None)
 def test_a_target_that_is_no_class_brings_near_names() -> None:
     with pytest.raises(UnknownNameError, match=r"unknown label 'fare'; did you mean fair\?"):
         explain("rollout", tiny.classifier("bert", 3), ["lazy dog"], ["fare"])
+
+
+class TestWhatTheBaseClassDoesForAll:
+    @staticmethod
+    def in_chunks_of_2(monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("explearn.methods.base.explainer.CHUNK_TEXTS", 2)
+
+    def test_texts_and_targets_are_read_as_they_are_explained(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.in_chunks_of_2(monkeypatch)
+        read: list[str] = []
+
+        def stream() -> Iterator[str]:
+            for text in tiny.TEXTS:
+                read.append(text)
+                yield text
+
+        explained = explearn.get_explainer("rollout").explain(
+            tiny.classifier("bert", 3), stream(), iter([0, 1, 2, 0, 1])
+        )
+        first = next(explained)
+        assert len(read) == 2
+        attributions = [first, *explained]
+        assert [" ".join(a.words) for a in attributions] == list(tiny.TEXTS)
+        assert [a.target for a in attributions] == ["bad", "fair", "good", "bad", "fair"]
+
+    def test_bad_input_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.in_chunks_of_2(monkeypatch)
+        of, said = tiny.classifier("bert"), "than texts; expected one for each text"
+        assert explain("rollout", of, []) == []
+        for texts, targets, expected in (
+            (tiny.TEXTS, [0] * 4, f"targets: fewer {said}"),
+            (tiny.TEXTS, [0] * 6, f"targets: more {said}"),
+            ("lazy dog", None, "texts: got one string"),
+            (["fox", "dog", "lazy", " "], None, "text 4: field 'text' is empty"),
+        ):
+            with pytest.raises(ExplearnError, match=re.escape(expected)):
+                explain("rollout", of, texts, targets)
+
+    def test_examples_keep_their_ids_and_words(self) -> None:
+        pair = Example("pair", ("slow",), "no", "test", "t", ("no", "refund"))
+        single = Example("single", ("lazy", "dog"), "no", "test", "t")
+        actual = [(a.example_id, a.words) for a in explain("rollout", tiny.classifier("bert"), [pair, single])]
+        assert actual == [("pair", pair.all_words), ("single", single.words)]
+
+    @pytest.mark.parametrize("name", ["rollout", "occlusion", "shap"])
+    def test_sub_tokens_and_the_matches_of_a_pattern_are_scored_as_words_are(self, name: str) -> None:
+        method, text = explearn.get_explainer(name, **FEWER.get(name, {})), "The quick fox, which was lazy, slept"
+        (tokens,) = method.explain(tiny.classifier("bert"), [text], unit="token")
+        assert np.array_equal(tokens.scores, tokens.token_scores)
+        (spans,) = method.explain(tiny.classifier("bert"), [text], unit=re.compile(r"[^,]+,?"))
+        assert spans.words == ("The quick fox,", " which was lazy,", " slept") and np.isfinite(spans.scores).all()
+
+    def test_phrases_are_made_of_words(self) -> None:
+        method, text = explearn.get_explainer("occlusion"), "The quick fox, which was lazy, slept"
+        (word,) = method.explain(tiny.classifier("bert"), [text])
+        (phrase,) = method.explain(tiny.classifier("bert"), [text], unit="phrase")
+        assert " ".join(phrase.words) == text
+        of_word = dict(zip(word.spans, word.scores, strict=True))
+        alone = [
+            (score, of_word[span]) for span, score in zip(phrase.spans, phrase.scores, strict=True) if span in of_word
+        ]
+        assert all(score == pytest.approx(expected) for score, expected in alone)
 
 
 class TestTheCheckItself:

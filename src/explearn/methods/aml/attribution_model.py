@@ -185,7 +185,7 @@ class AttributionModel(nn.Module):
             added = torch.where(mask > 0, 0.0, torch.finfo(embeddings.dtype).min).to(embeddings.dtype)
             mask = added[:, None, None].expand(-1, 1, ids.shape[1], -1)
         inputs = {"inputs_embeds": embeddings, "attention_mask": mask, "position_ids": positions.expand_as(ids)}
-        # An encoder of fewer types does not tell segments apart: a pair is told by its separators.
+        # An encoder of fewer types does not distinguish segments: its separators show a pair.
         if batch.token_type_ids is not None and tells_segments_apart(config):
             last = batch.token_type_ids.gather(1, place - 1)
             inputs["token_type_ids"] = torch.where(here, last, torch.cat([batch.token_type_ids, column], dim=1))

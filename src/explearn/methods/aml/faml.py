@@ -240,7 +240,7 @@ class RefinedMap:
         self.judged[gains] = values
 
     def is_new(self, judge: MapJudge, scores: Map) -> bool:
-        """Return whether the metric tells a map from all that were asked about here before."""
+        """Return whether the metric distinguishes a map from all that were judged before."""
         tops = judge.tops(self.text, scores)
         new = tops not in self._seen
         self._seen.add(tops)

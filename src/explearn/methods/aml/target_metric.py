@@ -50,7 +50,7 @@ def parts_of(metric: Metric, protocol: FaithfulnessProtocol) -> list[Part]:
 
 
 class JudgedText:
-    """A text whose maps are judged, and what the classifier was asked about it so far.
+    """A text whose maps are judged, with the classifier's answers about it so far.
 
     Its units are its words, or its sub-tokens under the protocol `aml`.
 
@@ -79,7 +79,7 @@ class JudgedText:
 
 
 class MapJudge:
-    """Values of some metrics for maps of texts; what the classifier was asked once is not asked again."""
+    """Values of some metrics for maps of texts; each distinct input is classified once."""
 
     def __init__(self, classifier: Classifier, metrics: Sequence[Metric], protocol: FaithfulnessProtocol) -> None:
         self.classifier, self.metrics, self.protocol = classifier, tuple(metrics), protocol
@@ -108,7 +108,7 @@ class MapJudge:
         return tuple(frozenset(order[:cut]) for cut in self.cuts(text))
 
     def measure(self, maps: Sequence[tuple[JudgedText, Map]]) -> NDArray[np.float64]:
-        """Return each map's metrics, (maps, metrics), and remember in the texts what was asked about them."""
+        """Return each map's metrics, (maps, metrics), and remember in the texts which inputs they needed."""
         rows = [self._request(text, scores) for text, scores in maps]
         self._pool.evaluate("metric of interest")
         values = []

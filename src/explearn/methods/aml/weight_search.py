@@ -40,7 +40,7 @@ def search(
     check_installed("optuna", extra="pipeline", what="the search for AML's weights")
     import optuna
 
-    # What ends a trial ends the search, and is told there: a warning would add its traceback.
+    # An error that ends a trial ends the search and is raised there; a warning would add its traceback.
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     searched = {name: weight for name, weight in zip(NAMES, first, strict=True) if weight}
     study = optuna.create_study(

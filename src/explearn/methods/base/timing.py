@@ -23,7 +23,7 @@ WARM_UP_TEXTS = 2
 
 
 class ForwardClock:
-    """Times the plain classification of some texts, tokenisation included, round about what it is compared with.
+    """Times the plain classification of some texts, tokenisation included, before and after what it is compared with.
 
     A computer is not equally fast all the time, so a ratio of two durations is taken close together.
     """

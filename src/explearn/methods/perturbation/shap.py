@@ -82,8 +82,8 @@ class Shap(PerturbationExplainer):
         by_words = self.options.level == "word" or not classifier.has_model or len(text.encoding) == 1
         text_masker = None if by_words else token_masker(classifier, text.encoding)
         if text_masker is not None:
-            read = Reader(classifier)
             masker, string = text_masker
+            read = partial(read_strings, classifier)
             values, bases = self._values(classifier, lambda copies: read(copies.tolist()), masker, [string], ask)
             scores = values[:, target]
         else:
@@ -137,24 +137,15 @@ class WordMasker:
         return (mask[None].copy(),)
 
 
-class Reader:
-    """Texts of one segment as the classifier reads them; a string is tokenised once."""
-
-    def __init__(self, classifier: Classifier) -> None:
-        self._classifier = classifier
-        self._types = "token_type_ids" in classifier.tokenizer.model_input_names
-        self._read: dict[str, Encoding] = {}
-
-    def __call__(self, strings: Sequence[str]) -> list[Encoding]:
-        unread = [string for string in dict.fromkeys(strings) if string not in self._read]
-        if unread:
-            encoded = self._classifier.tokenizer(
-                unread, truncation=True, max_length=self._classifier.max_length, return_attention_mask=False
-            )
-            for row, (string, ids) in enumerate(zip(unread, encoded["input_ids"], strict=True)):
-                types = tuple(encoded["token_type_ids"][row]) if self._types else ()
-                self._read[string] = Encoding(tuple(ids), types, special=(), word_ids=(), words=())
-        return [self._read[string] for string in strings]
+def read_strings(classifier: Classifier, strings: Sequence[str]) -> list[Encoding]:
+    """Read strings, of one segment each, as the classifier does."""
+    encoded = classifier.tokenizer(
+        list(strings), truncation=True, max_length=classifier.max_length, return_attention_mask=False
+    )
+    use_types = "token_type_ids" in classifier.tokenizer.model_input_names
+    types = encoded["token_type_ids"] if use_types else [()] * len(strings)
+    pairs = zip(encoded["input_ids"], types, strict=True)
+    return [Encoding(tuple(ids), tuple(of_text), special=(), word_ids=(), words=()) for ids, of_text in pairs]
 
 
 def token_masker(classifier: Classifier, encoding: Encoding) -> tuple[Any, str] | None:
@@ -172,7 +163,7 @@ def token_masker(classifier: Classifier, encoding: Encoding) -> tuple[Any, str] 
     masker = shap.maskers.Text(tokenizer)
     tokens = masker.shape(string)[1]
     (written,) = masker(np.ones(tokens, dtype=bool), string)
-    (again,) = Reader(classifier)(written.tolist())
+    (again,) = read_strings(classifier, written.tolist())
     return (masker, string) if tokens == len(encoding) and again.key == encoding.key else None
 
 

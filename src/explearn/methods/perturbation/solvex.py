@@ -104,6 +104,7 @@ class Solvex(PerturbationExplainer):
         everything = np.ones((1, len(text)), dtype=bool)
         alone = tops if self.options.metric != "comprehensiveness" else everything
         without = ~tops if self.options.metric != "sufficiency" else everything
-        kept = np.concatenate([alone, without])
+        # With no word at all, for the answer to that: some models (Funnel) cannot read it in a batch by itself.
+        kept = np.concatenate([alone, without, ~everything])
         p = outputs(classifier, ask(text.perturbed(kept, self.options.removal)), "probability")[:, target]
-        return p[: len(alone)] - p[len(alone) :]
+        return p[: len(alone)] - p[len(alone) : -1]
