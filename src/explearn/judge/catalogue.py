@@ -93,8 +93,7 @@ _PLAUSIBILITY = (
     _marked_words(
         "f1_topk",
         "F1 top-K",
-        "the same with one rule for all: each method's K highest-scoring {unit}s, K being the usual length of a "
-        "rationale",
+        "F1 with one rule for all: each method's K highest-scoring {unit}s, K being the usual length of a rationale",
         by_text="text_f1_topk",
     ),
     _marked_words("macro_f1", "Macro F1", "F1 of each text, then the mean", by_text="text_f1"),
