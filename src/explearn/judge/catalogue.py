@@ -48,7 +48,6 @@ class Metric:
         limit: the best value that a true figure can have; better ones come from noise.
         term: its name in the glossary (default: the heading).
         explained_with: metric in whose row the glossary explains it too.
-        explained_after: metric that the glossary explains first (default: as in the catalogue).
     """
 
     name: str
@@ -69,7 +68,6 @@ class Metric:
     limit: float | None = None
     term: str = ""
     explained_with: str = ""
-    explained_after: str = ""
 
     @property
     def larger_is_better(self) -> bool:
@@ -86,18 +84,16 @@ _PLAUSIBILITY = (
     _marked_words(
         "f1",
         "F1",
-        "harmonic mean of the two, {unit}s chosen by the method's own rule; in brackets its {confidence} % interval "
-        "over resampled texts",
+        "harmonic mean of precision and recall, {unit}s chosen by the method's own rule; in brackets its {confidence} "
+        "% interval over resampled texts",
         by_text="text_f1",
-        explained_after="recall",
     ),
     _marked_words("precision", "Precision", "share of the chosen {unit}s that are marked"),
     _marked_words("recall", "Recall", "share of the marked {unit}s that are chosen"),
     _marked_words(
         "f1_topk",
         "F1 top-K",
-        "the same with one rule for all: each method's K highest-scoring {unit}s, K being the usual length of a "
-        "rationale",
+        "F1 with one rule for all: each method's K highest-scoring {unit}s, K being the usual length of a rationale",
         by_text="text_f1_topk",
     ),
     _marked_words("macro_f1", "Macro F1", "F1 of each text, then the mean", by_text="text_f1"),

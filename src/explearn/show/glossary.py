@@ -52,9 +52,6 @@ def glossary(params: EvaluateParams, unit: str = "word") -> list[Fold]:
     for group, question, answer in groups:
         of_group = [metric for metric in catalogue.CATALOGUE.values() if metric.group == group]
         leading = [metric for metric in of_group if not metric.explained_with]
-        for late in [metric for metric in leading if metric.explained_after]:
-            leading.remove(late)
-            leading.insert(leading.index(catalogue.CATALOGUE[late.explained_after]) + 1, late)
         rows = []
         for metric in leading:
             explained = [other for other in of_group if other is metric or other.explained_with == metric.name]
