@@ -153,7 +153,8 @@ def _checked(info: MethodInfo, texts: UserTexts, options: Mapping[str, Any]) -> 
         raise ParamsError(f"rationales: {info.name!r} does not learn from marked words; leave them out")
     if not texts.labels:
         raise ParamsError(
-            "rationales: got marks without labels (--labels COLUMN); marks count where the classifier gives the text's label"
+            "rationales: got marks without labels (--labels COLUMN); marks count where the classifier gives the text's "
+            "label"
         )
     return get_info("expnet_in_domain") if info.name == "expnet" and "protocol" not in options else info
 
