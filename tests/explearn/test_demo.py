@@ -19,18 +19,15 @@ from explearn.model.classifier import Classifier
 OWN = "The <b>goalkeeper</b> saved two penalties."
 
 
-def barely_trained() -> Classifier:
+@pytest.fixture(scope="module")
+def trained() -> Classifier:
+    """A demo classifier that has seen eight headlines."""
     few = Headlines(
         ["Shares fell", "The final was lost", "A new comet", "Borders were closed"] * 2, ["a", "b", "c", "d"] * 2
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(classifier, "headlines", lambda _split: few)
         return demo_classifier(ComputeOptions("cpu"), 13)
-
-
-@pytest.fixture(scope="module")
-def trained() -> Classifier:
-    return barely_trained()
 
 
 def test_the_headlines_are_those_of_the_corpus(repository: Path) -> None:
@@ -84,8 +81,3 @@ def test_a_folder_that_is_there_is_not_replaced(
     said = complaint(run("demo", OWN, "--out", tmp_path / "demo.html", "--save", tmp_path / "mine"))
     assert "mine is there already; expected the name of a new folder" in said
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
-
-
-def test_the_same_seed_gives_the_same_classifier(trained: Classifier) -> None:
-    again = barely_trained()
-    assert again.fingerprint == trained.fingerprint
