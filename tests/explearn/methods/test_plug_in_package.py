@@ -36,9 +36,9 @@ def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_the_command_line_lists_it(run: Run) -> None:
-    listed = run("-m", "explearn.cli.app", "methods")
-    assert "word_length (one forward pass)\n    The longer a word, the higher its score." in listed
-    assert listed.count("\nchance\n") == 1
+    listed = [line.strip() for line in run("-m", "explearn.cli.app", "methods").splitlines()]
+    at = listed.index("word_length (one forward pass)")
+    assert listed[at + 1] == "The longer a word, the higher its score." and listed.count("chance") == 1
     assert "Defaults: power=1.0" in run("-m", "explearn.cli.app", "methods", "word_length")
 
 
