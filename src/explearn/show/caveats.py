@@ -180,7 +180,7 @@ def _training(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
         yield Caveat(
             CaveatKind.ONE_TRAINING,
             f"{', '.join(run.ordered(run.trained))}, and the classifiers, were trained once, with seed {run.seed}. "
-            "Intervals and tests do not cover what another seed would change (docs/study/pipeline.md: several seeds).",
+            "Intervals and tests do not cover what another seed would change (docs/study/reports.md: seeds).",
         )
 
 
