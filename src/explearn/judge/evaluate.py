@@ -56,7 +56,7 @@ class TaskEvaluation:
         metrics: by method, its figures; see `evaluate_task`.
         example_ids: the n texts.
         by_text: metric -> method -> value on each text, (n,), NaN where undefined. Names are those of
-            `explearn.judge.catalogue.Metric.by_text`, and confidence_* and entropy_*.
+            `explearn.judge.catalogue.Metric.by_text`, and confidence_*.
         comparisons: by metric of the catalogue, the paired tests, the best and who ties with them. Methods with a
             classifier of their own take part in those that do not ask the classifier (`Metric.of_model`).
         agreement: `rank_agreement` of every two methods, in the order of `metrics`, (methods, methods).

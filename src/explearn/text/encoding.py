@@ -12,8 +12,7 @@ from explearn.core.words import Segment, Span, joined_words, segments_of
 from explearn.text.alignment import NO_WORD, align
 
 Text = str | tuple[str, str] | Example | Mapping[str, Any]
-"""What can be classified and explained: a text, a pair of texts, an example, or a row of a table, of which the column
-TEXT is read."""
+"""An input to classify or explain: a text, a pair of texts, an example, or a row of a table (its column TEXT)."""
 
 TEXT = "text"
 """Column of the text, where none is named; also the one column of a file of lines."""

@@ -1,4 +1,4 @@
-"""What a run rests on, for the manifest beside its report (`explearn.show.manifest`)."""
+"""The inputs and code of a run, for the manifest beside its report (`explearn.show.manifest`)."""
 
 from __future__ import annotations
 

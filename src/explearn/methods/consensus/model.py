@@ -21,7 +21,7 @@ from explearn.methods.consensus.word_features import feature_names, word_matrix
 Array = NDArray[np.float64]
 
 CONFIDENCE = 0.95
-"""Of the intervals of coefficients."""
+"""Level of the coefficients' intervals."""
 
 LEAST_SLOPE = 0.01
 """Smallest slope of the calibration. A model that does not carry over to a task left out says little of it, but what it

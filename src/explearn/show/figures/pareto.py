@@ -87,7 +87,7 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], named: Collection[str], fi
         larger = CATALOGUE[metric].larger_is_better
         axes.set_xscale("log")
         last = max(point.cost for point in of_metric) * 1.3
-        axes.set_xlim(0.9, max(2.2, last * 1.1))
+        axes.set_xlim(0.6, max(2.2, last * 1.1))
         axes.grid(color="#E5E5E5", linewidth=0.6)
         axes.set_axisbelow(True)
         front = pareto_front([point for point in of_metric if run.comparable(point.method, metric)], larger)
