@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import jinja2
+from markupsafe import Markup
 
+from explearn.core.display import LOOK
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
 from explearn.core.words import lay_out
@@ -83,7 +85,10 @@ def write_new_sheet(
             lstrip_blocks=True,
         )
         page = environment.get_template("sheet.html.j2")
-        text = page.render(kind=kind, title=title, rows=rows, labels=labels, columns=COLUMNS, digits=_digits)
+        look = Markup(LOOK)
+        text = page.render(
+            kind=kind, title=title, rows=rows, labels=labels, columns=COLUMNS, digits=_digits, look=look
+        )
     elif path.suffix == ".csv":
         text = _table(kind, rows)
     else:
