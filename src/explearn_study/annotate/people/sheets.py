@@ -86,9 +86,7 @@ def write_new_sheet(
         )
         page = environment.get_template("sheet.html.j2")
         look = Markup(LOOK)
-        text = page.render(
-            kind=kind, title=title, rows=rows, labels=labels, columns=COLUMNS, digits=_digits, look=look
-        )
+        text = page.render(kind=kind, title=title, rows=rows, labels=labels, columns=COLUMNS, digits=_digits, look=look)
     elif path.suffix == ".csv":
         text = _table(kind, rows)
     else:
