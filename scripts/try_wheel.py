@@ -2,8 +2,9 @@
 
     python scripts/try_wheel.py [--folder FOLDER] [--newest]
 
-Fails where the core brings more packages than it may, cannot explain a local classifier, or where `explearn demo`,
-after the extra `demo`, takes longer than a minute of CPU. Needs a package index, and nothing installed but Python.
+Fails where the core brings more packages than it may, cannot explain a local classifier, where `explearn demo`, after
+the extra `demo`, takes longer than a minute of CPU, or what docs/apps/onnx.md installs does not suffice to read ONNX.
+Needs a package index, and nothing installed but Python.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements.lock"
+ONNX_PAGE = ROOT / "docs/apps/onnx.md"
 MOST_PACKAGES = 69
 MOST_DEMO_SECONDS = 60
 METHODS = ("attcat", "gae", "lime", "kernel_shap", "integrated_gradients", "consensus")
@@ -118,6 +121,11 @@ def check(folder: Path, newest: bool) -> None:
     one = min(cpu_seconds(folder, explearn, "explain", "--classifier", "classifier", TEXT) for _ in range(2))
     run(folder, *pip, f"{wheel}[demo]")
     demo_seconds = cpu_seconds(folder, explearn, "demo", TEXT)
+    reader = new_environment(folder / "onnx") / "python"
+    (packages,) = re.findall(r"pip install (onnxruntime .*)", ONNX_PAGE.read_text(encoding="utf-8"))
+    run(folder, reader, "-m", "pip", "install", "--quiet", *packages.split())
+    run(folder, reader, "-m", "pip", "install", "--quiet", "--no-deps", wheel)
+    run(folder, reader, "-I", "-c", "import explearn_apps.onnx, rich, tokenizers")
     print(
         f"Python {sys.version.split()[0]}: {count} packages (pip and Explearn among them); CPU seconds: "
         f"explearn --help {help_seconds:.2f}, import torch {torch_seconds:.2f}, explearn explain {one:.2f}, "

@@ -32,7 +32,7 @@ def explain(text: str, method: str) -> tuple[dict[str, float], str]:
 
 page = gradio.Interface(
     explain,
-    [gradio.Textbox(label="Text", lines=4), gradio.Dropdown(methods, value=methods[0], label="Method")],
+    [gradio.Textbox(label="Text", lines=4), gradio.Radio(methods, value=methods[0], label="Method")],
     [gradio.Label(label="Classes"), gradio.HTML(label="Words")],
     title="Why this label?",
     examples=[["The plot is thin, but the actors are warm and funny.", methods[0]]],

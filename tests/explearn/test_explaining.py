@@ -81,6 +81,27 @@ def test_whatever_holds_texts_is_read_alike() -> None:
             refuses([{"body": TEXT}])
 
 
+def test_a_tuple_of_two_strings_is_a_pair_wherever_it_stands() -> None:
+    classifier = tiny.classifier("bert")
+    pair = ("the quick", "brown fox")
+    (alone,), (listed,) = explearn.explain(classifier, pair, "gae"), explearn.explain(classifier, [pair], "gae")
+    assert alone.pair_start == listed.pair_start == 2 and list(alone.scores) == list(listed.scores)
+    assert len(explearn.explain(classifier, (pair, pair), "gae")) == 2
+    gae = explearn.get_explainer("gae")
+    for takes_lists in (
+        classifier.predict_proba,
+        classifier.predict,
+        lambda texts: list(gae.explain(classifier, texts)),
+    ):
+        with pytest.raises(ParamsError, match=r"which is a pair; expected \[\(a, b\)\], or \[a, b\] for two texts"):
+            takes_lists(pair)
+
+
+def test_of_no_text_there_is_no_attribution() -> None:
+    together = explearn.explain(tiny.classifier("bert"), [])
+    assert len(together) == 0 and repr(together) == "SideBySide(0 texts by no method)"
+
+
 def test_several_methods_at_once_are_one_sentence() -> None:
     with pytest.raises(ParamsError, match=r"method: got list; expected one name or explainer"):
         explearn.explain(tiny.classifier("bert"), TEXT, ["gae", "lime"])  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from rich.console import Console
 from explearn.cli import choosing
 from explearn.cli.running import Compute, Seed, command, plain_console
 from explearn.core.display import MOST_INTERACTING, PAGE_END, block, page_start, rows
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.escape import printable, printable_json
 from explearn.core.writing import atomic_path, check_own, is_page
 
@@ -114,6 +114,11 @@ def explain(
         raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
     explainers = choosing.make(methods, choosing.parse_options(option or []), seed)
     names = choosing.parse_label_names(label_name)
+    if file := next(filter(os.path.isfile, texts or ()), None):
+        raise ParamsError(
+            f"texts: got the name of a file, {shown(file)}; expected a text (a file of them, one a line, goes in by "
+            "`< FILE`, a table by `explearn job --texts FILE`)"
+        )
     lines = texts or _lines()
     from explearn.core.seeds import seed_everything
     from explearn.methods.explaining import best_at_once

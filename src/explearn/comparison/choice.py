@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
@@ -29,9 +30,9 @@ LEADING = ("l2e", "expnet", "consensus", "attn_lrp", "lime")
 FLOOR = "random"
 """The method that a budget never takes out."""
 
-JUDGING_PASSES = 16
-"""Shortened or masked inputs that judging one method on one text asks the classifier about, at most: with five shares
-of words twelve for comprehensiveness and sufficiency, four for the others."""
+JUDGING_PASSES = 8
+"""Passes of whole texts that judging one method on one text takes: the classifier is asked about some 16 shortened or
+masked inputs, of which many are short, and equal ones once."""
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -117,7 +118,13 @@ class Plan(Shape):
         return self.texts * (self.seconds[name] + JUDGING_PASSES * self.forward) if name in self.seconds else None
 
 
-def within_budget(seconds: Mapping[str, float], forward: float, texts: int, budget: float | None) -> Plan:
+def within_budget(
+    seconds: Mapping[str, float],
+    forward: float,
+    texts: int,
+    budget: float | None,
+    checks: Mapping[str, float] = MappingProxyType({}),
+) -> Plan:
     """Plan as many texts as a budget allows, at least FEWEST_TEXTS; where these are too many, drop the slowest methods.
 
     FLOOR and one more stay, or two; quick ones in LEADING go last.
@@ -125,6 +132,7 @@ def within_budget(seconds: Mapping[str, float], forward: float, texts: int, budg
     Args:
         seconds: method -> time to explain one text. forward: time to classify one text.
         texts: how many there are. budget: seconds that are left; None: no end.
+        checks: method -> time of its sanity checks, however many texts there are.
     """
     order = sorted(seconds, key=seconds.__getitem__)
     left_out: dict[str, str] = {}
@@ -134,13 +142,16 @@ def within_budget(seconds: Mapping[str, float], forward: float, texts: int, budg
         def of_a_text() -> float:
             return sum(seconds[name] + JUDGING_PASSES * forward for name in order)
 
+        def of_checks() -> float:
+            return sum(checks.get(name, 0.0) for name in order)
+
         # Without a floor, or with nothing beside it, figures say nothing.
         slow = [name for name in order if name != FLOOR]
         slow.sort(key=lambda name: name not in LEADING or get_info(name).costly)
-        while len(slow) > 1 and len(order) > 2 and fewest * of_a_text() > budget:
+        while len(slow) > 1 and len(order) > 2 and fewest * of_a_text() + of_checks() > budget:
             order.remove(slowest := slow.pop())
             left_out[slowest] = f"too slow for the budget: {seconds[slowest]:.2g} s a text"
-        texts = max(fewest, min(texts, int(budget / of_a_text()))) if order else texts
+        texts = max(fewest, min(texts, int((budget - of_checks()) / of_a_text()))) if order else texts
     # A plan of no method is completed by those that were not timed.
     return Plan.model_construct(methods=order, texts=texts, left_out=left_out, seconds=dict(seconds), forward=forward)
 

@@ -181,11 +181,11 @@ def compare(
             if folder is not None:
                 write_plan(folder, request, plan)
             expected = sum(plan.expected(name) or 0.0 for name in plan.methods)
-            if remaining is not None and expected > remaining:
+            if limit is not None and expected > (left := limit - (time.perf_counter() - start)):
                 work = f"{several(len(plan.methods), 'method')} on {several(plan.texts, 'text')}"
                 tell(
-                    f"The budget of {limit:g} s does not suffice: {max(0.0, remaining):.0f} s of it remained after "
-                    f"loading, and {work} would take about {expected:.0f} s, besides measuring speeds and making "
+                    f"The budget of {limit:g} s does not suffice: {max(0.0, left):.0f} s of it remained after loading "
+                    f"and measuring speeds, and {work} would take about {expected:.0f} s, besides sanity checks and "
                     "the page"
                 )
         run = MethodsRun(model, user_texts, explainers, plan, seed, folder, tell, unit)
@@ -257,8 +257,12 @@ def make_plan(
             seconds[name] = (time.perf_counter() - begun) / len(few)
     if not seconds and not untimed:
         raise UnsupportedError(f"{classifier.name}: no method can explain it ({'; '.join(unsupported.values())})")
-    remaining = None if budget is None else max(0.0, budget - (time.perf_counter() - start))
-    plan = within_budget(seconds, forward, count, remaining)
+    # The classifier's own figures take all texts, the sanity checks of quick methods a few on each perturbed model.
+    labelled = len(texts.examples) if texts.labels else 0
+    remaining = None if budget is None else max(0.0, budget - (time.perf_counter() - start) - forward * labelled)
+    checked = SANITY_TEXTS * (2 + SanityParams().noise_samples)
+    checks = {name: checked * of_text for name, of_text in seconds.items() if not get_info(name).costly}
+    plan = within_budget(seconds, forward, count, remaining, checks)
     return plan.model_copy(update={"methods": [*plan.methods, *untimed], "left_out": {**unsupported, **plan.left_out}})
 
 

@@ -8,11 +8,20 @@ from typing import Any
 from explearn.core.errors import ParamsError, kind_of
 
 
+def is_pair(texts: object) -> bool:
+    """Return whether this is one text of two segments: a tuple of two strings."""
+    return isinstance(texts, tuple) and len(texts) == 2 and all(isinstance(part, str) for part in texts)
+
+
 def each_text(texts: Any) -> Iterable[Any]:
     """Return texts as one goes through them: of a table of pandas or datasets its rows, column -> value.
 
-    Raises ParamsError as `check_listed` does.
+    Raises ParamsError as `check_listed` does, and for a pair, which is one text.
     """
+    if is_pair(texts):
+        raise ParamsError(
+            "texts: got a tuple of two strings, which is a pair; expected [(a, b)], or [a, b] for two texts"
+        )
     if hasattr(texts, "iloc") and hasattr(texts, "columns"):
         rows: Iterable[Any] = texts.to_dict("records")
         return rows

@@ -12,6 +12,7 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -200,6 +201,9 @@ def terminal(attribution: Attribution) -> Text:
 
 # ---- in HTML ---------------------------------------------------------------------------------------------------------
 
+LOOK = resources.files("explearn.core").joinpath("look.css").read_text(encoding="utf-8")
+"""CSS that all pages begin with: colours, light and dark, type, controls and the ring around what has the focus."""
+
 STYLE = """.explearn{font:1rem/1.5 system-ui,sans-serif;margin:.5rem 0 1.5rem}
 .explearn p{margin:.15rem 0}
 .explearn .words{line-height:1.9;overflow-wrap:anywhere}
@@ -222,11 +226,9 @@ base-uri 'none'; form-action 'none'">
 <title>{title}</title>
 <link rel="icon" href="data:,">
 <style>
-:root{{color-scheme:light dark}}
-body{{max-width:60rem;margin:0 auto;padding:1rem;background:light-dark(#fff,#12151b);color:light-dark(#1b1f27,#e9ecf1);\
-font:1rem/1.5 system-ui,sans-serif}}
+{style}body{{max-width:60rem}}
 h1{{font-size:1.4rem}}
-{style}</style>
+</style>
 </head>
 <body>
 <main>
@@ -334,7 +336,7 @@ def in_notebook(body: str) -> str:
 
 def page_start(title: str = "Explanations") -> str:
     """Return the start of a page; blocks follow, then PAGE_END. It runs no script and asks no network."""
-    return _PAGE.format(title=escape_html(title), style=STYLE, legend=_LEGEND)
+    return _PAGE.format(title=escape_html(title), style=LOOK + STYLE, legend=_LEGEND)
 
 
 def write_page(path: str | os.PathLike[str], body: str, title: str = "Explanations") -> Path:

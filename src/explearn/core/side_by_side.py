@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explearn.core.display import in_notebook, line, rows, terminal, write_page
-from explearn.core.errors import DataError
 from explearn.core.records import Attribution, each_attribution
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class SideBySide:
         return list(self)[index]
 
     def __repr__(self) -> str:
-        return f"SideBySide({len(self.texts)} texts by {', '.join(self.methods)})"
+        return f"SideBySide({len(self.texts)} texts by {', '.join(self.methods) or 'no method'})"
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
         """Return HTML for a page of one's own, or with `path` write a page there (whole or not at all).
@@ -73,7 +72,7 @@ def side_by_side(attributions: Iterable[Attribution]) -> SideBySide:
 
     A text that comes twice for the same method and class is two texts.
 
-    Raises DataError where there is no attribution, and for what is none.
+    Raises DataError for what is no attribution.
     """
     texts: dict[tuple[object, ...], list[Attribution]] = {}
     seen: Counter[tuple[object, ...]] = Counter()
@@ -82,6 +81,4 @@ def side_by_side(attributions: Iterable[Attribution]) -> SideBySide:
         of_method = (*text, attribution.method, attribution.target)
         texts.setdefault((*text, seen[of_method]), []).append(attribution)
         seen[of_method] += 1
-    if not texts:
-        raise DataError("side by side: got no attribution; expected at least one")
     return SideBySide(tuple(map(tuple, texts.values())))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from explearn.core.arguments import is_pair
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError, UnsupportedError, kind_of
 from explearn.core.side_by_side import SideBySide, side_by_side
@@ -55,7 +56,8 @@ def explain(
     Args:
         classifier: as `as_classifier` takes it: a Classifier, a folder or hub name, a text-classification pipeline of
             transformers, or a pair (model, tokenizer).
-        texts: one text, or a list; of a table of pandas or datasets, its column `text` is read.
+        texts: one text, or a list; a tuple of two strings is one pair, here as in a list. Of a table of pandas or
+            datasets, its column `text` is read.
         method: a name, or an explainer (default: `best_at_once`; each attribution names its method).
         targets, windows, unit: as in `Explainer.explain`.
         token: the word that is classified, for a model that classifies tokens (`TokenClassifier.at`); the same in all
@@ -75,5 +77,5 @@ def explain(
     if options and not isinstance(method, str):
         raise ParamsError(f"options {', '.join(options)}: got no name of a method that they are of")
     explainer = get_explainer(method, **options) if isinstance(method, str) else method or best_at_once(model)
-    single = isinstance(texts, str) or (isinstance(texts, tuple) and len(texts) == 2)
+    single = isinstance(texts, str) or is_pair(texts)
     return side_by_side(explainer.explain(model, [texts] if single else texts, targets, windows=windows, unit=unit))  # type: ignore[list-item,arg-type]

@@ -345,9 +345,10 @@ class Classifier(Answers):
         """Return class probabilities, shape (n, C), with a progress bar when `description` is set.
 
         Args:
-            texts: encoded or not.
+            texts: encoded or not, in a list; a tuple of two strings is one pair, as for `explearn.explain`.
 
-        Raises ModelError where the model gives a logit that is not finite; ParamsError and DataError for other texts.
+        Raises ModelError where the model gives a logit that is not finite; ParamsError and DataError for other texts,
+        and ParamsError for a single one.
         """
         encodings = self._encoded(texts)
         with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:

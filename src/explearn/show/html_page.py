@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from explearn.core.blocks import BOLD_END, BOLD_START, Block, ExampleText, Heading, Picture, Table, walk
-from explearn.core.display import css, words_html
+from explearn.core.display import LOOK, css, words_html
 from explearn.show.tables import csv_of, latex_of
 
 
@@ -49,7 +49,7 @@ def render_html(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
         pictures=pictures,
         tasks=list(dict.fromkeys(heading.task for heading in headings if heading.task)),
         methods=list(dict.fromkeys(methods)),
-        css=Markup(templates.joinpath("page.css").read_text(encoding="utf-8") + css(".words") + css("tr")),
+        css=Markup(LOOK + templates.joinpath("page.css").read_text(encoding="utf-8") + css(".words") + css("tr")),
         script=script,
         # By this hash the page's Content-Security-Policy allows the script and no other.
         script_hash=f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}",

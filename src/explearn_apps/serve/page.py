@@ -16,7 +16,7 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
-from explearn.core.display import STYLE, rows
+from explearn.core.display import LOOK, STYLE, rows
 from explearn.core.errors import DataError, ExplearnError
 from explearn.core.escape import printable
 from explearn.core.validation import check, whole_number
@@ -141,7 +141,7 @@ def add_page(app: FastAPI, engine: Engine) -> None:
 
     @app.get("/page.css", include_in_schema=False)
     async def css() -> Response:
-        return Response(asset("page.css") + STYLE, media_type="text/css")
+        return Response(LOOK + asset("page.css") + STYLE, media_type="text/css")
 
     @app.get("/page.js", include_in_schema=False)
     async def script() -> Response:

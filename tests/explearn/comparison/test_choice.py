@@ -60,6 +60,11 @@ def test_then_the_slowest_methods_go() -> None:
     assert set(choice.left_out) == {"slow", "slower"}
 
 
+def test_what_sanity_checks_take_is_left_for_them() -> None:
+    choice = within_budget({"fast": 0.1, "faster": 0.1}, 0.0, 500, 20.0, {"fast": 2.5, "faster": 2.5})
+    assert choice.texts == 75
+
+
 def test_the_best_elsewhere_go_last() -> None:
     choice = within_budget({"random": 0.1, "rollout": 0.1, "attn_lrp": 0.2, "lime": 9.0}, 0.0, 500, 7.0)
     assert choice.methods == ["random", "attn_lrp"]

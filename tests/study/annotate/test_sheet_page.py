@@ -57,6 +57,11 @@ class TestPage:
             r"(src|href)\s*=|@import|url\(", page.replace("link.href =", "").replace("default-src", "")
         )
 
+    def test_it_shows_the_guideline(self, tmp_path: Path) -> None:
+        rows = [SheetRow(TEXTS[0], mask("00000"))]
+        write_new_sheet(tmp_path / "s.html", "mark", "t", rows, guideline=["bad: they would <not> come again"])
+        assert "bad: they would &lt;not&gt; come again" in (tmp_path / "s.html").read_text(encoding="utf-8")
+
     def test_another_ending_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ParamsError, match=r"expected a file ending in \.html or \.csv"):
             write_new_sheet(tmp_path / "sheet.xlsx", "check", "t", [])

@@ -14,8 +14,8 @@ Signal = Literal["rollout", "gae", "gradient", "attn_lrp"]
 
 class ConsensusParams(Seeded):
     signals: list[Signal] = list(get_args(Signal))
-    """Methods whose word scores are combined; fewer take less time. An empty list: the words alone, whatever the
-    model."""
+    """Methods whose word scores are combined; without attn_lrp it takes less time. An empty list: the words alone,
+    whatever the model."""
     word_features: bool = True
     """Also look at the word itself: its length, place and case, whether it is a stop word or punctuation, and how sure
     the classifier is."""

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import jinja2
+from markupsafe import Markup
 
+from explearn.core.display import LOOK
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
 from explearn.core.words import lay_out
@@ -67,9 +69,18 @@ class FilledSheet:
 
 
 def write_new_sheet(
-    path: Path, kind: SheetKind, title: str, rows: Sequence[SheetRow], labels: Sequence[str] = ()
+    path: Path,
+    kind: SheetKind,
+    title: str,
+    rows: Sequence[SheetRow],
+    labels: Sequence[str] = (),
+    guideline: Sequence[str] = (),
 ) -> None:
-    """Write a page (.html) or a table (.csv); `labels` are what people choose from in `predict`.
+    """Write a page (.html) or a table (.csv).
+
+    Args:
+        labels: what people choose from in `predict`.
+        guideline: lines on the page that say what the texts and labels are.
 
     Raises ParamsError for another ending, and where anything but this sheet stands at `path`: it may be what people
     filled in.
@@ -83,7 +94,8 @@ def write_new_sheet(
             lstrip_blocks=True,
         )
         page = environment.get_template("sheet.html.j2")
-        text = page.render(kind=kind, title=title, rows=rows, labels=labels, columns=COLUMNS, digits=_digits)
+        shown = {"rows": rows, "labels": labels, "guideline": guideline}
+        text = page.render(kind=kind, title=title, **shown, columns=COLUMNS, digits=_digits, look=Markup(LOOK))
     elif path.suffix == ".csv":
         text = _table(kind, rows)
     else:
