@@ -26,6 +26,7 @@ from explearn.bundle.manifest import (
     files_in,
     is_bundle,
 )
+from explearn.core.arguments import path_of
 from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
 from explearn.core.validation import Shape, check_shape, problems_sentence
@@ -67,7 +68,7 @@ def export(
         UnsupportedError: the method cannot explain the classifier.
         DataError: `metrics` cannot be read, or `out` not be written.
     """
-    out, folder = Path(out), None if explainer is None else Path(explainer)
+    out, folder = Path(path_of("out", out)), None if explainer is None else Path(path_of("explainer", explainer))
     if os.path.lexists(out):
         raise ParamsError(f"{out}: is there already; expected the name of a new folder")
     if with_classifier and classifier is None:
@@ -83,7 +84,7 @@ def export(
     if folder is None and info.learned and not info.ready:
         raise ParamsError(f"{info.name!r} is trained; expected the folder of a trained one (--explainer)")
     made = make_explainer(info, options or {}, None if folder is None else str(folder))
-    figures = None if metrics is None else _figures(Path(metrics), task, info.name)
+    figures = None if metrics is None else _figures(Path(path_of("metrics", metrics)), task, info.name)
     loaded, place = None, None
     if folder is not None and info.own_model:
         place = f"{EXPLAINER}/{CLASSIFIER}"

@@ -24,6 +24,7 @@ from explearn.bundle.manifest import (
     is_bundle,
     read_manifest,
 )
+from explearn.core.arguments import path_of
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError, first_line, kind_of
@@ -179,7 +180,7 @@ def load(
     Raises ModelError, naming the file, where one is missing or has changed; for a newer format, a method that is not
     known here, and a classifier whose fingerprint is another's.
     """
-    bundle = open_bundle(_fetched(os.fspath(source), revision))
+    bundle = open_bundle(_fetched(path_of("source", source), revision))
     compute = replace(compute or ComputeOptions(), **options)
     explainer = bundle.explainer
     if bundle.classifier_folder is not None:
@@ -244,7 +245,7 @@ def find_explainer(source: str | os.PathLike[str], **options: Any) -> tuple[Expl
     Raises UnknownNameError for a name that is none of these, ParamsError for options of what comes with its own; what
     `get_explainer` and `open_bundle` raise.
     """
-    name = os.fspath(source)
+    name = path_of("source", source)
     if is_folder(name) and not is_method(name) and not is_bundle(Path(name)):
         return get_explainer(method_of(Path(name)), path=name, **options), None
     if is_method(name) or (not is_folder(name) and "/" not in name):

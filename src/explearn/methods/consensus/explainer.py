@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import torch
 
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import DataError, ModelError, ParamsError
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState, raise_as_model_error, read_trained
 from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.consensus.model import MarkedText, WordModel, fit_model, marked_texts, source_weights
-from explearn.methods.consensus.params import ConsensusParams
+from explearn.methods.consensus.params import ConsensusParams, Signal
 from explearn.methods.consensus.signals import PASSES, available_signals, batch_signals, text_signals
+from explearn.methods.consensus.word_features import feature_names
 from explearn.methods.info import About
 from explearn.model.encoding import Batch
 
@@ -191,8 +192,11 @@ def shipped(word_features: bool) -> tuple[WordModel, dict[str, Any]]:
 
 
 def _model_of(state: TrainedState, word_features: bool) -> tuple[WordModel, dict[str, Any]]:
-    record = dict(state.record)
-    model = WordModel.of_tensors(dict(state.tensors), record["signals"], word_features)
-    if list(model.names) != record["features"]:
-        raise ValueError("its features are not those of this version; train it again")
-    return model, record
+    state.value("trained_on", list[str])
+    signals, features = state.value("signals", list[Signal]), state.value("features", list[str])
+    if list(feature_names(signals, word_features)) != features:
+        raise ModelError("its features are not those of this version; train it again")
+    sizes = dict.fromkeys(("mean", "scale", "coefficients"), (len(features),))
+    intervals = {"intervals": (2, len(features))} if "intervals" in state.tensors else {}
+    state.check_sizes({**sizes, "intercept": (1,), "calibration": (2,), **intervals})
+    return WordModel.of_tensors(dict(state.tensors), signals, word_features), dict(state.record)

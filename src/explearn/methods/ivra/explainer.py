@@ -19,6 +19,7 @@ import torch
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.finite import check_weights
 from explearn.core.records import Example
+from explearn.core.validation import Shape, Units
 from explearn.judge.consistency import consistency
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams, SimulatabilityParams
@@ -60,6 +61,14 @@ CLASSIFIER = "classifier"
 """Folder, inside the explainer's own, of the classifier that was trained with it."""
 
 
+class _Sizes(Shape):
+    """Of the classifier that a module is for."""
+
+    layers: Units
+    heads: Units
+    head_size: Units
+
+
 class IvRA(BoundExplainer, BatchExplainer):
     """Attention of all layers, weighted by feature, head and layer, trained with a classifier for chosen criteria.
 
@@ -86,7 +95,7 @@ class IvRA(BoundExplainer, BatchExplainer):
     signed = False
     problems = ONE_CLASS
     weights_file = "attention.safetensors"
-    kept = ("history",)
+    kept: ClassVar = {"history": list[dict[str, Any]]}
     instead = f"load the one in its folder {CLASSIFIER!r}"
 
     def __init__(self, **options: Any) -> None:
@@ -234,7 +243,7 @@ class IvRA(BoundExplainer, BatchExplainer):
         if not self.trained_classifier or self.attention is None:
             raise self._untrained()
         record = {
-            "encoder": {name: getattr(self.attention, name) for name in ("layers", "heads", "head_size")},
+            "encoder": {name: getattr(self.attention, name) for name in _Sizes.model_fields},
             "classifier": self.trained_classifier,
             "coefficients": self.attention.coefficients(),
             "best_epoch": self.best_epoch,
@@ -250,11 +259,9 @@ class IvRA(BoundExplainer, BatchExplainer):
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
         """The module; its classifier is left in the folder's subfolder `classifier`."""
-        sizes = state.record["encoder"]
-        module = self._sized(int(sizes["layers"]), int(sizes["heads"]), int(sizes["head_size"]))
-        module.load_state_dict(dict(state.tensors))
-        self.trained_classifier = str(state.record["classifier"])
-        self.attention = module.requires_grad_(False).eval()
+        sizes = state.value("encoder", _Sizes)
+        self.attention = state.restore(lambda: self._sized(sizes["layers"], sizes["heads"], sizes["head_size"]))
+        self.trained_classifier = state.value("classifier", str)
 
 
 class SMaT(IvRA):
