@@ -6,7 +6,7 @@ The token to write to the hub with comes from the environment (HF_TOKEN) alone. 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -262,9 +262,8 @@ def method_of(folder: Path) -> str:
     Raises ModelError where there is no such method here, or more than one.
     """
     config = config_of(folder)
-    options: Mapping[str, Any] = config.get("options") or {}
     of_class = [info for info in known_infos() if info.target.endswith(f":{config['explainer']}")]
-    fitting = [info for info in of_class if info.defaults.items() <= options.items()]
+    fitting = [info for info in of_class if info.defaults.items() <= config["options"].items()]
     methods = {info.of or info.name for info in fitting}
     if len(methods) != 1:
         having = f"the methods {', '.join(sorted(methods))} have" if methods else "no method here has"

@@ -21,7 +21,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import DataError, ModelError
-from explearn.core.validation import Shape, problems_sentence
+from explearn.core.validation import Shape, check_shape, problems_sentence
 from explearn.core.version import explearn_version
 
 FORMAT = 1
@@ -158,11 +158,12 @@ def files_in(folder: Path) -> Iterator[Path]:
 
 
 def config_of(folder: Path) -> Mapping[str, Any]:
-    """Return config.json of a trained explainer. Raises ModelError where there is none, or it names no explainer."""
+    """Return config.json of a trained explainer. Raises ModelError where there is none, or it is another file."""
+    from explearn.methods.base.learned import CONFIG, TrainedConfig  # brings torch
+
+    path = folder / CONFIG
     try:
-        config = read_json(folder / "config.json")
+        config: Mapping[str, Any] = check_shape(read_json(path), TrainedConfig, path, "train it again")
     except DataError as error:
         raise ModelError(f"{folder}: holds no trained explainer ({error})") from error
-    if not isinstance(config, dict) or not isinstance(config.get("explainer"), str):
-        raise ModelError(f"{folder}: holds no trained explainer (config.json has no field 'explainer')")
     return config

@@ -6,15 +6,17 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 import transformers
 from numpy.typing import NDArray
+from pydantic import Field
 from torch import nn
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.validation import Number
 from explearn.core.words import segments_of
 from explearn.judge.protocols import FaithfulnessProtocol
 from explearn.lens.words import check_words
@@ -210,6 +212,8 @@ def _diverged(epoch: int, why: str) -> DivergedError:
 
 # ---- the explainer -------------------------------------------------------------------------------------------------
 
+_WEIGHTS = Annotated[dict[Literal["prediction", "size", "inverse"], Number], Field(min_length=3)]
+
 
 class PAML(BoundExplainer, BatchExplainer):
     """A model trained to mask all but the words that keep the prediction, and whose absence changes it.
@@ -385,7 +389,7 @@ class PAML(BoundExplainer, BatchExplainer):
     def _restore(self, state: TrainedState, folder: Path) -> None:
         place = folder / BACKBONE_FOLDER
         self.trained_classifier = state.value("classifier", str)
-        self.weights = Weights(**state.value("weights", Weights))
+        self.weights = Weights(**state.value("weights", _WEIGHTS))
         by_class, classes, bridge = self.options.head == "by_class", state.size("prediction") - 1, None
         with errors_of_loading(str(place), "a backbone"):
             config = transformers.AutoConfig.from_pretrained(place, trust_remote_code=False)

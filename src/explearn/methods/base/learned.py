@@ -24,7 +24,7 @@ from explearn.core.documents import check_regular, read_json
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.finite import check_weights
 from explearn.core.records import Example
-from explearn.core.validation import Number, Shape, check, check_shape
+from explearn.core.validation import Count, Number, Shape, check, check_shape
 from explearn.core.writing import atomic_folder, check_replaceable, locked, write_json
 from explearn.methods.base.explainer import Explainer
 
@@ -36,6 +36,7 @@ ModuleT = TypeVar("ModuleT", bound=torch.nn.Module)
 
 Calibration = Annotated[list[Number], Field(min_length=2, max_length=2)]
 """Slope and offset that make a probability of a logit."""
+LayerList = Annotated[list[Count], Field(min_length=1)]
 
 CONFIG = "config.json"
 TRAINED_TEXTS = "trained_texts"
@@ -44,7 +45,9 @@ DIVERGED = "try a lower learning rate; the folder is as it was"
 """Advice about weights that are not finite after training."""
 
 
-class _Config(Shape):
+class TrainedConfig(Shape):
+    """What config.json of every trained explainer holds."""
+
     explainer: str
     options: dict[str, Any]
 
@@ -61,8 +64,7 @@ class TrainedState:
 
     def value(self, name: str, kind: Any) -> Any:
         """Return a value of the record. Raises ModelError unless it is one of `kind`, a type or a Shape."""
-        check(kind, self.record.get(name), ModelError, f"{CONFIG}, {name}: ")
-        return self.record[name]
+        return check(kind, self.record.get(name), ModelError, f"{CONFIG}, {name}: ")
 
     def size(self, name: str, axis: int = 0) -> int:
         """Return a tensor's size along an axis. Raises ModelError where there is no such tensor or axis."""
@@ -229,10 +231,9 @@ def check_explainer_place(folder: str | os.PathLike[str]) -> None:
 
 def _holds_explainer(folder: Path) -> bool:
     try:
-        config = read_json(folder / CONFIG)
+        return bool(check(TrainedConfig, read_json(folder / CONFIG)))
     except DataError:
         return False
-    return isinstance(config, dict) and isinstance(config.get("explainer"), str)
 
 
 def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, Any], TrainedState]:
@@ -241,7 +242,7 @@ def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, 
     Raises ModelError for another explainer's folder or a tensor that is not finite; missing or damaged files raise
     whatever they may, for `raise_as_model_error`.
     """
-    config = check_shape(read_json(folder / CONFIG), _Config, folder / CONFIG, "train it again")
+    config = check_shape(read_json(folder / CONFIG), TrainedConfig, folder / CONFIG, "train it again")
     if config["explainer"] != explainer:
         raise ModelError(f"holds a {config['explainer']}")
     check_regular(folder / weights)

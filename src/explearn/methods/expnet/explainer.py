@@ -21,7 +21,7 @@ from explearn.core.validation import Number
 from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.learned import BoundExplainer, Calibration, TrainedState
+from explearn.methods.base.learned import BoundExplainer, Calibration, LayerList, TrainedState
 from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.expnet.network import (
     WITH_MARKS,
@@ -81,7 +81,7 @@ class ExpNet(BoundExplainer, BatchExplainer):
         ),
     }
     weights_file = "expnet.safetensors"
-    kept: ClassVar = {"layers": list[int], "trained_on": list[str], "calibration": Calibration, "losses": list[Number]}
+    kept: ClassVar = {"layers": LayerList, "trained_on": list[str], "calibration": Calibration, "losses": list[Number]}
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

@@ -260,7 +260,7 @@ class IvRA(BoundExplainer, BatchExplainer):
     def _restore(self, state: TrainedState, folder: Path) -> None:
         """The module; its classifier is left in the folder's subfolder `classifier`."""
         sizes = state.value("encoder", _Sizes)
-        self.attention = state.restore(lambda: self._sized(sizes["layers"], sizes["heads"], sizes["head_size"]))
+        self.attention = state.restore(lambda: self._sized(sizes.layers, sizes.heads, sizes.head_size))
         self.trained_classifier = state.value("classifier", str)
 
 

@@ -11,11 +11,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 
 from explearn.core.certificate import certificates
 from explearn.core.errors import DataError
@@ -23,7 +24,7 @@ from explearn.core.records import Example
 from explearn.core.validation import Number
 from explearn.lens.representations import read_states, spaced_layers
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
-from explearn.methods.base.learned import BoundExplainer, Calibration, TrainedState
+from explearn.methods.base.learned import BoundExplainer, Calibration, LayerList, TrainedState
 from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.base.teachers import ANSWERS, check_lesson, members
 from explearn.methods.expnet.params import ExpNetParams
@@ -109,9 +110,9 @@ class L2E(BoundExplainer, BatchExplainer):
     options: L2EParams
     weights_file = "reader.safetensors"
     kept: ClassVar = {
-        "layers": list[int],
+        "layers": LayerList,
         "signed": bool,
-        "texts": dict[str, int],
+        "texts": Annotated[dict[Literal["training", "held_out"], int], Field(min_length=2)],
         "usual_bound": Number,
         "calibration": Calibration,
         "losses": list[Number],
