@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,9 +30,10 @@ from explearn.bundle.manifest import (
 from explearn.core.arguments import path_of
 from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
-from explearn.core.validation import Shape, check_shape, problems_sentence
+from explearn.core.validation import Figures, Shape, check, check_shape, problems_sentence
 from explearn.core.version import explearn_version
 from explearn.core.writing import atomic_folder, write_json, write_text
+from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.registry import get_info, make_explainer
 from explearn.model.classifier import Classifier
@@ -154,7 +156,10 @@ def _figures(path: Path, task: str | None, method: str) -> dict[str, Any]:
         raise UnknownNameError(f"task in {path}", task, tasks)
     if method not in tasks[task]:
         raise UnknownNameError(f"method in {path}, task {task!r},", method, tasks[task])
-    return {"task": task, "method": method, "figures": tasks[task][method]}
+    figures = check(dict[str, Any], tasks[task][method], before=f"{path}, {method}: ")
+    shown = {name: value for name, value in figures.items() if re.sub("_(low|high)$", "", name) in CATALOGUE}
+    check(Figures, shown, before=f"{path}, {method}, ")
+    return {"task": task, "method": method, "figures": figures}
 
 
 def _copy(folder: Path, target: Path) -> None:

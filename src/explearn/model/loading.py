@@ -325,8 +325,10 @@ def load_trained(
         config: Any = transformers.AutoConfig.from_pretrained(place, **shared)
         if adapters is not None and adapters.classes not in (None, len(config.id2label)):
             config.num_labels = adapters.classes
+        # What changes no answer is not for a file to say: whether outputs have names, and what is computed in chunks.
+        config.return_dict, config.chunk_size_feed_forward = True, 0
         labels = [str(label) for _, label in sorted(config.id2label.items())]
-    head = head_of([str(name) for name in getattr(config, "architectures", None) or ()])
+        head = head_of([str(name) for name in getattr(config, "architectures", None) or ()])
     if adapters is not None:
         head = _HEADS_OF_TASKS.get(adapters.config.task_type, head)
     if isinstance(params, CandidateLabels) and head is GENERATION:

@@ -224,7 +224,8 @@ def check_explainer_place(folder: str | os.PathLike[str]) -> None:
     """Raise ParamsError for what holds anything but a trained explainer, DataError where nothing can be written."""
     if os.path.lexists(folder) and not Path(folder).is_dir():
         raise ParamsError(f"{folder}: is no folder; expected a folder, or nothing")
-    check_replaceable(folder, _holds_explainer, "trained explainer")
+    known = (CONFIG, "*.safetensors", "backbone", "classifier")
+    check_replaceable(folder, _holds_explainer, "trained explainer", known)
     with locked(folder):
         pass
 
