@@ -11,15 +11,16 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
+from pydantic import Field
 
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.finite import check_weights
 from explearn.core.records import Example
-from explearn.core.validation import Shape, Units
+from explearn.core.validation import Units
 from explearn.judge.consistency import consistency
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams, SimulatabilityParams
@@ -60,13 +61,8 @@ STUDENT_SHARE = 0.5
 CLASSIFIER = "classifier"
 """Folder, inside the explainer's own, of the classifier that was trained with it."""
 
-
-class _Sizes(Shape):
-    """Of the classifier that a module is for."""
-
-    layers: Units
-    heads: Units
-    head_size: Units
+_SIZES = Annotated[dict[Literal["layers", "heads", "head_size"], Units], Field(min_length=3)]
+"""Of the classifier that a module is for."""
 
 
 class IvRA(BoundExplainer, BatchExplainer):
@@ -243,7 +239,7 @@ class IvRA(BoundExplainer, BatchExplainer):
         if not self.trained_classifier or self.attention is None:
             raise self._untrained()
         record = {
-            "encoder": {name: getattr(self.attention, name) for name in _Sizes.model_fields},
+            "encoder": {name: getattr(self.attention, name) for name in ("layers", "heads", "head_size")},
             "classifier": self.trained_classifier,
             "coefficients": self.attention.coefficients(),
             "best_epoch": self.best_epoch,
@@ -259,8 +255,8 @@ class IvRA(BoundExplainer, BatchExplainer):
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
         """The module; its classifier is left in the folder's subfolder `classifier`."""
-        sizes = state.value("encoder", _Sizes)
-        self.attention = state.restore(lambda: self._sized(sizes.layers, sizes.heads, sizes.head_size))
+        sizes = state.value("encoder", _SIZES)
+        self.attention = state.restore(lambda: self._sized(**sizes))
         self.trained_classifier = state.value("classifier", str)
 
 

@@ -90,7 +90,7 @@ class TestNetwork:
 
     def test_a_text_s_scores_do_not_depend_on_its_neighbours(self) -> None:
         texts = torch.tensor([3, 3, 3, 3, 0, 0, 0, 5])
-        network = WordNetwork(3, 4, WITH_MARKS).freeze()
+        network = WordNetwork(3, 4, WITH_MARKS).requires_grad_(False).eval()
         for weight in network.around:
             weight.normal_()
         x = torch.randn(len(texts), 3)
