@@ -157,5 +157,17 @@ class TestDocuments:
         (tmp_path / "l.jsonl").write_bytes(b'\xef\xbb\xbf{"a": 1}\n\n{"a": 2}')
         assert list(read_jsonl(tmp_path / "l.jsonl")) == [(1, {"a": 1}), (3, {"a": 2})]
 
+    @pytest.mark.parametrize(
+        "content",
+        [
+            "a: &a\n" + "".join(f"  k{i}: 1\n" for i in range(9000)) + "b:\n" + "- <<: *a\n" * 9000,
+            "1" + ":1" * 999 + ".5",
+        ],
+        ids=["merges", "a number too large"],
+    )
+    def test_yaml_that_grows_beyond_all_bounds(self, content: str) -> None:
+        with pytest.raises(ValueError, match=r"more than 100,000 values|not valid YAML"):
+            parse_yaml(content)
+
     def test_an_alias_stands_for_its_value(self) -> None:
         assert parse_yaml("a: &a {b: [1]}\nc: *a\nd: {<<: *a, e: 2}")["d"] == {"b": [1], "e": 2}

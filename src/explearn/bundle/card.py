@@ -92,4 +92,4 @@ def _figure_rows(values: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
 def _shown(values: Mapping[str, Any]) -> list[tuple[Metric, float]]:
     """Return the figures of GROUPS."""
     shown = [(metric, values.get(name)) for name, metric in CATALOGUE.items() if metric.group in GROUPS]
-    return [(metric, value) for metric, value in shown if isinstance(value, int | float)]
+    return [(metric, value) for metric, value in shown if value is not None]

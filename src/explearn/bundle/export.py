@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,11 +27,13 @@ from explearn.bundle.manifest import (
     files_in,
     is_bundle,
 )
+from explearn.core.arguments import path_of
 from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
-from explearn.core.validation import Shape, check_shape, problems_sentence
+from explearn.core.validation import Figures, Shape, check, check_shape, problems_sentence
 from explearn.core.version import explearn_version
 from explearn.core.writing import atomic_folder, write_json, write_text
+from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.registry import get_info, make_explainer
 from explearn.model.classifier import Classifier
@@ -67,7 +70,7 @@ def export(
         UnsupportedError: the method cannot explain the classifier.
         DataError: `metrics` cannot be read, or `out` not be written.
     """
-    out, folder = Path(out), None if explainer is None else Path(explainer)
+    out, folder = Path(path_of("out", out)), None if explainer is None else Path(path_of("explainer", explainer))
     if os.path.lexists(out):
         raise ParamsError(f"{out}: is there already; expected the name of a new folder")
     if with_classifier and classifier is None:
@@ -83,7 +86,7 @@ def export(
     if folder is None and info.learned and not info.ready:
         raise ParamsError(f"{info.name!r} is trained; expected the folder of a trained one (--explainer)")
     made = make_explainer(info, options or {}, None if folder is None else str(folder))
-    figures = None if metrics is None else _figures(Path(metrics), task, info.name)
+    figures = None if metrics is None else _figures(Path(path_of("metrics", metrics)), task, info.name)
     loaded, place = None, None
     if folder is not None and info.own_model:
         place = f"{EXPLAINER}/{CLASSIFIER}"
@@ -153,7 +156,10 @@ def _figures(path: Path, task: str | None, method: str) -> dict[str, Any]:
         raise UnknownNameError(f"task in {path}", task, tasks)
     if method not in tasks[task]:
         raise UnknownNameError(f"method in {path}, task {task!r},", method, tasks[task])
-    return {"task": task, "method": method, "figures": tasks[task][method]}
+    figures = check(dict[str, Any], tasks[task][method], before=f"{path}, {method}: ")
+    shown = {name: value for name, value in figures.items() if re.sub("_(low|high)$", "", name) in CATALOGUE}
+    check(Figures, shown, before=f"{path}, {method}, ")
+    return {"task": task, "method": method, "figures": figures}
 
 
 def _copy(folder: Path, target: Path) -> None:

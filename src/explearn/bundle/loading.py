@@ -6,7 +6,7 @@ The token to write to the hub with comes from the environment (HF_TOKEN) alone. 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -24,6 +24,7 @@ from explearn.bundle.manifest import (
     is_bundle,
     read_manifest,
 )
+from explearn.core.arguments import path_of
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError, first_line, kind_of
@@ -179,7 +180,7 @@ def load(
     Raises ModelError, naming the file, where one is missing or has changed; for a newer format, a method that is not
     known here, and a classifier whose fingerprint is another's.
     """
-    bundle = open_bundle(_fetched(os.fspath(source), revision))
+    bundle = open_bundle(_fetched(path_of("source", source), revision))
     compute = replace(compute or ComputeOptions(), **options)
     explainer = bundle.explainer
     if bundle.classifier_folder is not None:
@@ -244,7 +245,7 @@ def find_explainer(source: str | os.PathLike[str], **options: Any) -> tuple[Expl
     Raises UnknownNameError for a name that is none of these, ParamsError for options of what comes with its own; what
     `get_explainer` and `open_bundle` raise.
     """
-    name = os.fspath(source)
+    name = path_of("source", source)
     if is_folder(name) and not is_method(name) and not is_bundle(Path(name)):
         return get_explainer(method_of(Path(name)), path=name, **options), None
     if is_method(name) or (not is_folder(name) and "/" not in name):
@@ -261,9 +262,8 @@ def method_of(folder: Path) -> str:
     Raises ModelError where there is no such method here, or more than one.
     """
     config = config_of(folder)
-    options: Mapping[str, Any] = config.get("options") or {}
     of_class = [info for info in known_infos() if info.target.endswith(f":{config['explainer']}")]
-    fitting = [info for info in of_class if info.defaults.items() <= options.items()]
+    fitting = [info for info in of_class if info.defaults.items() <= config["options"].items()]
     methods = {info.of or info.name for info in fitting}
     if len(methods) != 1:
         having = f"the methods {', '.join(sorted(methods))} have" if methods else "no method here has"

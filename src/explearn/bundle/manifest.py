@@ -12,6 +12,7 @@ A manifest shows damage and mix-ups. It is no signature: who can change a file c
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,7 +22,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import DataError, ModelError
-from explearn.core.validation import Shape, problems_sentence
+from explearn.core.validation import Shape, check_shape, problems_sentence
 from explearn.core.version import explearn_version
 
 FORMAT = 1
@@ -139,7 +140,7 @@ def differences(folder: Path, manifest: BundleManifest) -> Iterator[str]:
     """
     for name, facts in manifest.files.items():
         path = folder / name
-        if not path.is_file():
+        if not os.path.isfile(path):  # noqa: PTH113 (Path.is_file raises for names that no file can have)
             yield f"{path}: is missing; expected every file that {MANIFEST} names"
         elif path.stat().st_size != facts.bytes or FileFacts.of(path) != facts:
             yield f"{path}: is not the file that was exported (its SHA-256 differs from {MANIFEST}'s)"
@@ -158,11 +159,12 @@ def files_in(folder: Path) -> Iterator[Path]:
 
 
 def config_of(folder: Path) -> Mapping[str, Any]:
-    """Return config.json of a trained explainer. Raises ModelError where there is none, or it names no explainer."""
+    """Return config.json of a trained explainer. Raises ModelError where there is none, or it is another file."""
+    from explearn.methods.base.learned import CONFIG, TrainedConfig  # brings torch
+
+    path = folder / CONFIG
     try:
-        config = read_json(folder / "config.json")
+        config: Mapping[str, Any] = check_shape(read_json(path), TrainedConfig, path, "train it again")
     except DataError as error:
         raise ModelError(f"{folder}: holds no trained explainer ({error})") from error
-    if not isinstance(config, dict) or not isinstance(config.get("explainer"), str):
-        raise ModelError(f"{folder}: holds no trained explainer (config.json has no field 'explainer')")
     return config

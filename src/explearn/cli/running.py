@@ -138,15 +138,16 @@ def user_errors() -> Iterator[None]:
     The user can mend every `ExplearnError` (exit code 2, or the error's own) and errors of the machine (`sentence_of`:
     disk, permission, memory). EXPLEARN_DEBUG=1 shows their tracebacks as well.
     """
+    if sys.stdout is None:  # closed by whoever started the command
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
     # A character that the terminal's encoding lacks is written as an escape (\u2192), and does not end the command.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
     try:
         yield
-        if sys.stdout is not None:
-            # A full disk behind standard output shows here, not after the end.
-            sys.stdout.flush()
+        # A full disk behind standard output shows here, not after the end.
+        sys.stdout.flush()
     except (typer.Exit, BrokenPipeError):
         raise  # BrokenPipeError: whoever read the output has gone; typer ends quietly
     except KeyboardInterrupt:

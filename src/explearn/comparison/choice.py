@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError, ParamsError, UnknownNameError, shown
-from explearn.core.validation import MOST, Number, Shape
+from explearn.core.validation import MOST, Number, Shape, check_shape
 from explearn.core.writing import write_json
 from explearn.methods import __file__ as METHODS
 from explearn.methods.registry import get_info, known_infos
@@ -156,6 +156,11 @@ def within_budget(
     return Plan.model_construct(methods=order, texts=texts, left_out=left_out, seconds=dict(seconds), forward=forward)
 
 
+class _Planned(Shape):
+    request: dict[str, Any]
+    plan: dict[str, Any]
+
+
 def read_plan(folder: Path, request: Mapping[str, Any]) -> Plan | None:
     """Return the plan of an earlier call in this folder with the same request; None where there was none.
 
@@ -163,11 +168,11 @@ def read_plan(folder: Path, request: Mapping[str, Any]) -> Plan | None:
     Raises DataError for one that is damaged.
     """
     path = folder / PLAN
-    document = read_json(path) if path.exists() else {}
-    if not isinstance(document, dict) or document.get("request") != request:
+    document = check_shape(read_json(path), _Planned, path, "work in another folder") if path.exists() else {}
+    if document.get("request") != request:
         return None
     try:
-        plan = Plan.model_validate(document.get("plan"))
+        plan = Plan.model_validate(document["plan"])
         if not set(plan.methods) <= set(request["methods"]):
             raise DataError(f"{path}: plans methods that were not requested; remove it, or work in another folder")
     except ValidationError as error:

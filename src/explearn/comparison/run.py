@@ -82,8 +82,9 @@ class _Simple(Section):
 
     max_texts: PositiveInt | None
     seed: Seed
-    out: str | Path
-    work: str | Path | None
+    out: Path
+    work: Path | None
+    scores: list[Path]
 
 
 def compare(
@@ -139,14 +140,13 @@ def compare(
     check_unit(unit)
     if unit == "phrase":
         raise ParamsError("unit: got 'phrase', of which each method finds its own; expected one that methods share")
-    simple = check_section(_Simple, {"max_texts": max_texts, "seed": seed, "out": out, "work": work})
-    max_texts, seed, out = simple.max_texts, simple.seed, Path(simple.out)
+    simple = check_section(_Simple, {"max_texts": max_texts, "seed": seed, "out": out, "work": work, "scores": scores})
+    max_texts, seed, out, folder = simple.max_texts, simple.seed, simple.out, simple.work
     start = time.perf_counter()
     explainers, limit = _explainers_in(methods), parse_budget(budget)
     listed = isinstance(methods, list | tuple)
     names: Any = [one for one in methods if not isinstance(one, Explainer)] if listed else methods
     chosen = {**choose_methods(names), **{name: _options_of(explainer) for name, explainer in explainers.items()}}
-    folder = None if work is None else Path(work)
     if not chosen:
         raise ParamsError("methods: got none; expected at least one roster, name or explainer")
     # Before the work, which takes minutes.
@@ -156,8 +156,7 @@ def compare(
         check_replaceable(folder, lambda earlier: (earlier / PLAN).exists(), "comparison")
         check_place(folder / PLAN)
     user_texts = _unseen(given_texts(texts, labels, columns), explainers.values(), tell)
-    scores = list(scores)
-    records, from_files = read_scores(map(Path, scores))
+    records, from_files = read_scores(simple.scores)
     compute = compute or ComputeOptions()
     seed_everything(seed)
     model = _load(classifier, compute, completion, user_texts, columns or TextColumns())
@@ -198,7 +197,7 @@ def compare(
             raise UnsupportedError(f"{model.name}: no method can explain it ({'; '.join(run.refused.values())})")
         facts, task = run.judge(from_files, limit is not None)
         made = facts_of(out, model, request)
-        manifest = manifest_of(out, classifier, model, compute, [texts, *scores], user_texts.name, request, made)
+        manifest = manifest_of(out, classifier, model, compute, [texts, *simple.scores], user_texts.name, request, made)
         facts = replace(facts, made=made, versions=list(manifest["versions"].items()))
         left_out = {**plan.left_out, **run.refused}
         result = Comparison(out, plan.texts, task.methods, left_out, task, facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -28,6 +29,13 @@ def each_text(texts: Any) -> Iterable[Any]:
     if not hasattr(texts, "features"):  # datasets
         check_listed("texts", texts)
     return texts  # type: ignore[no-any-return]
+
+
+def path_of(what: str, path: Any) -> str:
+    """Return a path as a string. Raises ParamsError for what is neither a string nor a path."""
+    if not isinstance(path, str | os.PathLike):
+        raise ParamsError(f"{what}: got {kind_of(path)}; expected a path")
+    return os.fspath(path)
 
 
 def check_listed(what: str, values: object, of: str = "") -> None:

@@ -19,8 +19,8 @@ from explearn.core.errors import DataError, ExplearnError, ParamsError, kind_of,
 MAX_DEPTH = 200
 """Most lists and objects inside one another; pydantic's JSON parser has the same limit."""
 
-MAX_YAML_BYTES = 2**22
-"""Largest YAML file: 4 MiB. Files of parameters, rules and prompts have a few kilobytes."""
+MAX_YAML_BYTES = 2**18
+"""Largest YAML file: 256 KiB, which take seconds. Files of parameters, rules and prompts have a few kilobytes."""
 
 MAX_YAML_VALUES = 100_000
 """Most values of a YAML document, those that aliases repeat counted each time."""
@@ -112,21 +112,24 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, An
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader without repeated keys, and without merges of lists, which can grow beyond all bounds."""
+    """PyYAML's safe loader without repeated keys, and with a bound on what merges copy."""
+
+    merged = 0
+
+    def flatten_mapping(self, node: Any) -> None:
+        super().flatten_mapping(node)
+        self.merged += len(node.value)
+        if self.merged > MAX_YAML_VALUES:
+            raise RecursionError
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         seen: set[str] = set()
-        for key, value in node.value:
+        for key, _ in node.value:
             if isinstance(key.value, str) and key.value in seen:
-                raise _problem(f"got the key {shown(key.value)} twice; expected each once", key)
-            if key.value == "<<" and isinstance(value, yaml.SequenceNode):
-                raise _problem("got a merge of several mappings; expected one", key)
+                problem = f"got the key {shown(key.value)} twice; expected each once"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             seen.add(str(key.value))
         return super().construct_mapping(node, deep=deep)
-
-
-def _problem(problem: str, place: Any) -> yaml.MarkedYAMLError:
-    return yaml.MarkedYAMLError(problem=problem, problem_mark=place.start_mark)
 
 
 def _measure(value: Any, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
@@ -161,7 +164,7 @@ def parse_yaml(text: str | bytes) -> Any:
         problem = " ".join((error.problem or str(error)).split())
         said = f"{place}{problem}" if problem.startswith("got ") else f"not valid YAML ({place}{problem})"
         raise ValueError(said) from error
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:  # on dates, digits and tags
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, OverflowError) as error:  # on dates, digits, tags
         raise ValueError(f"not valid YAML ({' '.join(str(error).split())})") from error
     return value
 

@@ -17,8 +17,9 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from pathlib import Path
 
 import filelock
@@ -251,7 +252,8 @@ def put_files(folder: str | os.PathLike[str], target: str | os.PathLike[str]) ->
 def write_text(target: str | os.PathLike[str], text: str) -> None:
     """Write UTF-8, whole or not at all."""
     with atomic_path(target) as partial:
-        partial.write_text(text, encoding="utf-8")
+        # A file's name may hold what is no Unicode; nothing else does.
+        partial.write_text(text, encoding="utf-8", errors="replace")
 
 
 def write_json(target: str | os.PathLike[str], value: object) -> None:
@@ -301,19 +303,22 @@ def scratch_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
             _remove(partial)
 
 
-def check_replaceable(folder: str | os.PathLike[str], is_such: Callable[[Path], bool], what: str) -> None:
+def check_replaceable(
+    folder: str | os.PathLike[str], is_such: Callable[[Path], bool], what: str, known: Collection[str] = ("*",)
+) -> None:
     """Raise ParamsError for a folder that holds something else than what is to take its place: all of it would be lost.
-
-    Hidden files do not count.
 
     Args:
         is_such: whether a folder with something in it holds `what`, and may be replaced.
+        known: patterns of the names that `what` has.
     """
     folder = Path(folder)
-    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
-    if names and not is_such(folder):
+    names = sorted(path.name for path in folder.iterdir() if ".partial-" not in path.name) if folder.is_dir() else []
+    patterns = known if names and is_such(folder) else ()
+    if foreign := [name for name in names if not any(fnmatch(name, pattern) for pattern in patterns)]:
         raise ParamsError(
-            f"{_final(folder)}: holds {names[0]!r} and no {what}; expected a new or an empty folder, or one with such"
+            f"{_final(folder)}: holds {foreign[0]!r}, which belongs to no {what}; expected a new or an empty folder, "
+            f"or one with a {what} alone"
         )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from explearn.core.compute import at_least_float32
-from explearn.core.errors import UnsupportedError
+from explearn.core.errors import ModelError, UnsupportedError
 from explearn.lens.words import table_weight
 from explearn.model.batching import run_batches
 from explearn.model.classifier import Classifier
@@ -63,6 +63,8 @@ def read_states(classifier: Classifier, batch: Batch, layers: Sequence[int]) -> 
     """
     logits, parts = _run(classifier, batch)
     states = [layer for part in parts for layer in part]
+    if max(layers) >= len(states):
+        raise ModelError(f"layers: got {max(layers)}; {classifier.name} gives {len(states)}, numbered from 0")
     return logits, torch.cat([states[layer].float() for layer in layers], -1)
 
 

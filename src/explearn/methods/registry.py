@@ -114,7 +114,7 @@ def get_info(name: str) -> MethodInfo:
     Raises UnknownNameError, with near names, and ParamsError for a method of a package that cannot be loaded.
     """
     if not isinstance(name, str):
-        raise UnknownNameError("explainer", name, ())
+        raise UnknownNameError("explainer", name, list_explainers())
     # Packages are searched last: that takes longest.
     info = _index().get(name)
     return MethodInfo.of_class(explainer_class(name)) if info is None else info

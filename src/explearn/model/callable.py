@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from tqdm.auto import tqdm
 
+from explearn.core.arguments import check_listed
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line, kind_of, shown
 from explearn.core.records import label_problem
 from explearn.core.validation import PositiveInt, Section, check_section
@@ -89,8 +90,7 @@ class CallableClassifier(Classifier):
         options = check_section(_Options, values)
         if mask != "".join(mask.split()):
             raise ParamsError(f"mask: got {shown(mask)}; expected one word, or an empty string")
-        if isinstance(labels, str):
-            raise ParamsError(f"labels: got {shown(labels)}; expected a list of names")
+        check_listed("labels", labels, "names")
         self.labels = [str(label) for label in labels]
         if problem := label_problem(self.labels):
             raise ParamsError(f"labels: {problem}")

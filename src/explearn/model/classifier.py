@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 from tqdm.auto import tqdm
 
-from explearn.core.arguments import each_text
+from explearn.core.arguments import each_text, path_of
 from explearn.core.compute import ComputeOptions, at_least_float32, autocast
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError, shown
 from explearn.core.finite import check_logits
@@ -177,7 +177,7 @@ class Classifier(Answers):
         compute = replace(compute or ComputeOptions(), **options)
         if compute.device_map is None:
             compute.resolve_device()
-        name = newest_checkpoint(os.fspath(path))
+        name = newest_checkpoint(path_of("path", path))
         model, tokenizer, head, reads = load_trained(name, revision, prompt, compute)
         if head in OTHER_HEADS:
             return OTHER_HEADS[head].around(model, tokenizer, compute, name)

@@ -132,7 +132,7 @@ def quiet_transformers() -> None:
 
 
 @contextmanager
-def _errors_of_loading(place: str, kind: str) -> Iterator[None]:
+def errors_of_loading(place: str, kind: str) -> Iterator[None]:
     """Turn whatever transformers raises while it loads a model into a ModelError."""
     try:
         yield
@@ -161,7 +161,7 @@ def load_model(loader: str, place: str, revision: str | None, kind: str, **optio
 
     shared: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
     options = {"dtype": torch.float32, **shared, **options}
-    with _errors_of_loading(place, kind):
+    with errors_of_loading(place, kind):
         model, info = getattr(transformers, loader).from_pretrained(place, output_loading_info=True, **options)
         tokenizer = transformers.AutoTokenizer.from_pretrained(place, **shared)
     # mismatched_keys holds (name, shape in the file, expected shape).
@@ -216,7 +216,7 @@ _MOST = {"num_hidden_layers": "tensors", "encoder_layers": "tensors", "decoder_l
 
 
 def check_size(place: str, revision: str | None, kind: str, name: str) -> None:
-    """Raise ModelError for a configuration of other sizes than the weights can have, before either is built.
+    """Raise ModelError as `check_sizes` does, before anything is built.
 
     Args:
         place: folder or hub name, of which configuration and weights are fetched. revision: git revision of a hub name.
@@ -224,11 +224,17 @@ def check_size(place: str, revision: str | None, kind: str, name: str) -> None:
     """
     import transformers
 
-    with _errors_of_loading(name, kind):
+    with errors_of_loading(name, kind):
         config, _ = transformers.PretrainedConfig.get_config_dict(place, revision=revision or "main")
         shapes = list(_shapes(place, revision or "main"))
-    if not shapes:
-        return
+    if shapes:
+        check_sizes(config, shapes, place)
+
+
+def check_sizes(config: Mapping[str, Any], shapes: Sequence[Sequence[int]], place: str) -> None:
+    """Raise ModelError for a configuration of other sizes than weights of these shapes can have."""
+    import transformers
+
     limits = {"tensors": len(shapes), "rows or columns": max((size for shape in shapes for size in shape), default=0)}
     known = transformers.CONFIG_MAPPING
     aliases = known[config["model_type"]].attribute_map if config.get("model_type") in known else {}
@@ -309,7 +315,7 @@ def load_trained(
     import transformers
 
     kind = "a classifier"
-    with _errors_of_loading(name, kind):
+    with errors_of_loading(name, kind):
         adapters = find_adapters(name, revision)
         place = name
         if adapters is not None:
@@ -319,8 +325,10 @@ def load_trained(
         config: Any = transformers.AutoConfig.from_pretrained(place, **shared)
         if adapters is not None and adapters.classes not in (None, len(config.id2label)):
             config.num_labels = adapters.classes
+        # What changes no answer is not for a file to say: whether outputs have names, and what is computed in chunks.
+        config.return_dict, config.chunk_size_feed_forward = True, 0
         labels = [str(label) for _, label in sorted(config.id2label.items())]
-    head = head_of([str(name) for name in getattr(config, "architectures", None) or ()])
+        head = head_of([str(name) for name in getattr(config, "architectures", None) or ()])
     if adapters is not None:
         head = _HEADS_OF_TASKS.get(adapters.config.task_type, head)
     if isinstance(params, CandidateLabels) and head is GENERATION:
@@ -346,7 +354,7 @@ def load_trained(
     model, tokenizer, missing = load_model(head, place, revision, kind, **options)
     if adapters is not None:
         missing = [weight for weight in missing if weight not in adapters.weights]
-        with _errors_of_loading(name, kind):
+        with errors_of_loading(name, kind):
             model = adapters.on(model)
             if (adapters.folder / "tokenizer_config.json").exists():
                 tokenizer = transformers.AutoTokenizer.from_pretrained(adapters.folder, trust_remote_code=False)

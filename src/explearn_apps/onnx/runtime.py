@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.arguments import check_listed, path_of
 from explearn.core.certificate import certificates
 from explearn.core.errors import ModelError, ParamsError, first_line
 from explearn.core.extras import need
 from explearn.core.finite import check_logits
 from explearn.core.records import Attribution
+from explearn.core.validation import Count, check
 from explearn.methods.base.attributions import TextScores, attribution_of
 from explearn.methods.base.targets import Target, targeted_texts, windows_of
 from explearn.model.batching import budget_batches
@@ -64,16 +66,17 @@ class OnnxExplainer(Labelled):
         MissingExtraError where it is not installed.
         """
         ort: Any = need("onnxruntime", extra="onnx", what="an explanation by ONNX")
-        self.path, self.max_tokens = Path(path), max_tokens
+        self.path, self.max_tokens = Path(path_of("path", path)), max_tokens
         if not os.path.isfile(path):  # noqa: PTH113 (Path.is_file raises for names that no file can have)
             raise ModelError(f"{self.path}: no such file; expected one that explearn export-onnx wrote")
         available = ort.get_available_providers()
+        check_listed("providers", providers)
         if unknown := sorted(set(providers) - set(available)):
             raise ParamsError(
                 f"providers: this onnxruntime has no {unknown[0]}; expected some of {', '.join(available)}"
             )
         options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
+        options.intra_op_num_threads = check(Count, threads, ParamsError, "threads: ")
         options.log_severity_level = 4  # it would print what is raised, too, with what a file's names hold
         try:
             self._session = ort.InferenceSession(str(self.path), options, providers=list(providers))

@@ -86,7 +86,7 @@ def test_a_folder_that_holds_something_else_stays_as_it_is(
     project.mkdir()
     (project / "params.yaml").write_text("mine: 1\n", encoding="utf-8")
     monkeypatch.setattr(run, "_load", lambda *_: pytest.fail("the model was loaded"))
-    with pytest.raises(ParamsError, match=r"project: holds 'params.yaml' and no comparison; expected a new"):
+    with pytest.raises(ParamsError, match=r"holds 'params.yaml', which belongs to no comparison"):
         explearn.compare(model, list(TEXTS), methods="random", work=project, out=tmp_path / "r.html")
     assert (project / "params.yaml").read_text(encoding="utf-8") == "mine: 1\n"
 

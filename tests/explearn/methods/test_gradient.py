@@ -27,8 +27,6 @@ from explearn.lens.words import word_layers
 from explearn.methods.base.explainer import BatchExplainer
 from explearn.model.encoding import text_seed
 
-WITH_BASELINE = ("integrated_gradients", "gradient_shap", "deep_lift", "sequential_ig")
-
 
 @pytest.mark.parametrize(("kind", "classes", "output"), CASES)
 class TestEqualToCaptum:

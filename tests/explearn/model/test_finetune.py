@@ -41,10 +41,20 @@ FEW = examples(["the quick fox", "a lazy dog", "the fox sleeps", "slow delivery"
 
 class TestWhatIsReplaced:
     def test_no_folder_of_other_things(self, tmp_path: Path) -> None:
-        (tmp_path / "thesis.txt").write_text("years of work", encoding="utf-8")
-        with pytest.raises(ParamsError, match=r"holds 'thesis.txt' and no classifier; expected a new or an empty"):
-            finetune(tmp_path, FEW, LABELS, "nowhere", FinetuneParams(), COMPUTE, 1)
-        assert (tmp_path / "thesis.txt").read_text(encoding="utf-8") == "years of work"
+        for name in ("thesis.txt", ".hidden", "classifier/thesis.txt"):
+            place = tmp_path / name
+            if place.parent != tmp_path:
+                tiny.save(place.parent)
+            place.write_text("years of work", encoding="utf-8")
+            with pytest.raises(ParamsError, match=rf"holds '{place.name}', which belongs to no classifier; expected a"):
+                finetune(place.parent, FEW, LABELS, "nowhere", FinetuneParams(), COMPUTE, 1)
+            assert place.read_text(encoding="utf-8") == "years of work"
+            place.unlink()
+
+    def test_no_encoder_by_what_is_made_of_it(self, tmp_path: Path) -> None:
+        encoder = tiny.save(tmp_path / "encoder")
+        with pytest.raises(ParamsError, match="is the encoder's own folder"):
+            finetune(encoder, FEW, LABELS, str(encoder), FinetuneParams(), COMPUTE, 1)
 
     def test_no_classifier_by_one_that_diverged(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         import transformers

@@ -6,15 +6,17 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 import transformers
 from numpy.typing import NDArray
+from pydantic import Field
 from torch import nn
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.validation import Number
 from explearn.core.words import segments_of
 from explearn.judge.protocols import FaithfulnessProtocol
 from explearn.lens.words import check_words
@@ -38,6 +40,7 @@ from explearn.methods.info import About
 from explearn.model.batching import random_batches, run_batches
 from explearn.model.classifier import Classifier, QuestionAnswerer, TokenClassifier
 from explearn.model.encoding import Batch, Encoding, max_length
+from explearn.model.loading import check_sizes, errors_of_loading
 from explearn.model.problems import ONE_CLASS
 from explearn.text.choice import texts_to_explain
 
@@ -209,6 +212,8 @@ def _diverged(epoch: int, why: str) -> DivergedError:
 
 # ---- the explainer -------------------------------------------------------------------------------------------------
 
+_WEIGHTS = Annotated[dict[Literal["prediction", "size", "inverse"], Number], Field(min_length=3)]
+
 
 class PAML(BoundExplainer, BatchExplainer):
     """A model trained to mask all but the words that keep the prediction, and whose absence changes it.
@@ -237,7 +242,7 @@ class PAML(BoundExplainer, BatchExplainer):
     Options = PAMLParams
     options: PAMLParams
     weights_file = "aml.safetensors"
-    kept = ("history", "study")
+    kept: ClassVar = {"history": list[dict[str, Any]], "study": list[dict[str, Any]]}
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -382,19 +387,23 @@ class PAML(BoundExplainer, BatchExplainer):
             self.model.bridge.tokenizer.save_pretrained(folder / BACKBONE_FOLDER)
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        record, place = state.record, folder / BACKBONE_FOLDER
-        self.trained_classifier = str(record["classifier"])
-        self.weights = Weights(**record["weights"])
-        config = transformers.AutoConfig.from_pretrained(place, trust_remote_code=False)
-        backbone = without_pooler(transformers.AutoModel.from_config(config))  # type: ignore[no-untyped-call]
-        bridge = None
-        if record["own_tokenizer"]:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(place, trust_remote_code=False)
-            bridge = Bridge(check_tokenizer(tokenizer, str(place)), config)
-        classes = len(state.tensors["prediction"]) - 1
-        model = AttributionModel(backbone, classes, self.options.head == "by_class", bridge)
-        model.load_state_dict(dict(state.tensors))
-        self.model = model.requires_grad_(False).eval()
+        place = folder / BACKBONE_FOLDER
+        self.trained_classifier = state.value("classifier", str)
+        self.weights = Weights(**state.value("weights", _WEIGHTS))
+        by_class, classes, bridge = self.options.head == "by_class", state.size("prediction") - 1, None
+        with errors_of_loading(str(place), "a backbone"):
+            config = transformers.AutoConfig.from_pretrained(place, trust_remote_code=False)
+            check_sizes(config.to_dict(), [tensor.shape for tensor in state.tensors.values()], str(place))
+            if state.value("own_tokenizer", bool):
+                tokenizer = transformers.AutoTokenizer.from_pretrained(place, trust_remote_code=False)
+                bridge = Bridge(check_tokenizer(tokenizer, str(place)), config)
+
+        def make() -> AttributionModel:
+            with errors_of_loading(str(place), "a backbone"):
+                backbone: Any = transformers.AutoModel.from_config(config)  # type: ignore[no-untyped-call]
+            return AttributionModel(without_pooler(backbone), classes, by_class, bridge)
+
+        self.model = state.restore(make)
 
 
 def prediction_information(classifier: Classifier, logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

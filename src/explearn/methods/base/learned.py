@@ -8,26 +8,35 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 import torch
+from pydantic import Field
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save, save_file
 
+from explearn.core.arguments import path_of
 from explearn.core.documents import check_regular, read_json
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line
+from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.finite import check_weights
 from explearn.core.records import Example
-from explearn.core.validation import Shape, check_shape
+from explearn.core.validation import Count, Number, Shape, check, check_shape
 from explearn.core.writing import atomic_folder, check_replaceable, locked, write_json
 from explearn.methods.base.explainer import Explainer
 
 if TYPE_CHECKING:
     from explearn.methods.base.task import TaskData
     from explearn.model.classifier import Classifier
+
+ModuleT = TypeVar("ModuleT", bound=torch.nn.Module)
+
+Calibration = Annotated[list[Number], Field(min_length=2, max_length=2)]
+"""Slope and offset that make a probability of a logit."""
+LayerList = Annotated[list[Count], Field(min_length=1)]
 
 CONFIG = "config.json"
 TRAINED_TEXTS = "trained_texts"
@@ -36,7 +45,9 @@ DIVERGED = "try a lower learning rate; the folder is as it was"
 """Advice about weights that are not finite after training."""
 
 
-class _Config(Shape):
+class TrainedConfig(Shape):
+    """What config.json of every trained explainer holds."""
+
     explainer: str
     options: dict[str, Any]
 
@@ -51,19 +62,49 @@ class TrainedState:
     tensors: Mapping[str, torch.Tensor]
     record: Mapping[str, Any]
 
+    def value(self, name: str, kind: Any) -> Any:
+        """Return a value of the record. Raises ModelError unless it is one of `kind`, a type or a Shape."""
+        return check(kind, self.record.get(name), ModelError, f"{CONFIG}, {name}: ")
+
+    def size(self, name: str, axis: int = 0) -> int:
+        """Return a tensor's size along an axis. Raises ModelError where there is no such tensor or axis."""
+        shape = self.tensors[name].shape if name in self.tensors else ()
+        if len(shape) <= axis:
+            raise ModelError(f"holds no tensor {name} of {axis + 1} dimensions")
+        return shape[axis]
+
+    def check_sizes(self, expected: Mapping[str, tuple[int, ...]]) -> None:
+        """Raise ModelError where the tensors have other names or sizes."""
+        sizes = {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
+        for name in sorted(expected.keys() | sizes.keys()):
+            if sizes.get(name) != expected.get(name):
+                got, has = sizes.get(name, "none"), expected.get(name, "none")
+                raise ModelError(f"tensor {name}: got the size {got}; by {CONFIG} it has {has}")
+
+    def restore(self, make: Callable[[], ModuleT]) -> ModuleT:
+        """Return the module that `make` makes with these tensors as its weights, ready to explain.
+
+        Raises ModelError as `check_sizes` does, before memory is taken for the module.
+        """
+        with torch.device("meta"):
+            self.check_sizes({name: tuple(tensor.shape) for name, tensor in make().state_dict().items()})
+        module = make()
+        module.load_state_dict(dict(self.tensors))
+        return module.requires_grad_(False).eval()
+
 
 class LearnedExplainer(Explainer):
     """A method that is trained: `fit` it, or take a trained one from a folder.
 
     Class attributes:
         weights_file: name of the safetensors file in its folder.
-        kept: names of attributes that come from training, JSON values, and are saved and loaded with the weights.
+        kept: attributes that come from training, JSON values, and are saved and loaded with the weights; name -> type.
 
     A subclass gives the rest of the result of its training (`_state`) and rebuilds itself from that (`_restore`).
     """
 
     weights_file: ClassVar[str]
-    kept: ClassVar[tuple[str, ...]] = ()
+    kept: ClassVar[Mapping[str, Any]] = {}
     trained_texts: frozenset[str] = frozenset()
     """Hashes (`text_hashes`) of the texts that it was given to learn from, where whoever trained it noted them."""
 
@@ -116,7 +157,7 @@ class LearnedExplainer(Explainer):
 
         Raises ModelError for a missing or damaged file, ParamsError for an option's bad value.
         """
-        folder = Path(folder)
+        folder = Path(path_of("path", folder))
         with raise_as_model_error(folder, cls.name):
             saved, state = read_trained(folder, cls.weights_file, cls.__name__)
             # An option that this version does not have was for training, or shows in the shapes of the weights.
@@ -124,10 +165,11 @@ class LearnedExplainer(Explainer):
             cls(**known)
         explainer = cls(**{**known, **options})  # a bad value here is no fault of the folder's
         with raise_as_model_error(folder, cls.name):
-            for name in cls.kept:
-                setattr(explainer, name, state.record[name])
+            for name, kind in cls.kept.items():
+                setattr(explainer, name, state.value(name, kind))
             explainer._restore(state, folder)
-            explainer.trained_texts = frozenset(state.record.get(TRAINED_TEXTS, ()))
+            if TRAINED_TEXTS in state.record:
+                explainer.trained_texts = frozenset(state.value(TRAINED_TEXTS, list[str]))
         return explainer
 
     def content_hash(self) -> str:
@@ -182,17 +224,17 @@ def check_explainer_place(folder: str | os.PathLike[str]) -> None:
     """Raise ParamsError for what holds anything but a trained explainer, DataError where nothing can be written."""
     if os.path.lexists(folder) and not Path(folder).is_dir():
         raise ParamsError(f"{folder}: is no folder; expected a folder, or nothing")
-    check_replaceable(folder, _holds_explainer, "trained explainer")
+    known = (CONFIG, "*.safetensors", "backbone", "classifier")
+    check_replaceable(folder, _holds_explainer, "trained explainer", known)
     with locked(folder):
         pass
 
 
 def _holds_explainer(folder: Path) -> bool:
     try:
-        config = read_json(folder / CONFIG)
+        return bool(check(TrainedConfig, read_json(folder / CONFIG)))
     except DataError:
         return False
-    return isinstance(config, dict) and isinstance(config.get("explainer"), str)
 
 
 def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, Any], TrainedState]:
@@ -201,7 +243,7 @@ def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, 
     Raises ModelError for another explainer's folder or a tensor that is not finite; missing or damaged files raise
     whatever they may, for `raise_as_model_error`.
     """
-    config = check_shape(read_json(folder / CONFIG), _Config, folder / CONFIG, "train it again")
+    config = check_shape(read_json(folder / CONFIG), TrainedConfig, folder / CONFIG, "train it again")
     if config["explainer"] != explainer:
         raise ModelError(f"holds a {config['explainer']}")
     check_regular(folder / weights)
@@ -218,16 +260,14 @@ def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, 
 
 @contextmanager
 def raise_as_model_error(folder: Path, name: str) -> Iterator[None]:
-    """Turn whatever a missing or damaged file of a trained explainer raises into one sentence.
+    """Turn what a missing or damaged file of a trained explainer raises into one sentence; other errors pass.
 
     Args:
         name: of the method.
     """
     try:
         yield
-    except MemoryError:
-        raise
-    except Exception as error:  # safetensors, transformers and huggingface_hub have errors of their own
+    except (ExplearnError, OSError, SafetensorError) as error:
         raise ModelError(
             f"{folder}: not a trained {name} ({first_line(error)}); expected the folder that its training wrote"
         ) from error

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import torch
 
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import DataError, ModelError, ParamsError
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.learned import LearnedExplainer, TrainedState, raise_as_model_error, read_trained
+from explearn.methods.base.learned import LearnedExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.consensus.model import MarkedText, WordModel, fit_model, marked_texts, source_weights
-from explearn.methods.consensus.params import ConsensusParams
+from explearn.methods.consensus.params import ConsensusParams, Signal
 from explearn.methods.consensus.signals import PASSES, available_signals, batch_signals, text_signals
+from explearn.methods.consensus.word_features import feature_names
 from explearn.methods.info import About
 from explearn.model.encoding import Batch
 
@@ -82,8 +83,8 @@ class Consensus(LearnedExplainer, BatchExplainer):
                     "signals: got none; the weights that come with the package read signals; train a consensus, or "
                     "name some"
                 )
-            self._model, self._record = shipped(self.options.word_features)
-            self._shipped = True
+            shipped = _shipped(self.options.word_features)
+            self._model, self._record, self._shipped = shipped.model, shipped._record, True
         return self._model
 
     @property
@@ -178,21 +179,18 @@ class Consensus(LearnedExplainer, BatchExplainer):
         return TrainedState(self.model.tensors(), self._record)
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        self._model, self._record = _model_of(state, self.options.word_features)
+        state.value("trained_on", list[str])
+        signals, features = state.value("signals", list[Signal]), state.value("features", list[str])
+        if list(feature_names(signals, self.options.word_features)) != features:
+            raise ModelError("its features are not those of this version; train it again")
+        sizes = dict.fromkeys(("mean", "scale", "coefficients"), (len(features),))
+        intervals = {"intervals": (2, len(features))} if "intervals" in state.tensors else {}
+        state.check_sizes({**sizes, "intercept": (1,), "calibration": (2,), **intervals})
+        self._model = WordModel.of_tensors(dict(state.tensors), signals, self.options.word_features)
+        self._record = dict(state.record)
 
 
 @cache
-def shipped(word_features: bool) -> tuple[WordModel, dict[str, Any]]:
-    """The weights that come with the package, and their record. Raises ModelError where they are missing or damaged."""
-    folder = SHIPPED / ("with_words" if word_features else "signals_alone")
-    with raise_as_model_error(folder, Consensus.name):
-        _, state = read_trained(folder, WEIGHTS_FILE, Consensus.__name__)
-        return _model_of(state, word_features)
-
-
-def _model_of(state: TrainedState, word_features: bool) -> tuple[WordModel, dict[str, Any]]:
-    record = dict(state.record)
-    model = WordModel.of_tensors(dict(state.tensors), record["signals"], word_features)
-    if list(model.names) != record["features"]:
-        raise ValueError("its features are not those of this version; train it again")
-    return model, record
+def _shipped(word_features: bool) -> Consensus:
+    """The consensus that comes with the package. Raises ModelError where it is missing or damaged."""
+    return Consensus.from_pretrained(SHIPPED / ("with_words" if word_features else "signals_alone"))

@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from explearn.core.errors import DataError
+from explearn.core.validation import Number
 from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.learned import BoundExplainer, TrainedState
+from explearn.methods.base.learned import BoundExplainer, Calibration, LayerList, TrainedState
 from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.expnet.network import (
     WITH_MARKS,
@@ -80,7 +81,7 @@ class ExpNet(BoundExplainer, BatchExplainer):
         ),
     }
     weights_file = "expnet.safetensors"
-    kept = ("layers", "trained_on", "calibration", "losses")
+    kept: ClassVar = {"layers": LayerList, "trained_on": list[str], "calibration": Calibration, "losses": list[Number]}
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -189,10 +190,9 @@ class ExpNet(BoundExplainer, BatchExplainer):
         return TrainedState(self.network.state_dict(), {"classifier": self.trained_classifier})
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        self.trained_classifier = str(state.record["classifier"])
-        self.network = WordNetwork(len(state.tensors["offset"]), self.options.hidden, self.regime)
-        self.network.load_state_dict(dict(state.tensors))
-        self.network.freeze()
+        self.trained_classifier = state.value("classifier", str)
+        size = state.size("offset")
+        self.network = state.restore(lambda: WordNetwork(size, self.options.hidden, self.regime))
 
 
 def check_source(task: TaskData, source: Mapping[str, Any], split: str) -> None:

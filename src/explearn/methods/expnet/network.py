@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -178,10 +178,6 @@ class WordNetwork(nn.Module):
             logits = logits + shift((by_network * weight).sum(-1), by)
         return logits
 
-    def freeze(self) -> Self:
-        """Make it ready to explain: no dropout, no gradients."""
-        return self.requires_grad_(False).eval()
-
 
 def train_network(
     words: TrainingWords,
@@ -217,7 +213,7 @@ def train_network(
                 total += loss.item() * len(batch)
             losses.append(total / len(texts))
             epochs.set_postfix(loss=f"{losses[-1]:.4f}")
-    return network.cpu().freeze(), losses
+    return network.cpu().requires_grad_(False).eval(), losses
 
 
 def batches(texts: torch.Tensor, by_text: bool) -> Iterator[torch.Tensor]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.validation import Number
 from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, TokenFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
@@ -96,7 +97,7 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
     Options = ExpNetPaperParams
     options: ExpNetPaperParams
     weights_file = "expnet.safetensors"
-    kept = ("encoder", "trained_on", "losses")
+    kept: ClassVar = {"encoder": dict[str, int], "trained_on": list[str], "losses": list[Number]}
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -263,6 +264,4 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
         return TrainedState(self.network.state_dict(), {})
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        self.network = self._build(state.tensors["0.weight"].shape[1])
-        self.network.load_state_dict({name: state.tensors[name] for name in self.network.state_dict()})
-        self.network.requires_grad_(False).eval()
+        self.network = state.restore(lambda: self._build(state.size("0.weight", 1)))

@@ -11,14 +11,16 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
+from pydantic import Field
 
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.finite import check_weights
 from explearn.core.records import Example
+from explearn.core.validation import Units
 from explearn.judge.consistency import consistency
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams, SimulatabilityParams
@@ -59,6 +61,9 @@ STUDENT_SHARE = 0.5
 CLASSIFIER = "classifier"
 """Folder, inside the explainer's own, of the classifier that was trained with it."""
 
+_SIZES = Annotated[dict[Literal["layers", "heads", "head_size"], Units], Field(min_length=3)]
+"""Of the classifier that a module is for."""
+
 
 class IvRA(BoundExplainer, BatchExplainer):
     """Attention of all layers, weighted by feature, head and layer, trained with a classifier for chosen criteria.
@@ -86,7 +91,7 @@ class IvRA(BoundExplainer, BatchExplainer):
     signed = False
     problems = ONE_CLASS
     weights_file = "attention.safetensors"
-    kept = ("history",)
+    kept: ClassVar = {"history": list[dict[str, Any]]}
     instead = f"load the one in its folder {CLASSIFIER!r}"
 
     def __init__(self, **options: Any) -> None:
@@ -250,11 +255,9 @@ class IvRA(BoundExplainer, BatchExplainer):
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
         """The module; its classifier is left in the folder's subfolder `classifier`."""
-        sizes = state.record["encoder"]
-        module = self._sized(int(sizes["layers"]), int(sizes["heads"]), int(sizes["head_size"]))
-        module.load_state_dict(dict(state.tensors))
-        self.trained_classifier = str(state.record["classifier"])
-        self.attention = module.requires_grad_(False).eval()
+        sizes = state.value("encoder", _SIZES)
+        self.attention = state.restore(lambda: self._sized(**sizes))
+        self.trained_classifier = state.value("classifier", str)
 
 
 class SMaT(IvRA):

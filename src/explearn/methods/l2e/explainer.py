@@ -11,18 +11,20 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 
 from explearn.core.certificate import certificates
 from explearn.core.errors import DataError
 from explearn.core.records import Example
+from explearn.core.validation import Number
 from explearn.lens.representations import read_states, spaced_layers
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
-from explearn.methods.base.learned import BoundExplainer, TrainedState
+from explearn.methods.base.learned import BoundExplainer, Calibration, LayerList, TrainedState
 from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.base.teachers import ANSWERS, check_lesson, members
 from explearn.methods.expnet.params import ExpNetParams
@@ -107,7 +109,14 @@ class L2E(BoundExplainer, BatchExplainer):
     Options = L2EParams
     options: L2EParams
     weights_file = "reader.safetensors"
-    kept = ("layers", "signed", "texts", "usual_bound", "calibration", "losses")
+    kept: ClassVar = {
+        "layers": LayerList,
+        "signed": bool,
+        "texts": Annotated[dict[Literal["training", "held_out"], int], Field(min_length=2)],
+        "usual_bound": Number,
+        "calibration": Calibration,
+        "losses": list[Number],
+    }
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -338,12 +347,13 @@ class L2E(BoundExplainer, BatchExplainer):
         return TrainedState(parts.state_dict(), {"classifier": self.trained_classifier})
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        self.trained_classifier = str(state.record["classifier"])
-        classes, inputs = len(state.tensors["reader.head.bias"]), state.tensors["reader.read.weight"].shape[1]
-        self.reader, self.certifier = Reader(inputs, classes, self.options.width), Certifier(self.options.width)
-        parts = torch.nn.ModuleDict({"reader": self.reader, "certifier": self.certifier})
-        parts.load_state_dict(dict(state.tensors))
-        parts.requires_grad_(False).eval()
+        self.trained_classifier = state.value("classifier", str)
+        classes, inputs = state.size("reader.head.bias"), state.size("reader.read.weight", 1)
+        width = self.options.width
+        parts: Any = state.restore(
+            lambda: torch.nn.ModuleDict({"reader": Reader(inputs, classes, width), "certifier": Certifier(width)})
+        )
+        self.reader, self.certifier = parts["reader"], parts["certifier"]
 
 
 def _marks(encoding: Encoding, marks: Mapping[str, WordTargets]) -> NDArray[np.float32]:

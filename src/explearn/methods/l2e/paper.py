@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.records import Example
+from explearn.core.validation import Figures
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, TrainedState
 from explearn.methods.base.task import Lesson, Lessons, TaskData, check_task
@@ -68,7 +69,7 @@ class L2EPaper(BoundExplainer, BatchExplainer):
     Options = L2EPaperParams
     options: L2EPaperParams
     weights_file = "student.safetensors"
-    kept = ("signed", "trained_on", "history")
+    kept: ClassVar = {"signed": bool, "trained_on": dict[str, int], "history": list[Figures]}
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -255,8 +256,6 @@ class L2EPaper(BoundExplainer, BatchExplainer):
         return TrainedState(self.student.state_dict(), {"classifier": self.trained_classifier})
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        self.trained_classifier = str(state.record["classifier"])
-        vocabulary, classes = (len(state.tensors[f"{table}.weight"]) for table in ("embeddings", "labels"))
-        self.student = Student(vocabulary, classes, self.options)
-        self.student.load_state_dict(dict(state.tensors))
-        self.student.requires_grad_(False).eval()
+        self.trained_classifier = state.value("classifier", str)
+        vocabulary, classes = (state.size(f"{table}.weight") for table in ("embeddings", "labels"))
+        self.student = state.restore(lambda: Student(vocabulary, classes, self.options))

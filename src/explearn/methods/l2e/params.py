@@ -57,7 +57,7 @@ class L2EPaperParams(Seeded):
     """Method whose explanations are learned, one of `teachers`; `ensemble:a,b,c` is the mean of several ones' ranks."""
     formulation: Literal["labelling", "ranking"] = "labelling"
     """L2E section 3: learn each sub-token's level, or the order of all by |w| (quadratic in a text's length)."""
-    layers: Units = 4
+    layers: Annotated[int, Field(ge=1, le=64)] = 4
     """Transformer blocks of the student."""
     width: Width = 128
     """Of embeddings and hidden states; half of that of a block's feed-forward part."""

@@ -90,7 +90,7 @@ class TestNetwork:
 
     def test_a_text_s_scores_do_not_depend_on_its_neighbours(self) -> None:
         texts = torch.tensor([3, 3, 3, 3, 0, 0, 0, 5])
-        network = WordNetwork(3, 4, WITH_MARKS).freeze()
+        network = WordNetwork(3, 4, WITH_MARKS).requires_grad_(False).eval()
         for weight in network.around:
             weight.normal_()
         x = torch.randn(len(texts), 3)
@@ -289,7 +289,23 @@ class TestFiles:
     def test_a_configuration_that_does_not_fit(self, tmp_path: Path) -> None:
         trained().save_pretrained(tmp_path / "it")
         path = tmp_path / "it" / "config.json"
-        for change in ({"explainer": "ExpNetPaper"}, {"options": {"hidden": 7}}):
-            path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+        written = json.loads(path.read_text())
+        for change in (
+            {"explainer": "ExpNetPaper"},
+            {"options": {"hidden": 7}},
+            {"options": {"hidden": 65536}},
+            {"layers": [[0]]},
+            {"calibration": [1.0]},
+            {"classifier": None},
+        ):
+            path.write_text(json.dumps({**written, **change}))
             with pytest.raises(ModelError, match="not a trained expnet"):
                 ExpNet.from_pretrained(tmp_path / "it")
+
+    def test_a_bug_of_ours_while_it_is_read_is_no_fault_of_the_files(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        trained().save_pretrained(tmp_path / "it")
+        monkeypatch.setattr(ExpNet, "_restore", lambda self, state, folder: state.no_such_attribute)
+        with pytest.raises(AttributeError, match="no_such_attribute"):
+            ExpNet.from_pretrained(tmp_path / "it")
