@@ -21,7 +21,7 @@ from spread_cases import halves
 
 import explearn
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DeviceError, UnsupportedError
+from explearn.core.errors import DeviceError, ParamsError, UnsupportedError
 from explearn.lens.features import batch_features
 from explearn.lens.perturb import noisy_embeddings, randomised
 from explearn.lens.representations import aggregate_states, word_embeddings
@@ -233,3 +233,7 @@ def test_from_python_a_map_may_be_given_as_it_is(tiny_folder: Path) -> None:
     assert of.spread is None and of.device == torch.device("cpu")
     with pytest.raises(DeviceError):
         explearn.Classifier.from_pretrained(tiny_folder, device_map={"": "cuda:97"})
+    with pytest.raises(DeviceError, match="'tpu'"):
+        explearn.Classifier.from_pretrained(tiny_folder, device_map={"": "tpu"})
+    with pytest.raises(ParamsError, match="device-map: does not fit"):
+        explearn.Classifier.from_pretrained(tiny_folder, device_map="auto", max_memory={"cpu": "much"})
