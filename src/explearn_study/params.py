@@ -22,7 +22,6 @@ from explearn.methods.base.teachers import ANSWERS, members
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info, list_explainers, variant_of
 from explearn.model.params import FinetuneParams
-from explearn.text.params import SourceParams
 from explearn_study.sections import (
     AttendParams,
     AttributeParams,
@@ -34,6 +33,7 @@ from explearn_study.sections import (
     StudiesParams,
     TeachParams,
 )
+from explearn_study.sources.params import SourceParams
 
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 """A name that files are called by."""
