@@ -165,7 +165,7 @@ class TestExplain:
     def test_help_names_every_option_and_its_variable(self) -> None:
         result = run("explain", "--help")
         assert result.exit_code == 0
-        for name in ("DEVICE", "PRECISION", "SEED", "CLASSIFIER"):
+        for name in ("DEVICE", "PRECISION", "CLASSIFIER"):
             assert f"EXPLEARN_{name}" in result.stdout
         for option in ("--json", "--method", "--explainer", "--option", "--target", "--pair"):
             assert option in result.stdout
