@@ -73,14 +73,13 @@ def _load(entry: EntryPoint) -> type[Explainer]:
 
 
 def _check_class(cls: Any) -> MethodInfo:
-    """Read what a class declares. Raises ParamsError unless it is a method of which objects can be made."""
+    """Read what a class declares. Raises ParamsError unless it is a method."""
     from explearn.methods.base.explainer import Explainer
 
     if not (isinstance(cls, type) and issubclass(cls, Explainer)):
         name = getattr(cls, "__name__", None) or kind_of(cls)
         raise ParamsError(f"got {name}; expected a class that inherits from explearn.Explainer")
-    if missing := sorted(cls.__abstractmethods__):
-        raise ParamsError(f"class {cls.__qualname__} is abstract; expected it to define {', '.join(missing)}")
+
     return MethodInfo.of_class(cls)
 
 
@@ -88,19 +87,15 @@ def register(cls: AnyClass) -> AnyClass:
     """Make a method known by its name, in this process; returns the class, so that it serves as a decorator.
 
     A package names its methods in the entry-point group `explearn.methods` instead, and every process finds them.
-    A class that is defined again, as in a notebook, replaces the one before.
+    A class of a name that was registered before, as in a notebook, replaces that one.
 
-    Raises ParamsError for what is no method of which objects can be made, and for a name that is taken.
+    Raises ParamsError for what is no method, and for the name of one of Explearn's own.
     """
     info = _check_class(cls)
     if info.name in _index():
-        owner = "a method of Explearn"
-    elif info.name in _registered and (other := MethodInfo.of_class(_registered[info.name]).target) != info.target:
-        owner = f"class {other}"
-    else:
-        _registered[info.name] = cls
-        return cls
-    raise ParamsError(f"class {info.target}: the name {info.name!r} is taken by {owner}; choose another")
+        raise ParamsError(f"class {info.target}: the name {info.name!r} is taken by a method of Explearn")
+    _registered[info.name] = cls
+    return cls
 
 
 def list_explainers() -> list[str]:
