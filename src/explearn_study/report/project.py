@@ -15,9 +15,9 @@ import yaml
 from explearn.core.validation import read_document
 from explearn.core.writing import put_files, scratch_folder, write_json
 from explearn.judge.arrays import mean_of_known
-from explearn.judge.costs import split_costs
 from explearn.methods.results import Number, RunFacts, TaskReport, in_table_order
 from explearn_study.params import Params
+from explearn_study.report.costs import split_costs
 from explearn_study.report.headline import headline
 from explearn_study.workspace import Workspace
 
