@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -221,12 +222,13 @@ def _json_lines(path: Path) -> Iterator[Write]:
 @contextmanager
 def _csv(path: Path) -> Iterator[Write]:
     # Arrow is loaded for tables alone: `explearn explain` starts sooner without.
-    from explearn.core.word_tables import WORD_SCHEMA, WordRows, csv_lines
+    from explearn.core.word_tables import WORD_SCHEMA, WordRows
 
     words = WordRows()
     with atomic_path(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-        file.write(",".join(WORD_SCHEMA.names) + "\r\n")
-        yield lambda shown: file.writelines(csv_lines(words.rows(attribution)) for attribution in shown)
+        writer = csv.DictWriter(file, WORD_SCHEMA.names)
+        writer.writeheader()
+        yield lambda shown: writer.writerows(row for attribution in shown for row in words.rows(attribution))
 
 
 @contextmanager
