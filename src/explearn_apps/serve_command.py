@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ import typer
 
 from explearn.cli.choosing import LabelNames, parse_label_names
 from explearn.cli.running import Compute, command
+from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 from explearn.core.extras import check_installed
 
@@ -59,6 +61,10 @@ def serve(
     timeout: Annotated[
         float, typer.Option(help="Seconds that a request may wait for its answer.", min=0.1, max=86_400)
     ] = 30.0,
+    embed: Annotated[
+        list[str] | None,
+        typer.Option(help="Origin (https://example.org) whose pages may show this one in a frame; may be repeated."),
+    ] = None,
     *,
     compute: Compute,
 ) -> None:
@@ -73,6 +79,9 @@ def serve(
     from explearn_apps.serve.server import address_of, bind, hosts_of
     from explearn_apps.serve.server import serve as run
 
+    for origin in embed or ():
+        if not re.fullmatch(r"https?://[\w.-]+(:\d+)?", origin, re.ASCII):
+            raise ParamsError(f"--embed: got {origin!r}; expected an origin such as https://example.org")
     limits = Limits(seconds=timeout)
     # A port in use is said before torch and transformers are loaded.
     with bind(host, port) as listening:
@@ -83,7 +92,7 @@ def serve(
         loaded, explainers, left_out = load(sources, classifier, compute, parse_label_names(label_name))
         hosts = hosts_of(listening)
         verdict = None if comparison is None else read_verdict(comparison, loaded)
-        app = make_app(loaded, explainers, limits, hosts=hosts, verdict=verdict)
+        app = make_app(loaded, explainers, limits, hosts=hosts, embedders=embed or (), verdict=verdict)
         app.state.engine.warm_up()
         for name, reason in left_out.items():
             print(f"left out: {name} ({reason})", file=sys.stderr)
