@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -65,6 +66,9 @@ def serve(
         list[str] | None,
         typer.Option(help="Origin (https://example.org) whose pages may show this one in a frame; may be repeated."),
     ] = None,
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="Write a line for each request to stderr, without its texts.")
+    ] = False,
     *,
     compute: Compute,
 ) -> None:
@@ -105,5 +109,9 @@ def serve(
         # A bundle says for itself what its classifier is called.
         name = printable(loaded.name, one_line=True)
         print(f"{name} with {names}: {address_of(listening)} (Ctrl+C ends it)", flush=True)
-
+        if access_log:
+            access = logging.getLogger("explearn_apps.serve.guard")
+            access.addHandler(logging.StreamHandler())
+            access.setLevel(logging.INFO)
+            access.propagate = False
         run(app, listening, limits)
