@@ -153,7 +153,9 @@ def test_the_page_and_a_bundle(
     assert "funny" in capsys.readouterr().out
 
     explearn.export("bundle", explainer="my-expnet", classifier="my-classifier", with_classifier=True)
-    writing.export_onnx("again.onnx", explainer="bundle", label_names={of.labels[0]: "praise"})
+    renaming = ["--label-name", f"{of.labels[0]}=praise"]
+    done = CliRunner().invoke(app, ["export-onnx", "--explainer", "bundle", "--out", "again.onnx", *renaming])
+    assert done.exit_code == 0, done.output
     again = OnnxExplainer("again.onnx")
     assert again.labels == ["praise", *of.labels[1:]]
     same(list(again.explain(tiny.TEXTS)), list(explainer.explain(of.renamed({of.labels[0]: "praise"}), tiny.TEXTS)))
