@@ -1,13 +1,14 @@
-"""The result of a comparison, as an object that turns into tables."""
+"""The result of a comparison, as an object that shows itself and turns into tables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explearn.core.blocks import BOLD_END, BOLD_START, Table, columns
+from explearn.core.blocks import BOLD_END, BOLD_START, Cell, Table, columns
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.extras import need
 from explearn.judge.catalogue import CATALOGUE, Metric
@@ -79,9 +80,7 @@ class Comparison:
         The best method of a column is bold; those that are not significantly worse (paired tests, `task.comparisons`)
         have an asterisk. Raises UnknownNameError for what is no metric.
         """
-        names = [_metric(name) for name in metrics]
-        table = leaderboard(self.run, "", self.methods, names, self.task.standings)
-        return latex_of(table or Table(columns(["Method"]), [[method] for method in self.methods]))
+        return latex_of(self._table(metrics))
 
     def critical_difference(self, metric: str = MODEL) -> str:
         """Draw a critical-difference diagram as SVG: methods by mean rank, bars over those that cannot be told apart.
@@ -97,8 +96,28 @@ class Comparison:
             raise ParamsError(f"metric: got {metric!r}, in which no two methods were tested")
         return svg(critical_difference_picture(tests, self.task.by_text[of.by_text]))
 
+    def _repr_html_(self) -> str:
+        table = self._table(MAIN)
+        rows = ["".join(f"<th>{escape(column.title)}</th>" for column in table.columns)]
+        rows += ["".join(f"<td>{_html(cell)}</td>" for cell in row) for row in table.rows]
+        note = "bold: best; *: not significantly worse; small: intervals"
+        return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table><p>{escape(str(self))} ({note})</p>"
+
+    def _table(self, metrics: Sequence[str]) -> Table:
+        """Return the table of some metrics, as on the page."""
+        names = [_metric(name) for name in metrics]
+        table = leaderboard(self.run, "", self.methods, names, self.task.standings)
+        return table or Table(columns(["Method"]), [[method] for method in self.methods])
+
 
 def _metric(name: str) -> Metric:
     if name not in CATALOGUE:
         raise UnknownNameError("metric", name, CATALOGUE)
     return CATALOGUE[name]
+
+
+def _html(cell: Cell | str) -> str:
+    if isinstance(cell, str):
+        return escape(cell)
+    start, end = {"best": ("<b>", "</b>"), "tied": ("", "*")}.get(cell.mark, ("", ""))
+    return f"{start}{cell.text}{end}" + (f" <small>{cell.note}</small>" if cell.note else "")

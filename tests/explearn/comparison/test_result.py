@@ -40,8 +40,11 @@ def test_the_best_method_by_a_figure(result: Comparison) -> None:
         result.best("f1_topk")
 
 
-def test_it_is_shown_in_a_line(result: Comparison) -> None:
+def test_it_is_shown_in_a_line_and_as_a_table(result: Comparison) -> None:
     assert repr(result) == "Comparison(3 methods on 20 texts: report.html)"
+    page = result._repr_html_()
+    for shown in ("<b>0.310</b> <small>0.29 to 0.33</small>", "<td>0.300* <small>", "<td>0.050 <small>"):
+        assert shown in page
 
 
 def test_latex_has_intervals_and_marks(result: Comparison) -> None:
