@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from explearn.core.documents import read_json
 from explearn.core.errors import DeviceError, ParamsError, shown
-from explearn.core.validation import MOST, check
+from explearn.core.validation import MOST
 
 if TYPE_CHECKING:
     import torch
@@ -141,17 +140,6 @@ class ComputeOptions:
             return CPU_BATCH_TOKENS
         free, _ = torch.cuda.mem_get_info(device)
         return max(1024, min(GPU_MAX_BATCH_TOKENS, free // 2 // GPU_BYTES_PER_TOKEN))
-
-
-def read_device_map(option: str) -> DeviceMap | None:
-    """Return EXPLEARN_DEVICE_MAP's value: a rule, or what a JSON file says of each module; None for an empty string.
-
-    Raises DataError for a file that is missing or holds no object of modules and places.
-    """
-    if not option.endswith(".json"):
-        return option or None
-    device_map: DeviceMap = check(dict[str, Place], read_json(option), before=f"device-map, {option}, ")
-    return device_map
 
 
 def read_max_memory(option: str) -> dict[Place, Place] | None:
