@@ -349,10 +349,7 @@ class Classifier(Answers):
 
         Raises ModelError where the model gives a logit that is not finite; ParamsError and DataError for other texts.
         """
-        listed = list(each_text(texts))
-        encodings = [text for text in listed if isinstance(text, Encoding)]
-        if len(encodings) < len(listed):
-            encodings = self.encode(cast("Sequence[Text]", listed))
+        encodings = self._encoded(texts)
         with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
 
             def predict(indices: list[int]) -> NDArray[np.float64]:
@@ -365,6 +362,11 @@ class Classifier(Answers):
 
             probabilities = run_batches([len(e) for e in encodings], self, predict)
         return np.array(probabilities).reshape(len(encodings), len(self.labels))
+
+    def _encoded(self, texts: Iterable[Encoding] | Iterable[Text]) -> Sequence[Encoding]:
+        listed = list(each_text(texts))
+        encoded = [text for text in listed if isinstance(text, Encoding)]
+        return encoded if len(encoded) == len(listed) else self.encode(cast("Sequence[Text]", listed))
 
     def predict(self, texts: Iterable[Encoding] | Iterable[Text]) -> list[str]:
         """Return the name of each text's most probable class. Raises UnsupportedError for a regression."""
