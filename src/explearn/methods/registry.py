@@ -124,27 +124,6 @@ def known_infos() -> Iterator[MethodInfo]:
             warnings.warn(str(error), stacklevel=2)
 
 
-def variant_of(name: str, of: str, options: Mapping[str, Any]) -> MethodInfo:
-    """Describe a method with some options of its own under another name; nothing is registered.
-
-    A variant declared exactly like a built-in one keeps the built-in summary.
-
-    Raises ParamsError for the name of a method and for a variant of a variant, UnknownNameError where there is no
-    method `of`, and pydantic's ValidationError for a name of another form.
-    """
-    base = get_info(of)
-    if base.of is not None:
-        raise ParamsError(f"variant {name!r}: {of!r} is a variant itself; expected the name of a method")
-    known = get_info(name) if name in list_explainers() else None
-    if known is not None and known.of is None:
-        raise ParamsError(f"variant {name!r}: a method has that name; choose another")
-    if known is not None and (known.of, known.defaults) == (of, options):
-        return known
-    listed = ", ".join(f"{option} {value}" for option, value in options.items())
-    summary = f"{base.summary} Here with {listed}." if options else base.summary
-    return MethodInfo(**{**base.model_dump(), "name": name, "of": of, "summary": summary, "defaults": dict(options)})
-
-
 def explainer_class(name: str) -> type[Explainer]:
     """Import the class behind a name. Raises UnknownNameError, and ParamsError for a package that cannot be loaded."""
     if name in _index():
@@ -183,7 +162,7 @@ def get_explainer(name: str, *, path: str | None = None, **options: Any) -> Expl
 
 
 def make_explainer(info: MethodInfo, options: Mapping[str, Any], path: str | None = None) -> Explainer:
-    """Make a method, or a variant made by `variant_of`; otherwise as `get_explainer`."""
+    """Make a method, or a variant of one; otherwise as `get_explainer`."""
     from explearn.methods.base.learned import LearnedExplainer, RefiningExplainer
 
     cls: Any = explainer_class(info.of or info.name)

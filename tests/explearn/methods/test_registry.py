@@ -19,7 +19,8 @@ from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.validation import Section
 from explearn.methods import registry
 from explearn.methods.base.learned import LearnedExplainer, RefiningExplainer
-from explearn.methods.registry import explainer_class, known_infos, make_explainer, variant_of
+from explearn.methods.registry import explainer_class, known_infos, make_explainer
+from explearn_study.params import variant_of
 
 
 @pytest.fixture(autouse=True)
