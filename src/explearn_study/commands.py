@@ -30,15 +30,13 @@ def report() -> None:
             print(printable(str(workspace.reports / name)))
 
 
-_SOURCE = "A git revision, `workspace` for the files as they stand, a metrics.json, or a project's folder."
-
-
 def gate(
     rules: Annotated[Path, typer.Argument(help="YAML file of rules.")] = Path("conf/gate.yaml"),
-    base: Annotated[str, typer.Option(help=f"The run to compare with. {_SOURCE}")] = "HEAD",
-    head: Annotated[str, typer.Option(help="The run to judge; the same choices.")] = "workspace",
+    base: Annotated[
+        str, typer.Option(help="The run to compare with: a git revision, a metrics.json, or a project's folder.")
+    ] = "HEAD",
 ) -> None:
-    """Say whether a run is within noise of another, and show what has become worse than the rules allow, in Markdown.
+    """Say whether this folder's run is within noise of another, and show what has become worse than the rules allow.
 
     Exit code 0: nothing has. 1: something has. 2: the comparison could not be made (rules or metrics that cannot be
     used).
@@ -48,7 +46,7 @@ def gate(
     with user_errors():
         from explearn_study.report.gate import change_table, check, load_gate, read_metrics, summary
 
-        changes = check(load_gate(rules), read_metrics(base), read_metrics(head))
+        changes = check(load_gate(rules), read_metrics(base), read_metrics("."))
         worse = [change for change in changes if change.regression]
         if worse:
             print(change_table(worse), end="\n\n")

@@ -20,9 +20,8 @@ from explearn.core.validation import Fraction, Section, Seed, problems_sentence
 from explearn.judge.params import EvaluateParams, SanityParams
 from explearn.methods.base.teachers import ANSWERS, members
 from explearn.methods.info import MethodInfo
-from explearn.methods.registry import get_info, list_explainers, variant_of
+from explearn.methods.registry import get_info, list_explainers
 from explearn.model.params import FinetuneParams
-from explearn.text.params import SourceParams
 from explearn_study.sections import (
     AttendParams,
     AttributeParams,
@@ -34,9 +33,31 @@ from explearn_study.sections import (
     StudiesParams,
     TeachParams,
 )
+from explearn_study.sources.params import SourceParams
 
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 """A name that files are called by."""
+
+
+def variant_of(name: str, of: str, options: Mapping[str, Any]) -> MethodInfo:
+    """Describe a method with some options of its own under another name; nothing is registered.
+
+    A variant declared exactly like a built-in one keeps the built-in summary.
+
+    Raises ParamsError for the name of a method and for a variant of a variant, UnknownNameError where there is no
+    method `of`, and pydantic's ValidationError for a name of another form.
+    """
+    base = get_info(of)
+    if base.of is not None:
+        raise ParamsError(f"variant {name!r}: {of!r} is a variant itself; expected the name of a method")
+    known = get_info(name) if name in list_explainers() else None
+    if known is not None and known.of is None:
+        raise ParamsError(f"variant {name!r}: a method has that name; choose another")
+    if known is not None and (known.of, known.defaults) == (of, options):
+        return known
+    listed = ", ".join(f"{option} {value}" for option, value in options.items())
+    summary = f"{base.summary} Here with {listed}." if options else base.summary
+    return MethodInfo(**{**base.model_dump(), "name": name, "of": of, "summary": summary, "defaults": dict(options)})
 
 
 class RunMethod(Section):

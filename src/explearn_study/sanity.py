@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ import numpy as np
 from explearn.core.compute import ComputeOptions
 from explearn.core.records import Example
 from explearn.core.writing import scratch_folder
-from explearn.judge.sanity import SanityResult, check_methods
+from explearn.judge.arrays import mean_of_known
+from explearn.judge.sanity import SanityResult, ScoreSimilarity, check_methods
 from explearn.methods.base.explainer import Explainer
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import finetune
@@ -50,12 +53,45 @@ def check_task(workspace: Workspace, params: Params, task: str, compute: Compute
     for folder, explainers in by_classifier.items():
         model = Classifier.from_pretrained(folder, compute)
         percent = params.evaluate.headline_percent
-        results |= check_methods(explainers, model, examples, params.sanity, seed, percent, other_labels)
+        draws = [
+            check_methods(explainers, model, examples, params.sanity, draw, percent, other_labels)
+            for draw in range(seed, seed + params.sanity.seeds)
+        ]
+        results |= {one.name: over_draws([draw[one.name] for draw in draws]) for one in explainers}
     return {
         "texts": len(examples),
         "methods": {name: asdict(results[name]) for name in chosen},
         **({"seeds": params.sanity.seeds} if params.sanity.seeds > 1 else {}),
     }
+
+
+def over_draws(results: Sequence[SanityResult]) -> SanityResult:
+    """Return one method's checks over several draws: means, and intervals as wide as those of all draws together.
+
+    Skipped where it could not be checked in one of them.
+    """
+    for result in results:
+        if result.skipped or len(results) == 1:
+            return result
+
+    def mean(similarities: Sequence[ScoreSimilarity]) -> ScoreSimilarity:
+        lows = [one.spearman_low for one in similarities if one.spearman_low is not None]
+        highs = [one.spearman_high for one in similarities if one.spearman_high is not None]
+        return ScoreSimilarity(
+            spearman=mean_of_known(one.spearman for one in similarities),
+            spearman_low=min(lows, default=None),
+            spearman_high=max(highs, default=None),
+            overlap=fmean(one.overlap for one in similarities),
+        )
+
+    labels = [result.random_labels for result in results if result.random_labels is not None]
+    return SanityResult(
+        random_model={
+            part: mean([result.random_model[part] for result in results]) for part in results[0].random_model
+        },
+        random_labels=mean(labels) if labels else None,
+        max_sensitivity=mean_of_known(result.max_sensitivity for result in results),
+    )
 
 
 def _finetuned_on_permuted_labels(

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from explearn.core.errors import DataError
-from explearn.text.mapping import Dropped, MappedRow
-from explearn.text.params import SourceParams
+from explearn.text.mapping import MappedRow
 from explearn.text.rows import RawRow
 from explearn_study.sources.adapters import get_adapter
+from explearn_study.sources.mapping import Dropped
+from explearn_study.sources.params import SourceParams
 
 
 def source(adapter: str, **options: Any) -> SourceParams:

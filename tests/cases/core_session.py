@@ -74,7 +74,7 @@ def missing(classifier: str, repository: Path) -> dict[str, Any]:
     from explearn.model.finetune import finetune
     from explearn.model.params import FinetuneParams
     from explearn.text.agreement import krippendorff_alpha
-    from explearn.text.rows import folder_configs, read_hub
+    from explearn_study.sources.hub import folder_configs, read_hub
 
     Path("params.yaml").write_bytes((repository / "params.yaml").read_bytes())
     compute = ComputeOptions("cpu")

@@ -14,8 +14,8 @@ import pytest
 
 from explearn.core.errors import DataError
 from explearn.core.records import Split
-from explearn.text.params import SourceParams
 from explearn_study.sources import TaskData, load_task
+from explearn_study.sources.params import SourceParams
 
 
 def source(**options: Any) -> SourceParams:

@@ -102,10 +102,8 @@ class TestSpreading:
         [
             ({"max_memory": {0: "1GiB"}}, "max-memory: got a size for a device, but no device-map"),
             ({"device_map": "evenly"}, "device-map: got 'evenly'; expected auto, balanced"),
-            ({"device_map": {}}, "device-map: got no module"),
-            ({"device_map": 3}, "device-map: got no module"),
-            ({"device_map": {"": "tpu"}}, "device-map, module '': got 'tpu'; expected cpu, disk, cuda:N"),
-            ({"device_map": "auto", "max_memory": {0: "much"}}, "max-memory: got 0=much; expected a GPU's number"),
+            ({"device_map": {}}, "device-map: got {}; expected auto"),
+            ({"device_map": 3}, "device-map: got 3; expected auto"),
             ({"device_map": "auto", "device": "cpu"}, "device-map: got device 'cpu' as well"),
             ({"device_map": "auto", "compile": True}, "device-map: got compile as well"),
         ],

@@ -26,8 +26,8 @@ class TestExample:
         ("change", "words"),
         [
             ({"id": ""}, "field 'id': got ''; expected: string should have at least 1 character"),
-            ({"id": "k\ud800"}, "field 'id': got 'k\\ud800'; expected: valid Unicode"),
-            ({"label": None}, "field 'label': got nothing; expected: a text"),
+            ({"id": "k\ud800"}, "field 'id': got 'k\\ud800'; expected: input should be a valid string"),
+            ({"label": None}, "field 'label': got nothing; expected: input should be a valid string"),
             ({"split": "dev"}, "field 'split': got 'dev'; expected: input should be 'train', 'validation' or 'test'"),
             ({"words": "a film"}, "field 'words': got 'a film'; expected: input should be a valid tuple"),
             ({"words": ()}, "field 'words' is empty; expected at least one word"),

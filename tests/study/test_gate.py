@@ -113,10 +113,11 @@ def project(tmp_path: Path) -> Path:
 
 def test_files_and_folders_are_compared(project: Path) -> None:
     write(project / "better", 0.9)
-    forth = gate(project, "--base", METRICS, "--head", "better")
+    write(project / "worse", 0.1)
+    forth = gate(project, "--base", f"worse/{METRICS}")
     assert forth.exit_code == 0
     assert forth.stdout == "Not worse: none of 2 figures became worse than allowed (1 better, 1 same).\n"
-    back = gate(project, "conf/gate.yaml", "--base", "better", "--head", METRICS)
+    back = gate(project, "conf/gate.yaml", "--base", "better")
     assert back.exit_code == 1 and "| ±0.1 | **worse** |" in back.stdout and "auroc" not in back.stdout
     assert "Worse: 1 of 2 figures became worse than allowed (1 worse, 1 same)." in back.stdout
 

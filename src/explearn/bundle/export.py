@@ -105,7 +105,12 @@ def export(
             # It comes with weights, and other versions of Explearn may come with others.
             made.save_pretrained(partial / EXPLAINER)
         if place == CLASSIFIER and loaded is not None:
-            _write_classifier(partial / CLASSIFIER, loaded)
+            loaded.tokenizer.chat_template = None  # a file of another kind, which no classifier reads
+            loaded.save_pretrained(partial / CLASSIFIER)
+            if Classifier.from_pretrained(partial / CLASSIFIER, device="cpu").fingerprint != loaded.fingerprint:
+                raise ModelError(
+                    f"{loaded.name}: saved and read again it has other weights; it cannot go into a bundle"
+                )
         trained = (partial / EXPLAINER).exists()
         record = config_of(partial / EXPLAINER) if trained else {}
         facts = None
@@ -170,11 +175,3 @@ def _copy(folder: Path, target: Path) -> None:
         copy = target / path.relative_to(folder)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
-
-
-def _write_classifier(target: Path, loaded: Classifier) -> None:
-    """Write model and tokenizer as safetensors and JSON, whatever they were read from."""
-    loaded.tokenizer.chat_template = None  # a file of another kind, which no classifier reads
-    loaded.save_pretrained(target)
-    if Classifier.from_pretrained(target, device="cpu").fingerprint != loaded.fingerprint:
-        raise ModelError(f"{loaded.name}: saved and read again it has other weights; it cannot go into a bundle")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,7 @@ import typer
 from rich.console import Console
 
 from explearn.cli import choosing
-from explearn.cli.running import Compute, Seed, command, plain_console
+from explearn.cli.running import Compute, command, plain_console
 from explearn.core.display import MOST_INTERACTING, PAGE_END, block, page_start, rows
 from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.escape import printable, printable_json
@@ -92,7 +93,6 @@ def explain(
             show_default=False,
         ),
     ] = None,
-    seed: Seed = None,
     *,
     compute: Compute,
 ) -> None:
@@ -112,7 +112,7 @@ def explain(
     classifier = classifier or next((str(m.own_classifier) for m in methods if m.own_classifier is not None), "")
     if not classifier:
         raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
-    explainers = choosing.make(methods, choosing.parse_options(option or []), seed)
+    explainers = choosing.make(methods, choosing.parse_options(option or []))
     names = choosing.parse_label_names(label_name)
     if file := next(filter(os.path.isfile, texts or ()), None):
         raise ParamsError(
@@ -120,13 +120,10 @@ def explain(
             "`< FILE`, a table by `explearn job --texts FILE`)"
         )
     lines = texts or _lines()
-    from explearn.core.seeds import seed_everything
     from explearn.methods.explaining import best_at_once
     from explearn.methods.interactions import interactions as pairs
     from explearn.model.classifier import Classifier
 
-    if seed is not None:
-        seed_everything(seed)
     loaded = Classifier.from_pretrained(classifier, compute, completion=completion).renamed(names)
     for chosen in methods:
         chosen.check_classifier(loaded)
@@ -230,12 +227,13 @@ def _json_lines(path: Path) -> Iterator[Write]:
 @contextmanager
 def _csv(path: Path) -> Iterator[Write]:
     # Arrow is loaded for tables alone: `explearn explain` starts sooner without.
-    from explearn.core.word_tables import WORD_SCHEMA, WordRows, csv_lines
+    from explearn.core.word_tables import WORD_SCHEMA, WordRows
 
     words = WordRows()
     with atomic_path(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-        file.write(",".join(WORD_SCHEMA.names) + "\r\n")
-        yield lambda shown: file.writelines(csv_lines(words.rows(attribution)) for attribution in shown)
+        writer = csv.DictWriter(file, WORD_SCHEMA.names)
+        writer.writeheader()
+        yield lambda shown: writer.writerows(row for attribution in shown for row in words.rows(attribution))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from explearn.core.compute import ComputeOptions, Precision, read_device_map, read_max_memory
+from explearn.core.compute import ComputeOptions, Precision, read_max_memory
 from explearn.core.errors import ExplearnError, sentence_of
 from explearn.core.escape import printable
 from explearn.core.validation import LARGEST_SEED, whole_number
@@ -68,7 +68,7 @@ def compute_options(
         precision,
         max_tokens=whole_number(tokens) or tokens,  # type: ignore[arg-type]
         compile=os.environ.get("EXPLEARN_COMPILE") == "1",
-        device_map=read_device_map(os.environ.get("EXPLEARN_DEVICE_MAP", "")),
+        device_map=os.environ.get("EXPLEARN_DEVICE_MAP") or None,
         max_memory=read_max_memory(os.environ.get("EXPLEARN_MAX_MEMORY", "")),
     )
 

@@ -20,7 +20,6 @@ Table = Annotated[Path, typer.Option(help="A .csv, .jsonl or .parquet table, or 
 def text_columns(
     text_column: Annotated[str | None, typer.Option(help="Column of the text.", show_default="text")] = None,
     pair_column: Annotated[str | None, typer.Option(help="Column of the second segment, for pairs.")] = None,
-    id_column: Annotated[str | None, typer.Option(help="Column of a unique identifier.")] = None,
     labels: Annotated[str | None, typer.Option(help="Column of the true label.")] = None,
     label_name: Annotated[
         list[str] | None,
@@ -40,12 +39,9 @@ def text_columns(
 ) -> TextColumns:
     """Return the columns as the command line names them. Raises ParamsError for names of another form."""
     names = parse_label_names(label_name)
-    return TextColumns(text_column, pair_column, labels, id_column, rationales, names, token_column)
+    return TextColumns(text_column, pair_column, labels, None, rationales, names, token_column)
 
 
 _TITLE = "Columns of the table"
 ColumnsOfTable = Annotated[TextColumns, Group(_TITLE, text_columns)]
-ColumnsToLearnFrom = Annotated[TextColumns, Group(_TITLE, text_columns, without=("id_column",))]
-LabelledColumns = Annotated[
-    TextColumns, Group(_TITLE, text_columns, without=("id_column", "rationales", "token_column"))
-]
+LabelledColumns = Annotated[TextColumns, Group(_TITLE, text_columns, without=("rationales", "token_column"))]

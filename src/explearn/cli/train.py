@@ -10,7 +10,7 @@ import typer
 
 from explearn.cli.choosing import Options, parse_options
 from explearn.cli.running import Compute, Seed, command
-from explearn.cli.tables import ClassifierToJudge, ColumnsToLearnFrom, Table
+from explearn.cli.tables import ClassifierToJudge, ColumnsOfTable, Table
 from explearn.core.escape import printable
 
 
@@ -30,7 +30,7 @@ def train(
     option: Options = None,
     seed: Seed = None,
     *,
-    columns: ColumnsToLearnFrom,
+    columns: ColumnsOfTable,
     compute: Compute,
 ) -> None:
     """Train an explainer for your classifier on your texts.

@@ -143,10 +143,17 @@ def compare(
     simple = check_section(_Simple, {"max_texts": max_texts, "seed": seed, "out": out, "work": work, "scores": scores})
     max_texts, seed, out, folder = simple.max_texts, simple.seed, simple.out, simple.work
     start = time.perf_counter()
-    explainers, limit = _explainers_in(methods), parse_budget(budget)
-    listed = isinstance(methods, list | tuple)
+    limit, listed = parse_budget(budget), isinstance(methods, list | tuple)
+    given = [one for one in methods if isinstance(one, Explainer)] if listed else []
+    explainers = {one.name: one for one in given}
+    if len(explainers) < len(given):
+        raise ParamsError(f"methods: got {', '.join(one.name for one in given)}; expected each once")
     names: Any = [one for one in methods if not isinstance(one, Explainer)] if listed else methods
-    chosen = {**choose_methods(names), **{name: _options_of(explainer) for name, explainer in explainers.items()}}
+    chosen = choose_methods(names)
+    for name, explainer in explainers.items():
+        # What its scores depend on besides the classifier.
+        learned = {"weights": explainer.content_hash()} if isinstance(explainer, LearnedExplainer) else {}
+        chosen[name] = {**explainer.options.model_dump(mode="json"), **learned}
     if not chosen:
         raise ParamsError("methods: got none; expected at least one roster, name or explainer")
     # Before the work, which takes minutes.
@@ -519,21 +526,6 @@ class MethodsRun:
 
 def _marked(rationales: Iterable[Rationale]) -> dict[str, tuple[bool, ...]]:
     return {i: mask for i, mask in merge_annotators(rationales).items() if any(mask)}
-
-
-def _explainers_in(methods: object) -> dict[str, Explainer]:
-    """Return the explainers of a list by name. Raises ParamsError for two of one name."""
-    explainers = [one for one in methods if isinstance(one, Explainer)] if isinstance(methods, list | tuple) else []
-    by_name = {one.name: one for one in explainers}
-    if len(by_name) < len(explainers):
-        raise ParamsError(f"methods: got {', '.join(one.name for one in explainers)}; expected each once")
-    return by_name
-
-
-def _options_of(explainer: Explainer) -> dict[str, Any]:
-    """Return what an explainer's scores depend on besides the classifier: its options, and what it has learned."""
-    learned = {"weights": explainer.content_hash()} if isinstance(explainer, LearnedExplainer) else {}
-    return {**explainer.options.model_dump(mode="json"), **learned}
 
 
 def _explainer(

@@ -12,9 +12,9 @@ from explearn.core.arguments import check_listed, each_text
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
 from explearn.core.words import word_number, words_of
-from explearn.text.custom import CustomAdapter
+from explearn.text.custom import CustomRows
 from explearn.text.encoding import TEXT, Text, as_segments
-from explearn.text.params import Columns, SourceParams
+from explearn.text.params import Columns
 from explearn.text.rows import LINES, READERS, RawRow, read_file, read_text_lines
 
 if TYPE_CHECKING:
@@ -92,14 +92,7 @@ class UserTexts:
     hint: str = ""
 
 
-class _Labelled(CustomAdapter):
-    """Rows whose labels are the classifier's, or have a name for one; which it has is known once it is loaded."""
-
-    def _known_labels(self) -> None:
-        return None
-
-
-class _Unlabelled(CustomAdapter):
+class _Unlabelled(CustomRows):
     """Rows of a table whose labels are not known."""
 
     def _label(self, row: RawRow) -> str:
@@ -156,10 +149,7 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns) -> U
     section = columns.section(text)
     if columns.text is None and text not in rows[0].values:
         section = section.model_copy(update={"text": None})
-    source = SourceParams(
-        kind="files", adapter="custom", path=file, columns=section, label_names=dict(columns.label_names)
-    )
-    adapter = (_Unlabelled if columns.label is None else _Labelled)(name, source)
+    adapter = (_Unlabelled if columns.label is None else CustomRows)(section, columns.label_names)
     examples: dict[str, Example] = {}
     rationales = []
     for row in rows:

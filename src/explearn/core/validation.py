@@ -158,21 +158,6 @@ _MOST_PROBLEMS = 5
 _MOST_NAMES = 25
 """Most names of parameters listed where none is like the unknown one; a whole run has more."""
 
-_IN_JSON = {
-    "model_type": "an object",
-    "dict_type": "an object",
-    "list_type": "a list",
-    "string_type": "a text",
-    "string_unicode": "valid Unicode",
-}
-_IN_YAML = {
-    "model_type": "a mapping, {NAME: VALUE, ...}",
-    "dict_type": "a mapping, {NAME: VALUE, ...}",
-    "list_type": "a list, [VALUE, ...]",
-    "string_type": "a text, in quotation marks where it looks like a number",
-}
-"""pydantic's kinds of error -> what was expected, in a user's words."""
-
 
 def problems_sentence(error: ValidationError, root: Any = None, before: str = "") -> str:
     """Return what is wrong with some values, the first problems of many; `before` stands before each.
@@ -207,9 +192,7 @@ def _problem_sentence(problem: Any, root: Any, document: bool) -> str:
     if problem["type"] == "string_type" and isinstance(value, bool):
         said, written = ("true", "yes") if value else ("false", "no")
         return f"{where}got {said}; expected a text, in quotation marks, for YAML reads a bare {written} as {said}"
-    plain = f"{problem['msg'][0].lower()}{problem['msg'][1:]}"
-    expected = (_IN_JSON if document else _IN_YAML).get(problem["type"], plain)
-    return f"{where}got {shown(value)}; expected: {expected}"
+    return f"{where}got {shown(value)}; expected: {problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 
 def _known_fields(location: tuple[int | str, ...], root: Any) -> list[str]:

@@ -1,9 +1,7 @@
-"""Attributions as tables with a row a word: Arrow, Parquet, CSV and pandas."""
+"""Attributions as tables with a row a word: Arrow and pandas."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -98,10 +96,3 @@ def to_frame(attributions: Iterable[Attribution]) -> pd.DataFrame:
 
     frame: pd.DataFrame = to_arrow(attributions).to_pandas()
     return frame.astype({"start": pd.Int32Dtype(), "end": pd.Int32Dtype()})
-
-
-def csv_lines(rows: Iterable[dict[str, Any]]) -> str:
-    """Return rows as CSV (RFC 4180) without the heading; null is an empty field."""
-    buffer = io.StringIO()
-    csv.writer(buffer).writerows([row[name] for name in WORD_SCHEMA.names] for row in rows)
-    return buffer.getvalue()

@@ -1,17 +1,9 @@
-"""The cost of explanations, and the figures that depend on the machine kept apart from all others."""
+"""The cost of explanations."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from explearn.core.errors import DataError
 from explearn.judge.arrays import mean_of_known
-from explearn.judge.catalogue import CATALOGUE
 from explearn.judge.context import Context, MetricColumns
-
-Number = int | float | None
-Figures = dict[str, dict[str, Number]]
-"""Method -> metric -> figure."""
 
 
 def measure(context: Context, columns: MetricColumns) -> None:
@@ -27,35 +19,3 @@ def measure(context: Context, columns: MetricColumns) -> None:
             "texts": len(texts),
             "unaligned_words": sum(text.unaligned for text in texts),
         }
-
-
-def of_machine(metric: str) -> bool:
-    """Return whether a figure depends on the machine, by the catalogue; False for names it does not have."""
-    return metric in CATALOGUE and CATALOGUE[metric].of_machine
-
-
-def split_costs(metrics: Mapping[str, Mapping[str, Number]]) -> tuple[Figures, Figures]:
-    """Split methods' figures into those that any machine gives, and those that depend on the machine.
-
-    Every method is in both parts, if need be with nothing. The order of methods and metrics stays.
-
-    Args:
-        metrics: method -> metric -> figure.
-    """
-    figures: Figures = {}
-    costs: Figures = {}
-    for method, row in metrics.items():
-        figures[method] = {name: value for name, value in row.items() if not of_machine(name)}
-        costs[method] = {name: value for name, value in row.items() if of_machine(name)}
-    return figures, costs
-
-
-def join_costs(figures: Mapping[str, Mapping[str, Number]], costs: Mapping[str, Mapping[str, Number]]) -> Figures:
-    """Join what `split_costs` split; the costs stand behind each method's other figures.
-
-    Raises DataError where the two are not of the same methods.
-    """
-    if set(figures) != set(costs):
-        odd = ", ".join(sorted(set(figures) ^ set(costs)))
-        raise DataError(f"figures and costs are not of the same methods ({odd} in one alone); run judge again")
-    return {method: {**row, **costs[method]} for method, row in figures.items()}

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from statistics import fmean
 from typing import Protocol
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError, ExplearnError, UnsupportedError
 from explearn.core.records import Attribution, Example
-from explearn.judge.arrays import correlation, mean_of_known, ranks
+from explearn.judge.arrays import correlation, ranks
 from explearn.judge.context import mean_where_defined
 from explearn.judge.params import SanityParams
 from explearn.judge.plausibility import check_scores, ranking
@@ -142,40 +141,22 @@ def check_methods(
     """Explain the same texts on the classifier and on perturbed copies of it, and compare.
 
     The class explained is always the one that the classifier as it is predicts. A method that cannot explain a
-    perturbed copy is noted with the reason, and the others go on. Over several draws (`params.seeds`) figures are
-    means, and intervals as wide as those of all draws together.
+    perturbed copy is noted with the reason, and the others go on.
 
     Args:
         explainers: ready to explain; results are by their `name`.
         classifier: the model as it is; stays so.
         examples: texts, at least one.
-        params: seeds, cascade, noise_samples and noise_radius.
-        seed: of weights and noise, in the first draw; all methods meet the same copies.
+        params: cascade, noise_samples and noise_radius.
+        seed: of weights and noise; all methods meet the same copies.
         percent: share of the words that counts as top.
-        other_labels: the same encoder fine-tuned on permuted labels, for the seed of a draw.
+        other_labels: the same encoder fine-tuned on permuted labels, for a seed.
         unit: what is scored.
 
     Raises DataError where there is no text.
     """
     if not examples:
         raise DataError("there is no text to explain; expected at least one test example")
-    draws = [
-        _draw(explainers, classifier, examples, params, draw, percent, other_labels, unit)
-        for draw in range(seed, seed + params.seeds)
-    ]
-    return {explainer.name: _over_draws([draw[explainer.name] for draw in draws]) for explainer in explainers}
-
-
-def _draw(
-    explainers: Sequence[Explains],
-    classifier: Classifier,
-    examples: Sequence[Example],
-    params: SanityParams,
-    seed: int,
-    percent: int,
-    other_labels: Callable[[int], Classifier] | None,
-    unit: Unit,
-) -> dict[str, SanityResult]:
     names = list(parts(classifier))
     depths = range(1, len(names) + 1) if params.cascade else [len(names)]
     # Made one at a time: each holds a whole model.
@@ -225,29 +206,3 @@ def _draw(
             max_sensitivity=float(max_sensitivity(before, noisy).mean()) if noisy else None,
         )
     return results
-
-
-def _over_draws(results: Sequence[SanityResult]) -> SanityResult:
-    """Return one method's checks over several draws; skipped where it could not be checked in one of them."""
-    for result in results:
-        if result.skipped or len(results) == 1:
-            return result
-
-    def mean(similarities: Sequence[ScoreSimilarity]) -> ScoreSimilarity:
-        lows = [one.spearman_low for one in similarities if one.spearman_low is not None]
-        highs = [one.spearman_high for one in similarities if one.spearman_high is not None]
-        return ScoreSimilarity(
-            spearman=mean_of_known(one.spearman for one in similarities),
-            spearman_low=min(lows, default=None),
-            spearman_high=max(highs, default=None),
-            overlap=fmean(one.overlap for one in similarities),
-        )
-
-    labels = [result.random_labels for result in results if result.random_labels is not None]
-    return SanityResult(
-        random_model={
-            part: mean([result.random_model[part] for result in results]) for part in results[0].random_model
-        },
-        random_labels=mean(labels) if labels else None,
-        max_sensitivity=mean_of_known(result.max_sensitivity for result in results),
-    )

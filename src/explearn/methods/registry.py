@@ -73,14 +73,13 @@ def _load(entry: EntryPoint) -> type[Explainer]:
 
 
 def _check_class(cls: Any) -> MethodInfo:
-    """Read what a class declares. Raises ParamsError unless it is a method of which objects can be made."""
+    """Read what a class declares. Raises ParamsError unless it is a method."""
     from explearn.methods.base.explainer import Explainer
 
     if not (isinstance(cls, type) and issubclass(cls, Explainer)):
         name = getattr(cls, "__name__", None) or kind_of(cls)
         raise ParamsError(f"got {name}; expected a class that inherits from explearn.Explainer")
-    if missing := sorted(cls.__abstractmethods__):
-        raise ParamsError(f"class {cls.__qualname__} is abstract; expected it to define {', '.join(missing)}")
+
     return MethodInfo.of_class(cls)
 
 
@@ -88,19 +87,15 @@ def register(cls: AnyClass) -> AnyClass:
     """Make a method known by its name, in this process; returns the class, so that it serves as a decorator.
 
     A package names its methods in the entry-point group `explearn.methods` instead, and every process finds them.
-    A class that is defined again, as in a notebook, replaces the one before.
+    A class of a name that was registered before, as in a notebook, replaces that one.
 
-    Raises ParamsError for what is no method of which objects can be made, and for a name that is taken.
+    Raises ParamsError for what is no method, and for the name of one of Explearn's own.
     """
     info = _check_class(cls)
     if info.name in _index():
-        owner = "a method of Explearn"
-    elif info.name in _registered and (other := MethodInfo.of_class(_registered[info.name]).target) != info.target:
-        owner = f"class {other}"
-    else:
-        _registered[info.name] = cls
-        return cls
-    raise ParamsError(f"class {info.target}: the name {info.name!r} is taken by {owner}; choose another")
+        raise ParamsError(f"class {info.target}: the name {info.name!r} is taken by a method of Explearn")
+    _registered[info.name] = cls
+    return cls
 
 
 def list_explainers() -> list[str]:
@@ -127,27 +122,6 @@ def known_infos() -> Iterator[MethodInfo]:
             yield get_info(name)
         except ParamsError as error:
             warnings.warn(str(error), stacklevel=2)
-
-
-def variant_of(name: str, of: str, options: Mapping[str, Any]) -> MethodInfo:
-    """Describe a method with some options of its own under another name; nothing is registered.
-
-    A variant declared exactly like a built-in one keeps the built-in summary.
-
-    Raises ParamsError for the name of a method and for a variant of a variant, UnknownNameError where there is no
-    method `of`, and pydantic's ValidationError for a name of another form.
-    """
-    base = get_info(of)
-    if base.of is not None:
-        raise ParamsError(f"variant {name!r}: {of!r} is a variant itself; expected the name of a method")
-    known = get_info(name) if name in list_explainers() else None
-    if known is not None and known.of is None:
-        raise ParamsError(f"variant {name!r}: a method has that name; choose another")
-    if known is not None and (known.of, known.defaults) == (of, options):
-        return known
-    listed = ", ".join(f"{option} {value}" for option, value in options.items())
-    summary = f"{base.summary} Here with {listed}." if options else base.summary
-    return MethodInfo(**{**base.model_dump(), "name": name, "of": of, "summary": summary, "defaults": dict(options)})
 
 
 def explainer_class(name: str) -> type[Explainer]:
@@ -188,7 +162,7 @@ def get_explainer(name: str, *, path: str | None = None, **options: Any) -> Expl
 
 
 def make_explainer(info: MethodInfo, options: Mapping[str, Any], path: str | None = None) -> Explainer:
-    """Make a method, or a variant made by `variant_of`; otherwise as `get_explainer`."""
+    """Make a method, or a variant of one; otherwise as `get_explainer`."""
     from explearn.methods.base.learned import LearnedExplainer, RefiningExplainer
 
     cls: Any = explainer_class(info.of or info.name)

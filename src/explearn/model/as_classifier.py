@@ -33,8 +33,11 @@ def as_classifier(
         raise ParamsError("completion: got one with a loaded classifier; give it where the classifier is loaded")
     if isinstance(classifier, Classifier):
         return classifier
-    pair = isinstance(classifier, tuple) and len(classifier) == 2
-    model, tokenizer = classifier if pair else _parts(classifier)
+    if isinstance(classifier, tuple) and len(classifier) == 2:
+        model, tokenizer = classifier
+    else:  # of a pipeline or a Trainer
+        model = getattr(classifier, "model", None)
+        tokenizer = getattr(classifier, "tokenizer", None) or getattr(classifier, "processing_class", None)
     if not hasattr(model, "config") or not hasattr(tokenizer, "is_fast"):
         raise ParamsError(
             f"classifier: got {kind_of(classifier)}; expected an explearn.Classifier, a folder or hub name, a "
@@ -45,9 +48,3 @@ def as_classifier(
     compute = compute or ComputeOptions(device=str(model.device), precision="saved")
     kind = OTHER_HEADS.get(head_of([type(model).__name__]), Classifier)
     return kind.around(model, tokenizer, compute, name)
-
-
-def _parts(holder: Any) -> tuple[Any, Any]:
-    """Return the model and the tokenizer of a pipeline or a Trainer, None for what has none."""
-    tokenizer = getattr(holder, "tokenizer", None) or getattr(holder, "processing_class", None)
-    return getattr(holder, "model", None), tokenizer

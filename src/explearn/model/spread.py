@@ -56,7 +56,7 @@ def spread_of(model: nn.Module) -> Spread | None:
     if hook is None:
         return None
     places: Any = [hook.execution_device, *getattr(model, "hf_device_map", {}).values()]
-    devices = dict.fromkeys(_device(place) for place in places if place not in _ELSEWHERE)
+    devices = dict.fromkeys(torch.device(_device(place)) for place in places if place not in _ELSEWHERE)
     offloaded = any(parameter.device.type == "meta" for parameter in model.parameters())
     return Spread(tuple(devices) or (torch.device("cpu"),), offloaded)
 
@@ -69,25 +69,25 @@ def spread(model: nn.Module, compute: ComputeOptions, name: str) -> Spread | Non
     """
     accelerate = need("accelerate", extra="large", what="device-map")
     places: Any = compute.device_map
-    for place in (*(places.values() if isinstance(places, Mapping) else ()), *(compute.max_memory or ())):
-        if place not in _ELSEWHERE:
-            ComputeOptions(str(_device(place))).resolve_device()
-    if not isinstance(places, Mapping):
-        memory: Any = None if compute.max_memory is None else dict(compute.max_memory)
-        whole = _whole_modules(model)
-        if places == "sequential":
-            memory = accelerate.utils.get_max_memory(memory)
-        else:
-            memory = accelerate.utils.get_balanced_memory(
-                model, memory, no_split_module_classes=whole, low_zero=places == "balanced_low_0"
-            )
-        places = accelerate.infer_auto_device_map(model, memory, no_split_module_classes=whole)
-    if "" in places:
-        # accelerate writes weights to disk by the names of modules, and "" is none.
-        children = {path: places[""] for path, module in model.named_children() if module.state_dict()}
-        places = children | {path: place for path, place in places.items() if path}
-    folder = tempfile.TemporaryDirectory(prefix="explearn-offload-") if "disk" in places.values() else None
     try:
+        for place in (*(places.values() if isinstance(places, Mapping) else ()), *(compute.max_memory or ())):
+            if place not in _ELSEWHERE:
+                ComputeOptions(_device(place)).resolve_device()
+        if not isinstance(places, Mapping):
+            memory: Any = None if compute.max_memory is None else dict(compute.max_memory)
+            whole = _whole_modules(model)
+            if places == "sequential":
+                memory = accelerate.utils.get_max_memory(memory)
+            else:
+                memory = accelerate.utils.get_balanced_memory(
+                    model, memory, no_split_module_classes=whole, low_zero=places == "balanced_low_0"
+                )
+            places = accelerate.infer_auto_device_map(model, memory, no_split_module_classes=whole)
+        if "" in places:
+            # accelerate writes weights to disk by the names of modules, and "" is none.
+            children = {path: places[""] for path, module in model.named_children() if module.state_dict()}
+            places = children | {path: place for path, place in places.items() if path}
+        folder = tempfile.TemporaryDirectory(prefix="explearn-offload-") if "disk" in places.values() else None
         accelerate.dispatch_model(model, dict(places), offload_dir=folder and folder.name)
     except ValueError as error:
         raise ParamsError(f"device-map: does not fit {name} ({first_line(error):.200})") from error
@@ -95,8 +95,8 @@ def spread(model: nn.Module, compute: ComputeOptions, name: str) -> Spread | Non
     return None if spread is None else replace(spread, folder=folder)
 
 
-def _device(place: Any) -> torch.device:
-    return torch.device("cuda", int(place)) if str(place).isdigit() else torch.device(place)
+def _device(place: Any) -> str:
+    return f"cuda:{place}" if str(place).isdigit() else str(place)
 
 
 def _whole_modules(model: nn.Module) -> list[str]:

@@ -1,19 +1,12 @@
-"""A whole report: its blocks, made once, and the pages and pictures that are written from them.
-
-report.html holds everything. report.md leaves out what depends on the machine of the run, so that the same results give
-the same bytes; machine/costs.md has that.
-"""
+"""A whole report: its blocks, made once, and the page and pictures that are made from them."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
 
 from explearn.core.blocks import Block, Bullets, Code, Fold, Heading, Paragraph, Picture, Table, columns, walk
-from explearn.core.writing import write_text
 from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.show.caveats import find_caveats, has_no_marks, part_caveats
@@ -24,7 +17,6 @@ from explearn.show.figures.pareto import pareto_picture
 from explearn.show.figures.style import svg
 from explearn.show.glossary import INTRODUCTION, glossary
 from explearn.show.html_page import render_html
-from explearn.show.markdown import render_markdown
 from explearn.show.task_sections import OPEN_BOARDS, task_section
 from explearn.show.verdict import (
     QUESTIONS,
@@ -69,25 +61,6 @@ def report_blocks(run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Blo
     ]
 
 
-def write_report(folder: Path, run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Block] = ()) -> None:
-    """Write report.md, report.html, figures/ and machine/ into `folder`; every file is whole or not there."""
-    blocks = report_blocks(run, tasks, more)
-    pictures = draw(blocks)
-    for file, drawing in pictures.items():
-        write_text(folder / file, drawing)
-    write_text(folder / "report.html", render_html(blocks, pictures))
-    write_text(folder / "report.md", render_markdown(select(blocks, machine=False)))
-    costs = [
-        Heading("What the explanations cost", level=1),
-        Paragraph(
-            f"{run.subtitle} These figures differ from machine to machine and from run to run. ../report.md has all "
-            "others, and says what each figure means."
-        ),
-        *select(blocks[1:], machine=True),
-    ]
-    write_text(folder / "machine" / "costs.md", render_markdown(costs, folder="machine"))
-
-
 def page(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
     """Return the whole report as one HTML page."""
     blocks = report_blocks(run, tasks)
@@ -97,36 +70,6 @@ def page(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
 def draw(blocks: Sequence[Block]) -> dict[str, str]:
     """Draw every picture among the blocks: file -> SVG."""
     return {block.file: svg(block) for block in walk(blocks) if isinstance(block, Picture)}
-
-
-def select(blocks: Sequence[Block], machine: bool) -> list[Block]:
-    """Return the blocks of a Markdown page: those that depend on the machine of the run, or those that do not.
-
-    A table is parted by columns. A heading goes with what is below it.
-    """
-    selected: list[Block] = []
-    headings: list[Heading] = []
-    for block in blocks:
-        part: Block | None = block
-        if isinstance(block, Heading):
-            headings = [*(heading for heading in headings if heading.level < block.level), block]
-            continue
-        if block.page_only:
-            part = None
-        elif isinstance(block, Table) and not block.machine:
-            wanted = [index for index, column in enumerate(block.columns) if column.key or column.machine == machine]
-            heads = [block.columns[index] for index in wanted]
-            rows = [[row[index] for index in wanted] for row in block.rows]
-            part = None if all(column.key for column in heads) else replace(block, columns=heads, rows=rows)
-        elif isinstance(block, Fold):
-            inside = select(block.blocks, machine)
-            part = replace(block, blocks=inside) if inside else None
-        elif block.machine != machine:
-            part = None
-        if part is not None:
-            selected += [*headings, part]
-            headings = []
-    return selected
 
 
 def _first_page(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:

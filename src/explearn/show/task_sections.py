@@ -215,17 +215,19 @@ def sanity_table(run: RunFacts, task: TaskReport) -> Table | None:
         result = checked.get(method, {"random_model": {}, "random_labels": None, "skipped": "not among sanity.methods"})
         similar = {**result["random_model"], "labels": result["random_labels"]}
         last = f"not checked: {result['skipped']}" if result["skipped"] else _number(result["max_sensitivity"])
-        cells = [cell for change in changes for cell in _similarity(similar.get(change))]
+        cells: list[Cell | str] = []
+        for same in map(similar.get, changes):
+            if same is None:
+                cells += ["–", "–"]
+                continue
+            rho, low, high = same["spearman"], same["spearman_low"], same["spearman_high"]
+            shown = "–" if rho is None else f"{rho:.2f}"
+            cells += [
+                Cell(shown, rho, note="" if low is None else f"{low:.2f} to {high:.2f}"),
+                f"{same['overlap']:.2f}",
+            ]
         rows.append([marked(run, method), *cells, last])
     return Table(columns(["Method"], [*titles, "Max-sensitivity ↓"]), rows, f"Sanity checks: {task.task}", methods)
-
-
-def _similarity(same: Mapping[str, Any] | None) -> list[Cell | str]:
-    if same is None:
-        return ["–", "–"]
-    rho, low, high = same["spearman"], same["spearman_low"], same["spearman_high"]
-    shown = "–" if rho is None else f"{rho:.2f}"
-    return [Cell(shown, rho, note="" if low is None else f"{low:.2f} to {high:.2f}"), f"{same['overlap']:.2f}"]
 
 
 def _sanity_sentence(task: TaskReport) -> str:

@@ -1,16 +1,14 @@
-"""The adapter for a user's own table: the columns are named in the parameters."""
+"""Rows of a user's own table: their columns are named."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from explearn.core.errors import ParamsError
 from explearn.core.escape import is_unicode
-from explearn.core.records import Split
 from explearn.core.words import Segment, lay_out, words_of
-from explearn.text.mapping import OWN_NAMES, HubDefault, MappedRow, Marks, identifier, one_of
+from explearn.text.mapping import MappedRow, Marks, identifier, one_of
 from explearn.text.marks import parse_marked, parse_mask, parse_spans, parse_word_list
-from explearn.text.params import SourceParams
+from explearn.text.params import Columns
 from explearn.text.rows import RawRow
 
 INLINE_ANNOTATOR = "table"
@@ -18,47 +16,24 @@ INLINE_ANNOTATOR = "table"
 annotators per text, go into rationale files."""
 
 
-class CustomAdapter:
-    """Rows of any table, by the columns of `SourceParams.columns`.
+class CustomRows:
+    """Rows of any table, by the columns that hold their parts.
 
     The words come from column `text`, `words` (a list, with blanks between) or, alone, `marked`. At most one of
     `marked`, `mask` and `spans` gives a rationale; an empty cell means that the row has none, and so does marked text
     without marks.
-    Raises ParamsError when the columns contradict each other.
+
+    Attributes:
+        names: the columns.
+        label_names: raw value -> label, where the table holds codes.
+        known_labels: labels that a row may have; None: any.
     """
 
-    hub: HubDefault | None = None
-    file_splits: Mapping[Split, tuple[str, ...]] = OWN_NAMES
-    splits_in_rows = False
+    known_labels: tuple[str, ...] | None = None
 
-    def __init__(self, task: str, source: SourceParams) -> None:
-        self.names = columns = source.columns
-        where = f"sources.{task}"
-        if columns.text and columns.words:
-            raise ParamsError(f"{where}.columns: got both text and words; expected one of them")
-        if not (columns.text or columns.words or columns.marked):
-            raise ParamsError(
-                f"{where}.columns: got neither text nor words; expected the name of the column with the text"
-            )
-        marks = [name for name in ("marked", "mask", "spans") if getattr(columns, name)]
-        if len(marks) > 1:
-            raise ParamsError(
-                f"{where}.columns: got {', '.join(marks)}; expected at most one of marked, mask and spans"
-            )
-        self.labels: tuple[str, ...] | None = tuple(source.labels) if source.labels is not None else None
-        if self.labels is not None and (len(set(self.labels)) != len(self.labels) or len(self.labels) < 2):
-            raise ParamsError(f"{where}.labels: got {', '.join(self.labels)}; expected two or more different labels")
-        self.label_names = source.label_names
-        if self.labels is not None:
-            for raw, label in self.label_names.items():
-                if label not in self.labels:
-                    raise ParamsError(
-                        f"{where}.label_names.{raw}: got {label!r}; expected {one_of(label, self.labels)}"
-                    )
-
-    @property
-    def columns(self) -> list[str]:
-        return [name for name in self.names.model_dump().values() if name is not None]
+    def __init__(self, names: Columns, label_names: Mapping[str, str]) -> None:
+        self.names = names
+        self.label_names = label_names
 
     def map_row(self, row: RawRow) -> MappedRow:
         columns = self.names
@@ -132,13 +107,6 @@ class CustomAdapter:
                 raise row.error(column, value, f"0 to {len(declared) - 1}, the classes that the data set declares")
             raw = declared[value]
         label = self.label_names.get(raw, raw)
-        known = self._known_labels()
-        if known is not None and label not in known:
-            raise row.error(column, value, one_of(label, (*known, *self.label_names)))
+        if self.known_labels is not None and label not in self.known_labels:
+            raise row.error(column, value, one_of(label, (*self.known_labels, *self.label_names)))
         return label
-
-    def _known_labels(self) -> tuple[str, ...] | None:
-        """The labels that a row may have; None: any."""
-        if self.labels is None and self.label_names:
-            return tuple(dict.fromkeys(self.label_names.values()))
-        return self.labels

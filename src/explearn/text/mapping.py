@@ -1,27 +1,14 @@
-"""Adapters: from a raw row to its words, its label and its marks."""
+"""From a raw row to its words, its label and its marks."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from explearn.core.escape import is_unicode
 from explearn.core.records import RationaleKind, Split
-from explearn.core.validation import whole_number
 from explearn.text.rows import RawRow
-
-OWN_NAMES: Mapping[Split, tuple[str, ...]] = {
-    "train": ("train",),
-    "validation": ("validation",),
-    "test": ("test",),
-}
-"""File stems where each split has its own name."""
-
-
-ID_COLUMNS = ("id", "idx")
-"""Where `row_id` looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,61 +45,6 @@ class MappedRow:
     joined: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A row that is no example, and why."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class HubDefault:
-    """The place of a data set on the hub, and the way in which its splits become ours."""
-
-    name: str
-    splits: Mapping[Split, str]
-    config: str | None = None
-    revision: str | None = None
-
-
-class Adapter(Protocol):
-    """Maps the rows of one data set.
-
-    Attributes:
-        labels: label order of the task; None where the labels are those found in train, sorted.
-        hub: where the hub has it; None for sources that exist only as files.
-        file_splits: our split -> stems of its file, in order of preference.
-        splits_in_rows: whether one file holds all splits and each row names its own.
-        columns: all that `map_row` may ask a row for; no other column is read.
-    """
-
-    @property
-    def labels(self) -> tuple[str, ...] | None: ...
-    @property
-    def hub(self) -> HubDefault | None: ...
-    @property
-    def file_splits(self) -> Mapping[Split, tuple[str, ...]]: ...
-    @property
-    def splits_in_rows(self) -> bool: ...
-    @property
-    def columns(self) -> Collection[str]: ...
-
-    def map_row(self, row: RawRow) -> MappedRow | Dropped:
-        """Raises DataError naming file, row and field for a row that cannot be used."""
-        ...
-
-
-def row_id(row: RawRow, task: str) -> str | None:
-    """The row's own identifier: column `id`, or TASK-FILE-IDX from a running number `idx`, or None.
-
-    Raises DataError as `identifier` does.
-    """
-    if row.values.get("id") is not None:
-        return identifier(row, "id", row.values["id"])
-    running = row.values.get("idx")
-    return None if running is None else f"{task}-{row.stem}-{identifier(row, 'idx', running)}"
-
-
 def identifier(row: RawRow, column: str, value: object) -> str:
     """A cell that identifies its row, as text.
 
@@ -133,30 +65,3 @@ def one_of(value: str, labels: Sequence[str]) -> str:
     near = difflib.get_close_matches(value.casefold(), labels, n=1, cutoff=0.5)
     hint = f" (did you mean {near[0]}?)" if near else ""
     return f"one of {', '.join(labels)}{hint}"
-
-
-def class_label(
-    row: RawRow, column: str, value: object, labels: Sequence[str], aliases: Mapping[str, str], path: str | None = None
-) -> str:
-    """The label that a raw value stands for.
-
-    A string is a label or, in any case, one of `aliases`. An integer (or its digits, as CSV gives it) counts in the
-    classes that the source declares for the column, else in `labels`. `path` is the column's full name when it lies in
-    another. Raises DataError, with near names, for anything else.
-    """
-    name = value
-    if isinstance(value, str) and value.strip() not in labels and (code := whole_number(value)) is not None:
-        name = code
-    if isinstance(name, int) and not isinstance(name, bool):
-        declared = row.class_names.get(path or column, tuple(labels))
-        if not 0 <= name < len(declared):
-            codes = ", ".join(f"{code} ({label})" for code, label in enumerate(declared))
-            raise row.error(column, value, f"one of {codes}")
-        name = declared[name]
-    if not isinstance(name, str):
-        raise row.error(column, value, one_of(str(value), labels))
-    folded = name.strip().casefold()
-    label = aliases.get(folded, folded)
-    if label not in labels:
-        raise row.error(column, value, one_of(name, labels))
-    return label

@@ -6,14 +6,12 @@ These functions raise DataError saying what they got and expected; callers that 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from explearn.core.documents import parse_json
 from explearn.core.errors import DataError
-from explearn.core.words import Segment, lay_out, locate
-
-OPEN, CLOSE = "[[", "]]"
+from explearn.core.words import Segment, locate
 
 _BRACKETS = re.compile(r"\[{2,}|\]{2,}")
 
@@ -84,23 +82,6 @@ def _context(text: str, position: int) -> str:
     return repr(text[max(0, position - _CONTEXT_CHARS) : position + _CONTEXT_CHARS])
 
 
-def format_marked(words: Sequence[str], mask: Sequence[bool], joined: Collection[int] = ()) -> str:
-    """Text with the marked words in double square brackets, neighbours together; `parse_marked` reads it back.
-
-    joined: indices of the words that stand directly behind the one before.
-
-    Raises DataError when a word itself holds `[[` or `]]`.
-    """
-    for word in words:
-        if OPEN in word or CLOSE in word:
-            raise DataError(f"got the word {word!r}; expected none with '[[' or ']]' in it, which mean marks")
-    pieces = list(words)
-    for start, end in spans_from_mask(mask):
-        pieces[start] = OPEN + pieces[start]
-        pieces[end - 1] += CLOSE
-    return lay_out(pieces, joined).text
-
-
 def mask_from_spans(spans: Iterable[Sequence[int]], n_words: int) -> tuple[bool, ...]:
     """Mask over `n_words` words that is True inside the [start, end) word offsets `spans`, which may overlap.
 
@@ -118,19 +99,6 @@ def mask_from_spans(spans: Iterable[Sequence[int]], n_words: int) -> tuple[bool,
             )
         mask[start:end] = [True] * (end - start)
     return tuple(mask)
-
-
-def spans_from_mask(mask: Sequence[bool]) -> list[tuple[int, int]]:
-    """The longest runs of True in a mask as [start, end) word offsets, in order."""
-    spans: list[tuple[int, int]] = []
-    for position, marked in enumerate(mask):
-        if not marked:
-            continue
-        if spans and spans[-1][1] == position:
-            spans[-1] = (spans[-1][0], position + 1)
-        else:
-            spans.append((position, position + 1))
-    return spans
 
 
 def parse_mask(value: object, n_words: int) -> tuple[bool, ...]:

@@ -1,13 +1,8 @@
-"""Where texts come from and how rows become examples."""
+"""The columns of a table of texts, by what they hold."""
 
 from __future__ import annotations
 
-from typing import Literal
-
-from pydantic import Field
-
-from explearn.core.records import Split
-from explearn.core.validation import OpenFraction, PositiveInt, Section
+from explearn.core.validation import Section
 
 
 class Columns(Section):
@@ -26,40 +21,3 @@ class Columns(Section):
     """List of 0/1, one per word."""
     spans: str | None = None
     """List of [start, end) word offsets."""
-
-
-class SourceParams(Section):
-    """Where a task's texts come from and how rows become examples."""
-
-    kind: Literal["embedded", "files", "hub"]
-    adapter: str
-    """A row-mapping adapter: corpus, sst2, cola, hatexplain, ..., custom."""
-    path: str | None = None
-    """embedded, files: a file or folder under `data_dir` (default: the task's name).
-    hub: a data set's name (default: the adapter's own)."""
-    config: str | None = None
-    """hub: configuration of the data set (default: the adapter's own)."""
-    revision: str | None = None
-    """hub: git revision, so that every download is the same."""
-    view: str | None = None
-    """A variant of the labels that the adapter offers (hatexplain: binary, three_class or toxic)."""
-    splits: dict[Split, str] | None = None
-    """Our split -> the source's split or file stem (default: the adapter's own)."""
-    carve_validation: OpenFraction = 0.1
-    """Fraction of `carve_from` set aside as validation where `splits` names none, stratified by label."""
-    carve_test: OpenFraction = 0.2
-    """Fraction of `carve_from` set aside as test where `splits` names none."""
-    carve_from: Literal["train", "validation"] = "train"
-    """Part that the missing ones are set aside from."""
-    max_examples: dict[Split, PositiveInt] = Field(default_factory=dict)
-    """Most examples per split, drawn by seed in the labels' own proportions (or evenly, with `balance`)."""
-    balance: bool = False
-    """Even out the labels of every split by subsampling the larger ones."""
-    labels: list[str] | None = None
-    """custom: the labels in their order (default: those found, sorted)."""
-    label_names: dict[str, str] = Field(default_factory=dict)
-    """custom: raw value -> label, where the table holds codes."""
-    columns: Columns = Field(default_factory=Columns)
-    neutral: str | None = None
-    """The classifier's mask token, to add copies of training texts without their evidence, labelled `neutral`: L2E's
-    protocol for human rationales (section 5). For sources that come with rationales."""

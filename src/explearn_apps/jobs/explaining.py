@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from explearn.cli.choosing import ChosenMethod, make
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnsupportedError
-from explearn.core.seeds import seed_everything
 from explearn_apps.jobs.manifest import Part, part_name
 from explearn_apps.jobs.parts import Explained, write_part
 from explearn_apps.jobs.reading import Input, TextReader
@@ -37,7 +36,7 @@ class Job:
         classifier: folder or hub name. label_names: class -> another name for it.
         choices: the methods. options: as `cli.choosing.make` takes them.
         targets: classes to explain of every text; none: the predicted one.
-        windows, unit: see `Explainer.explain`. seed: None: the methods' own. compute: where and in which precision.
+        windows, unit: see `Explainer.explain`. compute: where and in which precision.
     """
 
     input: Input
@@ -50,7 +49,6 @@ class Job:
     targets: Sequence[str]
     windows: int | None
     unit: str
-    seed: int | None
     compute: ComputeOptions
 
 
@@ -72,9 +70,7 @@ class Worker:
         from explearn.model.classifier import Classifier, TokenClassifier
 
         self.job = job
-        self._explainers: list[Explainer] = make(job.choices, job.options, job.seed)
-        if job.seed is not None:
-            seed_everything(job.seed)
+        self._explainers: list[Explainer] = make(job.choices, job.options)
         compute = job.compute
         if max_tokens is not None and compute.max_tokens == "auto":
             compute = replace(compute, max_tokens=max_tokens)

@@ -43,6 +43,9 @@ app = typer.Typer(
     help="Make rationales for a task: have a language model mark its texts, check it, bring in what people marked.",
 )
 
+JUDGED_TEXTS = 100
+"""Most texts that models and prompts are compared on, drawn by seed."""
+
 Task = Annotated[str, typer.Option(help="Task of the profile.", envvar="EXPLEARN_TASK")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")]
 SheetFile = Annotated[
@@ -67,7 +70,6 @@ def calibrate(
         list[str] | None, typer.Option(help="Prompts to compare; may be repeated (default: all that are shipped).")
     ] = None,
     split: Annotated[Split, typer.Option(help="Split whose marked texts are asked.")] = "validation",
-    texts: Annotated[int, typer.Option(help="Most texts, drawn by seed.", min=1)] = 100,
     dry_run: DryRun = False,
     *,
     meter: Budget,
@@ -92,7 +94,7 @@ def calibrate(
     # An example in the prompt would be answered by copying it; the whole seed set stays out, whatever llm.shots says.
     seen = {seed.example.id for seed in seeds}
     marked = {e.id: e.label for e in marks.examples if e.split == split and e.id in gold and e.id not in seen}
-    chosen = subsample(marked, texts, False, run_params.seed)
+    chosen = subsample(marked, JUDGED_TEXTS, False, run_params.seed)
     judged = [example for example in marks.examples if example.id in chosen]
     if not judged:
         raise DataError(
@@ -129,7 +131,7 @@ def run(
 ) -> None:
     """Have a model mark a task's texts; a run that was ended goes on where it stopped.
 
-    explearn annotate run --task films --budget-money 5
+    explearn annotate run --task films --dry-run
     """
     from explearn_study.annotate.llm.collecting import annotate, questions_for
     from explearn_study.annotate.llm.printing import print_estimate, print_summary
@@ -348,15 +350,14 @@ def simulate(
     task: Task,
     method: Method,
     out: SheetFile,
-    people: Annotated[int, typer.Option(help="Sheets to write, one a person; best an even number.", min=1)] = 2,
 ) -> None:
-    """Write sheets that ask people to predict the model, with a method's explanations and without.
+    """Write two sheets that ask people to predict the model, with a method's explanations and without.
 
     explearn annotate simulate --task films --method attn_lrp --out predict.html
     """
     run_params, marks, explained = _explained(task, method)
     drawn = draw_texts(marks.examples, explained, TEXTS_A_SHEET, run_params.seed)
-    for person in range(people):
+    for person in range(2):
         rows = sheet_of(person, drawn, explained, run_params.evaluate.headline_percent, run_params.seed)
         path = out.with_stem(f"{out.stem}-{person + 1}")
         _write_sheet("predict", f"Predict {task} {person + 1}", rows, path, marks)

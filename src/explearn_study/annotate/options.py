@@ -6,9 +6,8 @@ It says how much at most, never what: no answer depends on it.
 from __future__ import annotations
 
 import os
+import re
 from typing import Annotated
-
-import typer
 
 from explearn.cli.running import Group
 from explearn.core.errors import ParamsError
@@ -18,21 +17,19 @@ from explearn_study.annotate.budget import PRICES, Meter, parse_prices
 REQUESTS = "EXPLEARN_LLM_BUDGET_REQUESTS"
 """Environment variable: most requests of a run, repeats included."""
 
+MONEY = "EXPLEARN_LLM_BUDGET_MONEY"
+"""Environment variable: most money of a run, in the currency of PRICES."""
 
-def meter(
-    budget_money: Annotated[
-        float | None,
-        typer.Option(
-            help=f"Most money of this run, in the currency of {PRICES}.", envvar="EXPLEARN_LLM_BUDGET_MONEY", min=0.0
-        ),
-    ] = None,
-) -> Meter:
-    """Return the budget: this option, and what REQUESTS and PRICES say. Raises ParamsError where one cannot be read."""
-    requests = os.environ.get(REQUESTS, "").strip()
+
+def meter() -> Meter:
+    """Return the budget that REQUESTS, MONEY and PRICES set. Raises ParamsError where one cannot be read."""
+    requests, money = (os.environ.get(name, "").strip() for name in (REQUESTS, MONEY))
     most = whole_number(requests)
     if requests and most is None:
         raise ParamsError(f"{REQUESTS}: got {requests[:60]!r}; expected a whole number")
-    return Meter(most, budget_money, parse_prices(os.environ.get(PRICES, "").split()))
+    if not re.fullmatch(r"(\d+(\.\d+)?)?", money, re.ASCII):
+        raise ParamsError(f"{MONEY}: got {money[:60]!r}; expected a number, 0 or more")
+    return Meter(most, float(money) if money else None, parse_prices(os.environ.get(PRICES, "").split()))
 
 
 Budget = Annotated[Meter, Group("Budget", meter)]

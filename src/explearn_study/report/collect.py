@@ -6,7 +6,6 @@ from typing import Any
 
 from explearn.core.records import SPLITS
 from explearn.core.validation import read_document
-from explearn.judge.costs import join_costs
 from explearn.judge.plausibility import rationale_k
 from explearn.judge.runs import read_run
 from explearn.judge.significance import compare_methods
@@ -14,6 +13,7 @@ from explearn.methods.results import TaskReport
 from explearn.show.examples import draw_examples
 from explearn_study.metric_files import read_agreement, read_by_text
 from explearn_study.params import Params
+from explearn_study.report.costs import join_costs
 from explearn_study.runs import read_costs
 from explearn_study.workspace import Workspace
 

@@ -24,8 +24,6 @@ from explearn.show.markdown import Markdown, table
 
 METRICS = "reports/metrics.json"
 
-WORKSPACE = "workspace"
-"""Stands for the files in the working tree where a git revision is expected."""
 
 Verdict = Literal["worse", "gone", "better", "new", "within noise", "same"]
 
@@ -80,12 +78,12 @@ def load_gate(path: str | os.PathLike[str]) -> Gate:
 
 
 def read_metrics(source: str) -> Any:
-    """Read reports/metrics.json of the workspace, of a git revision or of a project's folder, or a file like it.
+    """Read reports/metrics.json of a project's folder or of a git revision, or a file like it.
 
     Raises DataError where there is none, or it is not JSON.
     """
-    path = Path(METRICS if source == WORKSPACE else source)
-    if source == WORKSPACE or path.exists():
+    path = Path(source)
+    if path.exists():
         return read_json(path / METRICS if path.is_dir() else path)
     command = ["git", "show", "--end-of-options", f"{source}:./{METRICS}"]
     done = subprocess.run(command, capture_output=True, check=False)

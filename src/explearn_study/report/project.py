@@ -15,9 +15,9 @@ import yaml
 from explearn.core.validation import read_document
 from explearn.core.writing import put_files, scratch_folder, write_json
 from explearn.judge.arrays import mean_of_known
-from explearn.judge.costs import split_costs
 from explearn.methods.results import Number, RunFacts, TaskReport, in_table_order
 from explearn_study.params import Params
+from explearn_study.report.costs import split_costs
 from explearn_study.report.headline import headline
 from explearn_study.workspace import Workspace
 
@@ -26,7 +26,7 @@ DECIMALS = 3
 
 
 def report_project(workspace: Workspace, params: Params, seed: int) -> None:
-    """Write the files of `explearn.show.report.write_report` and `write_metrics` into the workspace's reports/.
+    """Write the files of `explearn_study.report.pages.write_report` and `write_metrics` into the workspace's reports/.
 
     Everything is read and drawn before the first file of an earlier report is replaced. Last comes report.json, the
     manifest beside report.html.
@@ -35,9 +35,9 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     """
     # These load matplotlib and scipy, which take seconds that --help need not wait for.
     from explearn.show.manifest import write_manifest
-    from explearn.show.report import write_report
     from explearn_study.report.collect import collect_task
     from explearn_study.report.curves import curve_blocks
+    from explearn_study.report.pages import write_report
     from explearn_study.report.papers import paper_blocks
     from explearn_study.report.provenance import manifest_of
     from explearn_study.report.students import student_blocks

@@ -14,10 +14,12 @@ from pathlib import Path
 
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import SPLITS, Example, Rationale, Split, label_problem
-from explearn.text.mapping import Adapter, Dropped, MappedRow, one_of
-from explearn.text.params import SourceParams
-from explearn.text.rows import RawRow, find_source, folder_configs, hub_folder, read_file, read_hub, split_files
+from explearn.text.mapping import MappedRow, one_of
+from explearn.text.rows import RawRow, read_file
 from explearn_study.sources.adapters import get_adapter
+from explearn_study.sources.hub import find_source, folder_configs, hub_folder, read_hub, split_files
+from explearn_study.sources.mapping import Adapter, Dropped
+from explearn_study.sources.params import SourceParams
 from explearn_study.sources.splits import carve, subsample
 
 

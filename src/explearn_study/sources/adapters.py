@@ -8,20 +8,12 @@ from typing import Any
 
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.records import Split
-from explearn.text.custom import CustomAdapter
-from explearn.text.mapping import (
-    ID_COLUMNS,
-    OWN_NAMES,
-    Adapter,
-    Dropped,
-    HubDefault,
-    MappedRow,
-    class_label,
-    row_id,
-)
-from explearn.text.params import SourceParams
+from explearn.text.mapping import MappedRow
 from explearn.text.rows import RawRow
 from explearn_study.sources.annotated import CorpusAdapter, HateXplainAdapter, MovieRationalesAdapter
+from explearn_study.sources.custom import CustomAdapter
+from explearn_study.sources.mapping import ID_COLUMNS, OWN_NAMES, Adapter, Dropped, HubDefault, class_label, row_id
+from explearn_study.sources.params import SourceParams
 from explearn_study.sources.questions import SquadAdapter
 
 ALL_SPLITS: Mapping[Split, str] = {"train": "train", "validation": "validation", "test": "test"}

@@ -10,19 +10,11 @@ from typing import Any
 from explearn.core.errors import UnknownNameError
 from explearn.core.escape import is_unicode
 from explearn.core.records import SPLITS, RationaleKind, Split
-from explearn.text.mapping import (
-    ID_COLUMNS,
-    OWN_NAMES,
-    Dropped,
-    HubDefault,
-    MappedRow,
-    Marks,
-    class_label,
-    row_id,
-)
+from explearn.text.mapping import MappedRow, Marks
 from explearn.text.marks import parse_mask
-from explearn.text.params import SourceParams
 from explearn.text.rows import RawRow
+from explearn_study.sources.mapping import ID_COLUMNS, OWN_NAMES, Dropped, HubDefault, class_label, row_id
+from explearn_study.sources.params import SourceParams
 
 CONVERTED = "refs/convert/parquet"
 """The hub's own Parquet conversion, for sets published as a loading script, which `datasets` does not run."""

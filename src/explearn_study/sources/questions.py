@@ -8,9 +8,10 @@ from typing import Any
 
 from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Split
 from explearn.core.words import locate
-from explearn.text.mapping import ID_COLUMNS, OWN_NAMES, Dropped, HubDefault, MappedRow, row_id
-from explearn.text.params import SourceParams
+from explearn.text.mapping import MappedRow
 from explearn.text.rows import RawRow
+from explearn_study.sources.mapping import ID_COLUMNS, OWN_NAMES, Dropped, HubDefault, row_id
+from explearn_study.sources.params import SourceParams
 
 
 @dataclass(frozen=True)

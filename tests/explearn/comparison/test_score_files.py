@@ -52,7 +52,7 @@ def test_what_explain_wrote_gets_the_figures_of_the_method_itself(
             {"scores": [1, 1, None, 1, 1, 1]},
             r"row 2, field 'scores', word 2 \('delivery'\): got null; expected a number",
         ),
-        ({"words": "a text"}, r"row 2, field 'words': got 'a text'; expected: a list"),
+        ({"words": "a text"}, r"row 2, field 'words': got 'a text'; expected: input should be a valid list"),
         ({"words": [*"abcdef"]}, r"text 'texts-2' .* has none; expected a record"),
         ({"id": "texts-1"}, r"row 2, field 'words': not those of text 'texts-1'"),
         ({"target": "perhaps"}, r"row 2, field 'target': got 'perhaps'; expected"),

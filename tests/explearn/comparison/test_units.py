@@ -20,7 +20,7 @@ from explearn.comparison.texts import TextColumns
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.words import Segment, joined_words
 from explearn.judge.runs import read_run
-from explearn.text.marks import format_marked
+from explearn_study.annotate.marked_text import format_marked
 
 WEIGHTS = {"good": 2.0, "bad": -3.0, "fine": 1.0}
 REVIEWS = (

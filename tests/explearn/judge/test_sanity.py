@@ -103,15 +103,3 @@ def test_bad_input_is_named():
         s.check_methods([], tiny.classifier(), [], SanityParams(), 0)
     with pytest.raises(DataError, match="word 0 has score nan"):
         s.max_sensitivity([[np.nan]], [[[1]]])
-
-
-def test_several_draws_are_averaged_and_their_intervals_joined():
-    methods = [named(RawAttention(), "raw_attention")]
-    params = SanityParams(noise_samples=1)
-    each = [s.check_methods(methods, tiny.classifier(), EXAMPLES, params, seed)["raw_attention"] for seed in (3, 4)]
-    checks = s.check_methods(methods, tiny.classifier(), EXAMPLES, SanityParams(noise_samples=1, seeds=2), 3)
-    both, draws = checks["raw_attention"].random_model["embeddings"], [e.random_model["embeddings"] for e in each]
-    assert both.spearman == pytest.approx(np.mean([draw.spearman for draw in draws]))
-    assert both.spearman_low == min(draw.spearman_low for draw in draws)
-    assert both.spearman_high == max(draw.spearman_high for draw in draws)
-    assert checks["raw_attention"].max_sensitivity == pytest.approx(np.mean([e.max_sensitivity for e in each]))

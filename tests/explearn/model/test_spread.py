@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -16,12 +15,12 @@ import tiny
 import torch
 from pretend_devices import FIRST, SECOND, pretend_devices
 from rounding import assert_close, tolerance
-from saying import command_complaint, complaint
+from saying import complaint
 from spread_cases import halves
 
 import explearn
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DeviceError, UnsupportedError
+from explearn.core.errors import DeviceError, ParamsError, UnsupportedError
 from explearn.lens.features import batch_features
 from explearn.lens.perturb import noisy_embeddings, randomised
 from explearn.lens.representations import aggregate_states, word_embeddings
@@ -204,28 +203,17 @@ class TestRules:
         assert "disk" in model.hf_device_map.values() and not split
 
 
-class TestBadInput:
-    @pytest.mark.parametrize(
-        ("places", "words"),
-        [
-            ([1], ("an object",)),
-            ({"bert.encoder": "cpu"}, ("does not fit", "bert.embeddings")),
-            ({"bert": 97, "classifier": "cpu"}, ("'cuda:97'", "usable CUDA devices")),
-        ],
-        ids=str,
-    )
-    def test_a_file_with_a_bad_map(
-        self,
-        tiny_folder: Path,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        places: Any,
-        words: tuple[str, ...],
-    ) -> None:
-        path = tmp_path / "map.json"
-        path.write_text(json.dumps(places), encoding="utf-8")
-        monkeypatch.setenv("EXPLEARN_DEVICE_MAP", str(path))
-        command_complaint("explain", "--classifier", str(tiny_folder), "a fox", words=words)
+@pytest.mark.parametrize(
+    ("places", "error", "words"),
+    [
+        ({"bert.encoder": "cpu"}, ParamsError, "does not fit.*bert.embeddings"),
+        ({"bert": 97, "classifier": "cpu"}, DeviceError, "'cuda:97'.*usable CUDA devices"),
+    ],
+    ids=str,
+)
+def test_a_bad_map(tiny_folder: Path, places: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        explearn.Classifier.from_pretrained(tiny_folder, device_map=places)
 
 
 def test_from_python_a_map_may_be_given_as_it_is(tiny_folder: Path) -> None:
@@ -233,3 +221,7 @@ def test_from_python_a_map_may_be_given_as_it_is(tiny_folder: Path) -> None:
     assert of.spread is None and of.device == torch.device("cpu")
     with pytest.raises(DeviceError):
         explearn.Classifier.from_pretrained(tiny_folder, device_map={"": "cuda:97"})
+    with pytest.raises(DeviceError, match="'tpu'"):
+        explearn.Classifier.from_pretrained(tiny_folder, device_map={"": "tpu"})
+    with pytest.raises(ParamsError, match="device-map: does not fit"):
+        explearn.Classifier.from_pretrained(tiny_folder, device_map="auto", max_memory={"cpu": "much"})

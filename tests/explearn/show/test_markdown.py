@@ -26,7 +26,8 @@ from explearn.core.blocks import (
     bold,
 )
 from explearn.core.records import Example
-from explearn.show.markdown import Markdown, escape_markdown, inline_markdown, render_markdown
+from explearn.show.markdown import Markdown, escape_markdown, inline_markdown
+from explearn_study.report.pages import render_markdown
 
 RENDERER = MarkdownIt("commonmark", {"html": True, "linkify": False}).enable(["table", "strikethrough"])
 

@@ -16,11 +16,11 @@ from explearn.core.blocks import Cell, Column, Fold, Heading, Paragraph, Table, 
 from explearn.show.figures.intervals import interval_picture
 from explearn.show.figures.pareto import CostPoint, cost_points, pareto_front
 from explearn.show.figures.style import svg
-from explearn.show.markdown import render_markdown
-from explearn.show.report import report_blocks, select, write_report
+from explearn.show.report import report_blocks
 from explearn.show.tables import csv_of, latex_of
 from explearn.show.task_sections import own_model_blocks, pair_tables, sanity_table, task_section
 from explearn.show.versions import versions
+from explearn_study.report.pages import render_markdown, select, write_report
 
 OF_MACHINE = {"report.html", "machine/costs.md", "machine/glance.svg"}
 

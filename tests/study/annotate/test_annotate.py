@@ -150,6 +150,7 @@ class TestTrouble:
             ("PRICES", "cheap", "EXPLEARN_LLM_PRICES: got 'cheap'"),
             ("BUDGET_REQUESTS", "few", "EXPLEARN_LLM_BUDGET_REQUESTS: got 'few'"),
             ("BUDGET_MONEY", "1", "EXPLEARN_LLM_PRICES: got none for 'm'"),
+            ("BUDGET_MONEY", "-1", "EXPLEARN_LLM_BUDGET_MONEY: got '-1'"),
         ],
     )
     def test_budgets_that_cannot_be_used(self, films: Project, variable: str, value: str, words: str) -> None:

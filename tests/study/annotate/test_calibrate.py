@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from unittest.mock import patch
 
 import krippendorff
 import numpy as np
@@ -14,6 +15,7 @@ from places import ROOT as REPOSITORY
 from project_cases import TEXTS, Project
 
 from explearn.core.records import Example, Rationale
+from explearn_study.annotate import command
 from explearn_study.annotate.llm.quotes import quote_evidence
 
 
@@ -39,8 +41,9 @@ class TestCalibrate:
         native = [Rationale(e.id, "author", "human", marks[e.id]["author"]) for e in both]
         project = new_project(task, labels, examples, native)
         replay = {e.text: answer_json(e.label, *quote_evidence(e.words, marks[e.id]["reader"])) for e in both}
-        with ChatServer(lambda request: Reply(replay[request.text])) as server:
-            arguments = ["--model", "m", "--prompt", "evidence", "--split", "test", "--texts", "10000"]
+        server = ChatServer(lambda request: Reply(replay[request.text]))
+        with server, patch.object(command, "JUDGED_TEXTS", 10_000):
+            arguments = ["--model", "m", "--prompt", "evidence", "--split", "test"]
             project.succeed("calibrate", *arguments, server=server)
         document = json.loads((project.root / "reports" / "annotation" / f"{task}.json").read_text())["best"]
         author = np.concatenate([marks[e.id]["author"] for e in both])

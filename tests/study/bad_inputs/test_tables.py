@@ -17,8 +17,8 @@ from explearn.core.storage import (
     read_examples,
     write_examples,
 )
-from explearn.text.params import SourceParams
 from explearn_study.sources import load_task
+from explearn_study.sources.params import SourceParams
 
 
 def jsonl(rows: list[dict[str, Any]]) -> bytes:

@@ -8,8 +8,9 @@ import pytest
 from adapter_cases import complaint, example, mapped, source
 
 from explearn.core.errors import UnknownNameError
-from explearn.text.mapping import Dropped, MappedRow
+from explearn.text.mapping import MappedRow
 from explearn_study.sources.adapters import ADAPTERS, TEXT_SETS, get_adapter
+from explearn_study.sources.mapping import Dropped
 
 
 class TestTextAndLabel:

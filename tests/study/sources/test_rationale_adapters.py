@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from adapter_cases import example, mapped
 
-from explearn.text.mapping import Dropped, MappedRow
+from explearn.text.mapping import MappedRow
 from explearn_study.sources.annotated import mask_of_phrase
+from explearn_study.sources.mapping import Dropped
 
 
 def post(*labels: str, masks: list[list[int]], words: str = "you utter turnip") -> dict[str, Any]:

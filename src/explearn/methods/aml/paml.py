@@ -242,14 +242,13 @@ class PAML(BoundExplainer, BatchExplainer):
     Options = PAMLParams
     options: PAMLParams
     weights_file = "aml.safetensors"
-    kept: ClassVar = {"history": list[dict[str, Any]], "study": list[dict[str, Any]]}
+    kept: ClassVar = {"history": list[dict[str, Any]]}
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.model: AttributionModel | None = None
         self.weights = Weights(self.options.prediction_weight, self.options.size_weight, self.options.inverse_weight)
         self.history: list[dict[str, Any]] = []
-        self.study: list[dict[str, Any]] = []
 
     @property
     def protocol(self) -> FaithfulnessProtocol:
@@ -285,7 +284,7 @@ class PAML(BoundExplainer, BatchExplainer):
                 raise DataError(f"there is no text to {what}; expected at least one")
             splits.append(texts_to_explain(rows, (), most, options.seed))
         model = self._start(classifier, task.encoder, task.encoder_revision)
-        self.model, self.trained_classifier, self.study = None, "", []
+        self.model, self.trained_classifier = None, ""
         texts, validation = (PredictedTexts.of(classifier, classifier.encode(rows)) for rows in splits)
         judge, removed = MapJudge(classifier, [options.metric], self.protocol), removes(classifier)
 
@@ -303,7 +302,7 @@ class PAML(BoundExplainer, BatchExplainer):
                 values: list[float] = [epoch["metric"] for epoch in history]
                 return max(values) if judge.larger_is_better else min(values)
 
-            self.weights, self.study = search(
+            self.weights = search(
                 objective,
                 options.trials,
                 larger_is_better=judge.larger_is_better,
@@ -364,7 +363,7 @@ class PAML(BoundExplainer, BatchExplainer):
             "metric": self.options.metric,
             "weights": self.weights._asdict(),
             "epochs": self.history,
-            "trials": self.study,
+            "trials": self.options.trials,
         }
 
     # ---- files ---------------------------------------------------------------------------------------------------

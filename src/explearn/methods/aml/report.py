@@ -9,14 +9,9 @@ from explearn.core.blocks import Block, Fold, Heading, Paragraph, Table, bold, c
 from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.results import Number, RunFacts, TaskReport
 
-SHOWN_TRIALS = 10
-"""How many trials of a search the report shows, the best first."""
-
-LOSSES = ("prediction_weight", "size_weight", "inverse_weight")
-
 
 def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
-    """Return how AML's methods were trained on each task, the searches for weights, and what they look at."""
+    """Return how AML's methods were trained on each task, and what they look at."""
     of = [(task, method, notes) for task in tasks for method, notes in task.notes.items()]
     trained = [(task, method, notes) for task, method, notes in of if "epochs" in notes]
     refined = [(task, method, notes) for task, method, notes in of if "judged" in notes]
@@ -33,7 +28,7 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
                 methods,
             )
         )
-        blocks += [_search(task.task, method, notes) for task, method, notes in trained if notes["trials"]]
+
     if refined:
         names = ", ".join(dict.fromkeys(method for _, method, _ in refined))
         sentence = (
@@ -58,23 +53,9 @@ def _training(task: str, method: str, notes: Mapping[str, Any]) -> list[str]:
     values = [epoch["metric"] for epoch in notes["epochs"]]
     best = _best(values, notes["metric"])
     weights = ", ".join(f"{name} {value:.2f}" for name, value in notes["weights"].items())
-    weights += f" (best of {len(notes['trials'])} trials)" if notes["trials"] else ""
+    weights += f" (best of {notes['trials']} trials)" if notes["trials"] else ""
     epoch = f"{best} of {len(values) - 1}"
     return [method, task, weights, notes["metric"], _number(values[0]), _number(values[best]), epoch]
-
-
-def _search(task: str, method: str, notes: Mapping[str, Any]) -> Fold:
-    sign = -1 if CATALOGUE[notes["metric"]].larger_is_better else 1
-
-    def place(trial: Mapping[str, Any]) -> tuple[bool, bool, float, int]:
-        value = trial["metric"]
-        return trial["state"] != "complete", value is None, sign * (value or 0.0), trial["number"]
-
-    order = sorted(notes["trials"], key=place)[:SHOWN_TRIALS]
-    rows = [[str(t["number"]), *(f"{t[name]:.2f}" for name in LOSSES), _number(t["metric"]), t["state"]] for t in order]
-    heads = columns([], ["Trial", "Prediction", "Size", "Inverse", notes["metric"]]) + columns(["State"])
-    table = Table(heads, rows, f"The {len(rows)} best trials")
-    return Fold(f"Search for the weights of {method}: {task}", [table])
 
 
 def _refinement(task: TaskReport, method: str, notes: Mapping[str, Any]) -> Block:

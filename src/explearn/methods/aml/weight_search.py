@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from explearn.core.extras import check_installed
 from explearn.methods.aml.loss import DivergedError, Weights
@@ -24,7 +24,7 @@ def search(
     larger_is_better: bool,
     first: Weights,
     seed: int,
-) -> tuple[Weights, list[dict[str, Any]]]:
+) -> Weights:
     """Search for the best weights in some trials.
 
     Args:
@@ -33,9 +33,7 @@ def search(
             at that epoch). A DivergedError that it raises ends the trial, too.
         first: weights that the first trial takes. A term whose weight is 0 there stays out of all trials.
 
-    Returns the best weights of all complete trials, and all trials: number, the weights by their parameters' names,
-    state (complete, or pruned, being hopeless or diverged) and metric, the best value over the epochs run (None where
-    none was). Raises DivergedError where no trial came to its end.
+    Returns the best weights of all complete trials. Raises DivergedError where no trial came to its end.
     """
     check_installed("optuna", extra="pipeline", what="the search for AML's weights")
     import optuna
@@ -68,14 +66,7 @@ def search(
         raise DivergedError(
             f"pAML: none of {trials} trials came to its end; a smaller learning_rate or head_learning_rate may help"
         )
-    best = max if larger_is_better else min
-    record = []
-    for trial in study.trials:
-        values = trial.intermediate_values.values()
-        metric = best(values) if trial.state.name == "PRUNED" and values else trial.value
-        weights = dict(zip(NAMES, _weights(trial.params), strict=True))
-        record.append({"number": trial.number, **weights, "state": trial.state.name.lower(), "metric": metric})
-    return _weights(study.best_params), record
+    return _weights(study.best_params)
 
 
 def _weights(by_name: Mapping[str, float]) -> Weights:

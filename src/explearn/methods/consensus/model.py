@@ -242,7 +242,13 @@ def _fit(rows: Sequence[TaskRows], options: ConsensusParams) -> WordModel:
     mean = np.average(plain, axis=0, weights=weight)
     scale = np.sqrt(np.average((plain - mean) ** 2, axis=0, weights=weight))
     scale = np.where(scale > 1e-9, scale, 1.0)
-    regression = _regression()
+    # It takes a second to import.
+    from sklearn.linear_model import LogisticRegression
+
+    # Few columns and many rows: Newton's steps with a small Hessian are the fastest.
+    regression: Any = LogisticRegression(
+        C=INVERSE_PENALTY, solver="newton-cholesky", max_iter=MOST_ITERATIONS, warm_start=True
+    )
     x, y = _pooled(rows, mean, scale)
     regression.fit(x, y, np.concatenate([row.weight for row in rows]))
     weights = regression.coef_[0].astype(np.float64)
@@ -253,14 +259,6 @@ def _fit(rows: Sequence[TaskRows], options: ConsensusParams) -> WordModel:
 
 def _pooled(rows: Sequence[TaskRows], mean: Array, scale: Array) -> tuple[Array, NDArray[np.bool_]]:
     return (np.concatenate([row.x for row in rows]) - mean) / scale, np.concatenate([row.y for row in rows])
-
-
-def _regression() -> Any:
-    # It takes a second to import.
-    from sklearn.linear_model import LogisticRegression
-
-    # Few columns and many rows: Newton's steps with a small Hessian are the fastest.
-    return LogisticRegression(C=INVERSE_PENALTY, solver="newton-cholesky", max_iter=MOST_ITERATIONS, warm_start=True)
 
 
 def _calibrate(rows: Sequence[TaskRows], model: WordModel, options: ConsensusParams) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -60,8 +60,13 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
     blocks: list[Block] = [
         Heading("What the consensus weighs"),
         Paragraph(INTRODUCTION),
-        *_clear(weights),
     ]
+    if clear := [name for name, weight in weights.items() if weight.clear]:
+        largest = sorted(clear, key=lambda name: -abs(weights[name].mean))[:5]
+        listed = ", ".join(f"{name} {weights[name].mean:+.2f}" for name in largest)
+        blocks.append(
+            Paragraph(f"{len(clear)} of {len(weights)} intervals leave out zero. The largest of these: {listed}.")
+        )
     if signals:
         rows = [[name, *(kinds[k].cell if k in kinds else dash for k in KINDS)] for name, kinds in signals.items()]
         blocks.append(Table(columns(["Signal"], list(KINDS.values())), rows))
@@ -82,11 +87,3 @@ def feature_weights(notes: Sequence[Mapping[str, Any]]) -> dict[str, FeatureWeig
         interval = (fmean(low for low, _ in ends), fmean(high for _, high in ends)) if len(ends) == len(notes) else None
         weights[feature] = FeatureWeight(fmean(float(of["coefficients"][feature]) for of in notes), interval)
     return weights
-
-
-def _clear(weights: Mapping[str, FeatureWeight]) -> Iterator[Paragraph]:
-    clear = {name: weight for name, weight in weights.items() if weight.clear}
-    if clear:
-        largest = sorted(clear, key=lambda name: -abs(clear[name].mean))[:5]
-        listed = ", ".join(f"{name} {clear[name].mean:+.2f}" for name in largest)
-        yield Paragraph(f"{len(clear)} of {len(weights)} intervals leave out zero. The largest of these: {listed}.")

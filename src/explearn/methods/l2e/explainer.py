@@ -30,7 +30,7 @@ from explearn.methods.base.teachers import ANSWERS, check_lesson, members
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.expnet.targets import WordTargets, curriculum_for
 from explearn.methods.info import About
-from explearn.methods.l2e.answers import Answered, ask, word_sums
+from explearn.methods.l2e.answers import ask, word_sums
 from explearn.methods.l2e.certificate import Certifier, top_words
 from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.reader import Lesson, Reader, train_reader
@@ -191,7 +191,13 @@ class L2E(BoundExplainer, BatchExplainer):
         counts = [self.options.samples] * len(encodings)
         answered = ask(classifier, encodings, counts, self.options.seed, description)
         return [
-            Lesson(states, _of_tokens(one), one.answers.astype(np.float32), _marks(one.text.encoding, marks))
+            Lesson(
+                states,
+                # The words that were kept over their sub-tokens, (K, tokens); special tokens have no part.
+                np.pad(one.kept, ((0, 0), (0, 1)))[:, one.text.owners],
+                one.answers.astype(np.float32),
+                _marks(one.text.encoding, marks),
+            )
             for states, one in zip(self._states(classifier, encodings), answered, strict=True)
         ]
 
@@ -363,8 +369,3 @@ def _marks(encoding: Encoding, marks: Mapping[str, WordTargets]) -> NDArray[np.f
     if (known := marks.get(str(encoding.example_id))) is not None:
         of_tokens[owners != NO_WORD] = known.targets[owners[owners != NO_WORD]]
     return of_tokens
-
-
-def _of_tokens(one: Answered) -> NDArray[np.bool_]:
-    """Spread the words that were kept over their sub-tokens, bool, (K, tokens); special tokens have no part."""
-    return np.concatenate([one.kept, np.zeros((len(one.kept), 1), dtype=bool)], 1)[:, one.text.owners]

@@ -19,7 +19,7 @@ from typing import Literal
 from rapidfuzz import fuzz
 
 from explearn.core.words import Segment, Span, lay_out
-from explearn.text.marks import spans_from_mask
+from explearn_study.annotate.marked_text import spans_from_mask
 
 FUZZY_THRESHOLD = 90.0
 """Least likeness, 0 to 100, of a quote and the words it may mean. At 90 a word of six letters or more may lack one

@@ -22,8 +22,9 @@ from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
 from explearn.core.words import lay_out
 from explearn.core.writing import check_output, locked, write_text
-from explearn.text.marks import format_marked, parse_marked, parse_mask
+from explearn.text.marks import parse_marked, parse_mask
 from explearn.text.rows import RawRow, read_file
+from explearn_study.annotate.marked_text import format_marked
 from explearn_study.annotate.store import VERDICTS, Verdict
 
 MarkingKind = Literal["check", "mark", "adjudicate"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from explearn.core.errors import DataError
-from explearn.judge.costs import join_costs, split_costs
+from explearn_study.report.costs import join_costs, split_costs
 
 ROW = {"f1": 0.5, "f1_low": None, "throughput": 12.5, "forward_passes": 3.0, "peak_memory_mb": None, "texts": 4}
 

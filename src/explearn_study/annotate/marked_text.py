@@ -1,0 +1,40 @@
+"""Text with its marked words in double square brackets, as people get it in sheets; `parse_marked` reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from explearn.core.errors import DataError
+from explearn.core.words import lay_out
+
+OPEN, CLOSE = "[[", "]]"
+
+
+def format_marked(words: Sequence[str], mask: Sequence[bool], joined: Collection[int] = ()) -> str:
+    """Text with the marked words in double square brackets, neighbours together; `parse_marked` reads it back.
+
+    joined: indices of the words that stand directly behind the one before.
+
+    Raises DataError when a word itself holds `[[` or `]]`.
+    """
+    for word in words:
+        if OPEN in word or CLOSE in word:
+            raise DataError(f"got the word {word!r}; expected none with '[[' or ']]' in it, which mean marks")
+    pieces = list(words)
+    for start, end in spans_from_mask(mask):
+        pieces[start] = OPEN + pieces[start]
+        pieces[end - 1] += CLOSE
+    return lay_out(pieces, joined).text
+
+
+def spans_from_mask(mask: Sequence[bool]) -> list[tuple[int, int]]:
+    """The longest runs of True in a mask as [start, end) word offsets, in order."""
+    spans: list[tuple[int, int]] = []
+    for position, marked in enumerate(mask):
+        if not marked:
+            continue
+        if spans and spans[-1][1] == position:
+            spans[-1] = (spans[-1][0], position + 1)
+        else:
+            spans.append((position, position + 1))
+    return spans

@@ -1,0 +1,161 @@
+"""The pages of a run's report: report.html, report.md and machine/costs.md, and their pictures.
+
+report.html holds everything. report.md leaves out what depends on the machine of the run, so that the same results give
+the same bytes; machine/costs.md has that.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from explearn.core.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Code,
+    ExampleText,
+    Fold,
+    Heading,
+    Paragraph,
+    Picture,
+    Table,
+    bold,
+)
+from explearn.core.writing import write_text
+from explearn.methods.results import RunFacts, TaskReport
+from explearn.show.html_page import render_html
+from explearn.show.markdown import Markdown, escape_markdown, inline_markdown, table
+from explearn.show.report import draw, report_blocks
+
+NARROW = 6
+"""Most columns of a table that shows its cells' small print, such as intervals."""
+
+
+WHOLE_TEXT_WORDS = 60
+"""Longest example text, in words, that every row repeats whole. Of longer ones only the chosen words are shown."""
+
+
+def write_report(folder: Path, run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Block] = ()) -> None:
+    """Write report.md, report.html, figures/ and machine/ into `folder`; every file is whole or not there."""
+    blocks = report_blocks(run, tasks, more)
+    pictures = draw(blocks)
+    for file, drawing in pictures.items():
+        write_text(folder / file, drawing)
+    write_text(folder / "report.html", render_html(blocks, pictures))
+    write_text(folder / "report.md", render_markdown(select(blocks, machine=False)))
+    costs = [
+        Heading("What the explanations cost", level=1),
+        Paragraph(
+            f"{run.subtitle} These figures differ from machine to machine and from run to run. ../report.md has all "
+            "others, and says what each figure means."
+        ),
+        *select(blocks[1:], machine=True),
+    ]
+    write_text(folder / "machine" / "costs.md", render_markdown(costs, folder="machine"))
+
+
+def select(blocks: Sequence[Block], machine: bool) -> list[Block]:
+    """Return the blocks of a Markdown page: those that depend on the machine of the run, or those that do not.
+
+    A table is parted by columns. A heading goes with what is below it.
+    """
+    selected: list[Block] = []
+    headings: list[Heading] = []
+    for block in blocks:
+        part: Block | None = block
+        if isinstance(block, Heading):
+            headings = [*(heading for heading in headings if heading.level < block.level), block]
+            continue
+        if block.page_only:
+            part = None
+        elif isinstance(block, Table) and not block.machine:
+            wanted = [index for index, column in enumerate(block.columns) if column.key or column.machine == machine]
+            heads = [block.columns[index] for index in wanted]
+            rows = [[row[index] for index in wanted] for row in block.rows]
+            part = None if all(column.key for column in heads) else replace(block, columns=heads, rows=rows)
+        elif isinstance(block, Fold):
+            inside = select(block.blocks, machine)
+            part = replace(block, blocks=inside) if inside else None
+        elif block.machine != machine:
+            part = None
+        if part is not None:
+            selected += [*headings, part]
+            headings = []
+    return selected
+
+
+def emphasise(
+    words: Sequence[str], selected: Sequence[bool], whole: bool = True, joined: Sequence[int] = ()
+) -> Markdown:
+    """Return words with the selected ones in bold, neighbours in one run; all are escaped.
+
+    With `whole` False, an ellipsis stands for each run of other words. Runs have a blank between them, also where the
+    text has none (`joined`): without, Markdown does not read marks beside punctuation as bold.
+    """
+    runs: list[tuple[bool, str]] = []
+    for index, (word, chosen) in enumerate(zip(words, selected, strict=True)):
+        if not runs or runs[-1][0] != bool(chosen):
+            runs.append((bool(chosen), word))
+        else:
+            runs[-1] = bool(chosen), runs[-1][1] + ("" if index in joined else " ") + word
+    parts = [(chosen, escape_markdown(run) if chosen or whole else "…") for chosen, run in runs]
+    return Markdown(" ".join(f"**{text}**" if chosen else text for chosen, text in parts))
+
+
+def render_markdown(blocks: Sequence[Block], folder: str = "") -> str:
+    """Return a page.
+
+    folder: that of the page within the report, such as machine; its pictures are linked from there.
+    """
+    return "\n\n".join(_block(block, folder) for block in blocks) + "\n"
+
+
+def _block(block: Block, folder: str) -> str:
+    match block:
+        case Heading():
+            return f"{'#' * block.level} {inline_markdown(block.text)}"
+        case Paragraph(style="warning"):
+            return f"> [!WARNING]\n> {inline_markdown(block.text)}"
+        case Paragraph():
+            return inline_markdown(block.text)
+        case Bullets():
+            return "\n".join(f"* {inline_markdown(item)}" for item in block.items)
+        case Code():
+            # No run of backticks in the text can end the block.
+            fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", block.text)), default=0))
+            return f"{fence}{block.language}\n{block.text.rstrip()}\n{fence}"
+        case Table():
+            numeric = [column.numeric for column in block.columns]
+            left = numeric.index(True) if True in numeric else len(numeric)
+            rows = [[_cell(cell, len(numeric) <= NARROW) for cell in row] for row in block.rows]
+            caption = f"{inline_markdown(block.caption)}:\n\n" if block.caption else ""
+            return caption + table([column.title for column in block.columns], rows, left)
+        case Picture():
+            return f"![{escape_markdown(block.alt)}]({posixpath.relpath(block.file, folder or '.')})"
+        case ExampleText():
+            whole = len(block.words) <= WHOLE_TEXT_WORDS
+            words = [
+                [
+                    f"{row.name} ({row.note})" if row.note else row.name,
+                    emphasise(block.words, row.chosen, whole, block.joined),
+                ]
+                for row in block.rows
+            ]
+            cut = "" if whole else f" Of more than {WHOLE_TEXT_WORDS} words only those marked or chosen are shown."
+            return f"{inline_markdown(f'{bold(block.title)} {block.note}')}{cut}\n\n{table(['By', 'Text'], words, 2)}"
+        case Fold():
+            inside = render_markdown(block.blocks, folder)
+            return f"<details><summary>{escape_markdown(block.summary)}</summary>\n\n{inside}\n</details>"
+    raise TypeError(f"{type(block).__name__} is no block that is known here")
+
+
+def _cell(cell: Cell | str, notes: bool) -> Markdown:
+    if isinstance(cell, str):
+        return inline_markdown(cell, starts_line=False)
+    text = inline_markdown(bold(cell.text) if cell.mark == "best" else cell.text, starts_line=False)
+    text = Markdown(f"<u>{text}</u>") if cell.mark == "tied" else text
+    return Markdown(f"{text} ({inline_markdown(cell.note, starts_line=False)})") if cell.note and notes else text

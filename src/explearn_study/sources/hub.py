@@ -1,0 +1,142 @@
+"""Files, folders and data sets of the hub that hold a task's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from explearn.core.errors import DataError, first_line
+from explearn.core.extras import need
+from explearn.core.records import SPLITS, Split
+from explearn.text.rows import READERS, RawRow
+
+
+def find_source(data_dir: str | Path, name: str) -> Path:
+    """File or folder `name` under `data_dir`; the ending of a file may be left out.
+
+    Raises DataError when there is none, or when several files differ only in their ending.
+    """
+    path = Path(data_dir) / name
+    try:
+        if path.exists():
+            return path
+        file = _with_endings(path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    if file is None:
+        raise DataError(f"{path}: no such file or folder; expected a folder, or a file ending in {', '.join(READERS)}")
+    return file
+
+
+def _with_endings(path: Path) -> Path | None:
+    files = [candidate for ending in READERS if (candidate := path.with_name(path.name + ending)).is_file()]
+    if len(files) > 1:
+        raise DataError(
+            f"{path.parent}: got {', '.join(file.name for file in files)}; expected one file of the name {path.name}"
+        )
+    return files[0] if files else None
+
+
+def split_files(folder: Path, wanted: Mapping[Split, tuple[str, ...]], strict: bool) -> dict[Split, Path]:
+    """Files of a folder by our split.
+
+    `wanted` gives the stems to look for, in order of preference. A split without a file is left out, unless it is
+    train or `strict` is set: then DataError names the stem that was looked for and what the folder holds.
+    """
+    files: dict[Split, Path] = {}
+    for split, stems in wanted.items():
+        chosen = next((file for stem in stems if (file := _with_endings(folder / stem))), None)
+        if chosen is not None:
+            files[split] = chosen
+        elif strict or split == "train":
+            present = sorted(p.name for p in folder.iterdir() if p.suffix in READERS)
+            raise DataError(
+                f"{folder}: no file for split {split!r}; expected {' or '.join(stems)} ending in {', '.join(READERS)}, "
+                f"got {', '.join(present) or 'none'}"
+            )
+    return files
+
+
+def hub_folder(data_dir: str | Path, name: str) -> Path | None:
+    """The local folder that a hub name stands for (under `data_dir`, or as given); None where there is none."""
+    return next((path for path in (Path(data_dir) / name, Path(name)) if path.is_dir()), None)
+
+
+def folder_configs(folder: Path) -> list[str]:
+    """Configurations of a folder in the hub's file layout; raises DataError when it holds no data."""
+    # It takes a second to import; only this kind of source needs it.
+    datasets = need("datasets", extra="pipeline", what=f"{folder}: a data set in the hub's layout")
+
+    try:
+        return list(datasets.get_dataset_config_names(str(folder)))
+    except Exception as error:
+        raise DataError(f"{folder}: cannot be read as a data set of the hub's layout ({_reason(error)})") from error
+
+
+def read_hub(
+    name: str,
+    config: str | None,
+    revision: str | None,
+    splits: Mapping[Split, str] | None,
+    columns: Collection[str] | None = None,
+) -> dict[Split, Iterator[RawRow]]:
+    """Rows of a data set on the hub, or in a local folder with the hub's file layout, by our split.
+
+    Args:
+        name: hub name, or a folder.
+        config: configuration to load.
+        revision: git revision on the hub.
+        splits: our split -> split expression of the `datasets` library; None takes those of our names that exist.
+        columns: those that will be asked for; no other (images, say) is decoded. Default: all.
+
+    Raises DataError in one sentence when the data set cannot be had (unknown, offline, needs code of its own, damaged).
+    """
+    datasets = need("datasets", extra="pipeline", what=f"hub data set {name!r}")
+    try:
+        if splits is None:
+            loaded = datasets.load_dataset(name, config, revision=revision)
+            parts = {split: (str(split), loaded[split]) for split in SPLITS if split in loaded}
+        else:
+            parts = {
+                split: (expression, datasets.load_dataset(name, config, split=expression, revision=revision))
+                for split, expression in splits.items()
+            }
+    except Exception as error:  # the library raises its own, the hub client's, pyarrow's and the standard library's
+        raise DataError(
+            f"hub data set {name!r}{f', configuration {config!r}' if config else ''}: cannot be loaded "
+            f"({_reason(error)}); check its name, its splits and the connection, or give a local copy as path"
+        ) from error
+    if "train" not in parts:
+        raise DataError(f"hub data set {name!r}: got the splits {', '.join(loaded)}; expected train, or splits.train")
+    return {split: _hub_rows(name, expression, part, columns) for split, (expression, part) in parts.items()}
+
+
+def _reason(error: BaseException) -> str:
+    return first_line(error.__cause__ or error).rstrip(".")
+
+
+def _hub_rows(name: str, expression: str, part: Any, columns: Collection[str] | None) -> Iterator[RawRow]:
+    names = dict(_class_names(part.features, ""))
+    wanted = [column for column in part.column_names if columns is None or column in columns]
+    unread = tuple(column for column in part.column_names if column not in wanted)
+    # Without any column there would be no rows to complain of.
+    rows = iter(part.select_columns(wanted)) if wanted else ({} for _ in range(part.num_rows))
+    number = 0
+    try:
+        for number, values in enumerate(rows, start=1):
+            yield RawRow(f"{name}:{expression}", expression, number, values, names, unread)
+    except Exception as error:  # whatever the library raises for what it cannot decode
+        raise DataError(f"{name}:{expression}, row {number + 1}: cannot be read ({_reason(error)})") from error
+
+
+def _class_names(feature: Any, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if isinstance(feature, Mapping):
+        for key, inner in feature.items():
+            yield from _class_names(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(feature, list):
+        yield from _class_names(feature[0], path)
+    elif hasattr(feature, "feature"):
+        yield from _class_names(feature.feature, path)
+    elif hasattr(feature, "int2str"):
+        yield path, tuple(feature.names)
