@@ -38,6 +38,12 @@ def export(
     with_classifier: Annotated[
         bool, typer.Option("--with-classifier", help="Put the classifier into the bundle.")
     ] = False,
+    metrics: Annotated[
+        Path | None, typer.Option(help="A run's reports/metrics.json, for the model card.", show_default=False)
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="With --metrics: the task whose figures to take.", show_default=False)
+    ] = None,
 ) -> None:
     """Write a bundle: an explainer with its classifier's fingerprint, options, figures and a model card.
 
@@ -56,5 +62,7 @@ def export(
         options=options,
         classifier=classifier,
         with_classifier=with_classifier,
+        metrics=metrics,
+        task=task,
     )
     print(printable(str(folder)))

@@ -131,7 +131,7 @@ def run(
 ) -> None:
     """Have a model mark a task's texts; a run that was ended goes on where it stopped.
 
-    explearn annotate run --task films --dry-run
+    EXPLEARN_LLM_BUDGET_MONEY=5 explearn annotate run --task films
     """
     from explearn_study.annotate.llm.collecting import annotate, questions_for
     from explearn_study.annotate.llm.printing import print_estimate, print_summary

@@ -109,6 +109,11 @@ Make = Callable[[Path, dict[str, Path]], tuple[Any, ...]]
         (lambda m, t: (), "got neither a method nor a trained explainer"),
         (lambda m, t: ("--method", "l2e"), "'l2e' is trained; expected the folder of a trained one (--explainer)"),
         (lambda m, t: ("--method", "rollout", "--with-classifier"), "got no classifier to put into the bundle"),
+        (lambda m, t: ("--method", "rollout", "--metrics", "metrics.json"), "expected one of reviews, topics"),
+        (
+            lambda m, t: ("--method", "rollout", "--metrics", str(m / "config.json")),
+            "field 'tasks': got none; expected a value; expected a run's reports/metrics.json",
+        ),
         (lambda m, t: ("--explainer", "none"), "none: no such folder; expected the folder of a trained explainer"),
         (lambda m, t: ("--explainer", str(m)), "holds no trained explainer"),
         (lambda m, t: ("--explainer", str(t["l2e"]), "--method", "paml"), "not a trained paml (holds a L2E)"),
@@ -116,24 +121,12 @@ Make = Callable[[Path, dict[str, Path]], tuple[Any, ...]]
     ],
 )
 def test_an_export_that_cannot_be(
-    model: Path, trained: dict[str, Path], tmp_path: Path, monkeypatch: Any, arguments: Make, words: str
+    model: Path, trained: dict[str, Path], metrics: Path, tmp_path: Path, monkeypatch: Any, arguments: Make, words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     tiny.save(tmp_path / "other", seed=5)
     command_complaint("export", *arguments(model, trained), "--out", "b", words=(words,))
     assert not (tmp_path / "b").exists() and not list(tmp_path.glob(".b.partial-*[!k]"))
-
-
-@pytest.mark.parametrize(
-    ("file", "words"),
-    [
-        ("metrics.json", "expected one of reviews, topics"),
-        ("config.json", "field 'tasks': got none; expected a value; expected a run's reports/metrics.json"),
-    ],
-)
-def test_metrics_of_no_run(model: Path, metrics: Path, tmp_path: Path, file: str, words: str) -> None:
-    path = metrics if file == metrics.name else model / file
-    complaint(lambda: explearn.export(tmp_path / "b", method="rollout", metrics=path), words)
 
 
 def test_an_out_that_is_there_already_stays_as_it_is(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundle_cases import FIGURES
 from places import ROOT
 from typer.testing import CliRunner
 
@@ -22,10 +24,12 @@ USE, HUB, PIPELINE = re.findall(r"```python\n(.*?)```", PAGE, re.S)
 
 @pytest.fixture(scope="module")
 def folder(model: Path, trained: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the page supposes: a classifier and a trained explainer; its bundles are made there."""
+    """What the page supposes: a classifier, a trained explainer and a run's metrics; its bundles are made there."""
     place = tmp_path_factory.mktemp("page")
     shutil.copytree(model, place / "my-classifier")
     shutil.copytree(trained["l2e"], place / "my-l2e")
+    (place / "reports").mkdir()
+    (place / "reports/metrics.json").write_text(json.dumps({"tasks": {"reviews": {"l2e": FIGURES}, "topics": {}}}))
     return place
 
 
@@ -40,7 +44,7 @@ def test_the_commands(folder: Path) -> None:
     for command in COMMANDS:
         done = CliRunner().invoke(app, shlex.split(command)[1:])
         assert done.exit_code == 0, (command, done.output)
-    for part in ("manifest.json", "README.md", "explainer", "classifier"):
+    for part in ("manifest.json", "README.md", "metrics.json", "explainer", "classifier"):
         assert (folder / "whole-bundle" / part).exists() and f"\n  {part.split('/')[0]}" in PAGE
 
 
