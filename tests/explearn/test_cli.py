@@ -107,7 +107,7 @@ class TestExplain:
 
     def test_the_seed_reaches_the_methods_that_draw(self, tiny_folder: Path) -> None:
         one, again, other = (
-            records(explain(tiny_folder, "--json", "--method", "random", "-o", f"seed={seed}", "lazy dog"))[0]["scores"]
+            records(explain(tiny_folder, "--json", "--method", "random", "--seed", seed, "lazy dog"))[0]["scores"]
             for seed in ("5", "5", "6")
         )
         assert one == again != other

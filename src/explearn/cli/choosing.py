@@ -180,7 +180,7 @@ def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[Chose
     return chosen
 
 
-def make(methods: Sequence[ChosenMethod], options: Mapping[str, Any]) -> list[Explainer]:
+def make(methods: Sequence[ChosenMethod], options: Mapping[str, Any], seed: int | None) -> list[Explainer]:
     """Make the methods with their options (`parse_options`).
 
     With one method, all options are its own. With several, NAME goes to all that have it and METHOD.NAME to one.
@@ -208,6 +208,8 @@ def make(methods: Sequence[ChosenMethod], options: Mapping[str, Any]) -> list[Ex
     explainers = []
     for chosen in methods:
         name = chosen.info.name
+        if seed is not None and "seed" in accepted[name]:
+            own[name].setdefault("seed", seed)
         if chosen.bundle is not None and (fixed := set(own[name]) - chosen.info.later):
             names = ", ".join(sorted(fixed))
             raise ParamsError(f"options {names} come with the bundle {chosen.bundle.folder}; give no others")

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from explearn.cli import choosing
-from explearn.cli.running import Compute, command, plain_console
+from explearn.cli.running import Compute, Seed, command, plain_console
 from explearn.core.display import MOST_INTERACTING, PAGE_END, block, page_start, rows
 from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.escape import printable, printable_json
@@ -93,6 +93,7 @@ def explain(
             show_default=False,
         ),
     ] = None,
+    seed: Seed = None,
     *,
     compute: Compute,
 ) -> None:
@@ -112,7 +113,7 @@ def explain(
     classifier = classifier or next((str(m.own_classifier) for m in methods if m.own_classifier is not None), "")
     if not classifier:
         raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
-    explainers = choosing.make(methods, choosing.parse_options(option or []))
+    explainers = choosing.make(methods, choosing.parse_options(option or []), seed)
     names = choosing.parse_label_names(label_name)
     if file := next(filter(os.path.isfile, texts or ()), None):
         raise ParamsError(
@@ -120,10 +121,13 @@ def explain(
             "`< FILE`, a table by `explearn job --texts FILE`)"
         )
     lines = texts or _lines()
+    from explearn.core.seeds import seed_everything
     from explearn.methods.explaining import best_at_once
     from explearn.methods.interactions import interactions as pairs
     from explearn.model.classifier import Classifier
 
+    if seed is not None:
+        seed_everything(seed)
     loaded = Classifier.from_pretrained(classifier, compute, completion=completion).renamed(names)
     for chosen in methods:
         chosen.check_classifier(loaded)

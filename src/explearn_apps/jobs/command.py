@@ -20,7 +20,7 @@ from explearn.cli.choosing import (
     parse_label_names,
     parse_options,
 )
-from explearn.cli.running import Compute, command
+from explearn.cli.running import Compute, Seed, command
 from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 from explearn.core.validation import MOST
@@ -64,6 +64,7 @@ def job(
             show_default="one a GPU; without GPUs, one a node",
         ),
     ] = None,
+    seed: Seed = None,
     *,
     compute: Compute,
 ) -> None:
@@ -92,7 +93,7 @@ def job(
         raise ParamsError(f"--workers: got {workers} without --engine ray; expected that as well")
     options, targets = parse_options(option or []), target or []
     names = parse_label_names(label_name)
-    whole = Job(source, out, shard_texts, classifier, names, choices, options, targets, windows, unit, compute)
+    whole = Job(source, out, shard_texts, classifier, names, choices, options, targets, windows, unit, seed, compute)
     done = run(whole, chosen)
     rows = sum(part.rows for part in done.parts.values())
     counts = ((done.texts, "text"), (rows, "row"), (len(done.parts), "part"))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from explearn.cli.choosing import ChosenMethod, make
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.seeds import seed_everything
 from explearn_apps.jobs.manifest import Part, part_name
 from explearn_apps.jobs.parts import Explained, write_part
 from explearn_apps.jobs.reading import Input, TextReader
@@ -36,7 +37,7 @@ class Job:
         classifier: folder or hub name. label_names: class -> another name for it.
         choices: the methods. options: as `cli.choosing.make` takes them.
         targets: classes to explain of every text; none: the predicted one.
-        windows, unit: see `Explainer.explain`. compute: where and in which precision.
+        windows, unit: see `Explainer.explain`. seed: None: the methods' own. compute: where and in which precision.
     """
 
     input: Input
@@ -49,6 +50,7 @@ class Job:
     targets: Sequence[str]
     windows: int | None
     unit: str
+    seed: int | None
     compute: ComputeOptions
 
 
@@ -70,7 +72,9 @@ class Worker:
         from explearn.model.classifier import Classifier, TokenClassifier
 
         self.job = job
-        self._explainers: list[Explainer] = make(job.choices, job.options)
+        self._explainers: list[Explainer] = make(job.choices, job.options, job.seed)
+        if job.seed is not None:
+            seed_everything(job.seed)
         compute = job.compute
         if max_tokens is not None and compute.max_tokens == "auto":
             compute = replace(compute, max_tokens=max_tokens)

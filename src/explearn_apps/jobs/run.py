@@ -127,6 +127,7 @@ def _settings(job: Job) -> dict[str, Any]:
         "targets": list(job.targets),
         "windows": job.windows,
         "unit": job.unit,
+        "seed": job.seed,
         "precision": job.compute.precision,
         "compile": job.compute.compile,
         "shard_texts": job.part_texts,
