@@ -66,12 +66,9 @@ def serve(
         list[str] | None,
         typer.Option(help="Origin (https://example.org) whose pages may show this one in a frame; may be repeated."),
     ] = None,
-<<<<<<< HEAD
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Write a line for each request to stderr, without its texts.")
     ] = False,
-=======
->>>>>>> parent of 7ea566e6 (Take the origins that may frame a page in Python alone)
     *,
     compute: Compute,
 ) -> None:
