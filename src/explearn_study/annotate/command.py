@@ -184,11 +184,13 @@ def sheet(
         if not rows:
             raise DataError(f"task {task!r}: people have marked every text of {', '.join(marks.llm.splits)}")
     drawn = [rows[item] for item in hash_order(rows, run_params.seed)]
-    _write_sheet(kind, f"{kind.title()} {task}", spread_over_labels(drawn, marks.labels, texts), out)
+    _write_sheet(kind, f"{kind.title()} {task}", spread_over_labels(drawn, marks.labels, texts), out, marks)
 
 
-def _write_sheet(kind: SheetKind, title: str, rows: Sequence[SheetRow], out: Path, labels: Sequence[str] = ()) -> None:
-    write_new_sheet(out, kind, title, rows, labels)
+def _write_sheet(kind: SheetKind, title: str, rows: Sequence[SheetRow], out: Path, marks: TaskMarks) -> None:
+    # People read what a language model is told.
+    meanings = [f"{label}: {meaning}" for label, meaning in marks.llm.meanings.items()]
+    write_new_sheet(out, kind, title, rows, marks.labels, list(filter(None, [marks.llm.about, *meanings])))
     plain_console().print(f"{printed(str(out))}: {len(rows):,} texts")
 
 
@@ -291,7 +293,7 @@ def adjudicate(task: Task, out: SheetFile) -> None:
     rows = [SheetRow(e, merged[e.id], opinions=opinions[e.id]) for e in marks.examples if differs(e)]
     if not rows:
         raise DataError(f"task {task!r}: there is no text on which annotators differ, or all of them are decided")
-    _write_sheet("adjudicate", f"Adjudicate {task}", rows, out)
+    _write_sheet("adjudicate", f"Adjudicate {task}", rows, out, marks)
 
 
 Method = Annotated[str, typer.Option(help="Method of the run whose explanations people see.", show_default=False)]
@@ -358,7 +360,7 @@ def simulate(
     for person in range(2):
         rows = sheet_of(person, drawn, explained, run_params.evaluate.headline_percent, run_params.seed)
         path = out.with_stem(f"{out.stem}-{person + 1}")
-        _write_sheet("predict", f"Predict {task} {person + 1}", rows, path, marks.labels)
+        _write_sheet("predict", f"Predict {task} {person + 1}", rows, path, marks)
 
 
 @app.command()
