@@ -3,9 +3,10 @@
     python scripts/make_consensus.py                          # the workspace here
     python scripts/make_consensus.py --workspace FOLDER --signals FOLDER
 
-The workspace must have data/examples, data/rationales and data/classifiers of all tasks in params.yaml, as the stages
-prepare, rationalise and finetune write them. Signals are read from data/signals there (stage features); with --signals
-they are computed where that folder does not hold them yet, and kept there.
+The workspace must have data/examples, data/rationales and data/classifiers of all tasks in params.yaml (for the weights
+in the package, grammar too), as the stages prepare, rationalise and finetune write them. Signals are read from
+data/signals there (stage features); with --signals they are computed where that folder does not hold them yet, and kept
+there.
 
 Learns from the marks of all these tasks and of nothing else, so that the weights carry no third party's data. Writes
 src/explearn/methods/consensus/weights/with_words and, without the features of the word itself, signals_alone.

@@ -252,7 +252,7 @@ def finetune(
     compute.check_one_device("training a classifier")
     if os.path.realpath(encoder) == os.path.realpath(target):
         raise ParamsError(f"{os.fspath(target)}: is the encoder's own folder; expected another one for the classifier")
-    known = ("*.json", "*.safetensors", "vocab.txt", "merges.txt", "*.model")
+    known = ("*.json", "*.safetensors", "vocab.txt", "merges.txt", "*.codes", "*.model", "*.jinja")
     check_replaceable(target, lambda folder: any(folder.glob("model*.safetensors")), "classifier", known)
     device = compute.resolve_device()
     splits = {split: [e for e in examples if e.split == split] for split in ("train", "validation")}
