@@ -213,7 +213,7 @@ def _check_targets(case: _Case) -> None:
 
 def _check_state(case: _Case) -> None:
     """The model, torch and the random generators are as they were, and a second time gives the same."""
-    texts = case.texts[:2]
+    texts = list(case.texts[:2])
     # With bf16, a method enters autocast, which it must leave.
     for of in (case.of, _changed(case.of, dtype=torch.bfloat16)):
         model, this = of.model, replace(case, of=of)

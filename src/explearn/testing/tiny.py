@@ -30,13 +30,13 @@ CORPUS = (
     "our guide was friendly and the castle looked beautiful in the morning light",
     "caf\u00e9 na\u00efve stra\u00dfe 1234567890 !?.,;:'()",
 )
-TEXTS = (
+TEXTS = [
     "the quick brown fox",
     "unbelievably slow delivery and no refund , whatsoever",
     "lazy",
     "she sells beautiful shells while our friendly guide sleeps in the castle all afternoon",
     "a warm funny sequel",
-)
+]
 PAIRS = (
     ("the fox sleeps", "a dog sleeps all afternoon"),
     ("our guide was friendly and the castle beautiful", "nobody"),
