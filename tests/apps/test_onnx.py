@@ -92,7 +92,10 @@ def test_the_graph_explains_as_pytorch_does(made: Callable[[str], Made], name: s
     several = [[0, of.labels[-1]]] * len(tiny.TEXTS)
     same(list(reader.explain(tiny.TEXTS, several)), list(explainer.explain(of, tiny.TEXTS, several)))
     pattern = re.compile("[^ ]+ [^ ]+")
-    same(list(reader.explain(tiny.TEXTS[:2], unit=pattern)), list(explainer.explain(of, tiny.TEXTS[:2], unit=pattern)))
+    same(
+        list(reader.explain([*tiny.TEXTS[:2]], unit=pattern)),
+        list(explainer.explain(of, [*tiny.TEXTS[:2]], unit=pattern)),
+    )
     small = OnnxExplainer(path, threads=1, max_tokens=30)
     same(list(small.explain(BATCHES[2])), list(explainer.explain(of, BATCHES[2])))
 

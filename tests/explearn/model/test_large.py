@@ -122,14 +122,14 @@ class TestWeightsAsSaved:
         for name in [name for name in list_explainers() if not get_info(name).learned]:
             method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
             try:
-                expected = list(method.explain(widened, tiny.TEXTS[:2], [1, 0]))
+                expected = list(method.explain(widened, [*tiny.TEXTS[:2]], [1, 0]))
             except UnsupportedError:
                 continue
             if name in ("alti", "globenc", "decompx"):
                 with pytest.raises(UnsupportedError, match=rf"{name}: .* parts of a rounded state do not add up"):
-                    list(method.explain(kept, tiny.TEXTS[:2]))
+                    list(method.explain(kept, [*tiny.TEXTS[:2]]))
                 continue
-            attributions = list(method.explain(kept, tiny.TEXTS[:2], [1, 0]))
+            attributions = list(method.explain(kept, [*tiny.TEXTS[:2]], [1, 0]))
             for a, b in zip(attributions, expected, strict=True):
                 assert a.scores.dtype == np.float32 and np.isfinite(a.scores).all(), name
                 largest = max(0.05, float(np.abs(b.scores).max()))

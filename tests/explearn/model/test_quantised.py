@@ -48,7 +48,7 @@ def plain_copy(of: Classifier) -> Classifier:
 
 def scores(of: Classifier, name: str) -> list[np.ndarray]:
     method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
-    return [a.scores for a in method.explain(of, tiny.TEXTS[:2], [1, 0])]
+    return [a.scores for a in method.explain(of, [*tiny.TEXTS[:2]], [1, 0])]
 
 
 @pytest.mark.parametrize("precision", BITS)
