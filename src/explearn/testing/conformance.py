@@ -99,6 +99,7 @@ def check_explainer(
     Raises AssertionError with a sentence that names the classifier, the text, what was found and what was expected.
     """
     make, name = _maker(method, options)
+    texts = list(texts)
     if classifier is not None:
         cases = [_Case(make, name, classifier, "the classifier given", texts, tolerance)]
     else:
