@@ -17,15 +17,13 @@ from explearn.core.validation import MOST, Number, Shape, check_shape
 from explearn.core.writing import write_json
 from explearn.methods import __file__ as METHODS
 from explearn.methods.registry import get_info, known_infos
+from explearn.show.verdict import LEADING
 
 ROSTERS = Path(METHODS).with_name("rosters.json")
 """Roster -> method -> options; `make index` writes it from conf/roster/."""
 
 FEWEST_TEXTS = 20
 """A budget takes the slowest method out before it goes below this many texts. Intervals over fewer say little."""
-
-LEADING = ("l2e", "expnet", "consensus", "attn_lrp", "lime")
-"""Methods that lead in some figure of reports/report.md; a page names those that it has not tried."""
 
 FLOOR = "random"
 """The method that a budget never takes out."""

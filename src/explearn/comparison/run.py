@@ -14,7 +14,6 @@ from typing import Any
 import yaml
 
 from explearn.comparison.choice import (
-    LEADING,
     PLAN,
     Plan,
     choose_methods,
@@ -54,7 +53,7 @@ from explearn.model.labels import check_labels
 from explearn.model.params import Prompt
 from explearn.model.problems import CLASSES, Problem
 from explearn.show.examples import draw_examples
-from explearn.show.verdict import several
+from explearn.show.verdict import LEADING, several
 from explearn.text.agreement import agreement_metrics
 from explearn.text.choice import texts_to_explain
 from explearn.text.encoding import Encoding

@@ -15,7 +15,7 @@ from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.show.columns import marked
 from explearn.show.figures.style import STYLES, draw_legend, say
-from explearn.show.verdict import means
+from explearn.show.verdict import LEADING, means
 
 PANELS = {
     "f1_topk": "With people: F1 top-K ↑",
@@ -61,7 +61,7 @@ def pareto_picture(run: RunFacts, tasks: Sequence[TaskReport], named: Collection
 
     Methods whose figures do not compare (`RunFacts.comparable`) are shown, but are never on the front.
 
-    named: the methods to name besides the front's where there are more than CROWDED.
+    named: the methods to name besides LEADING where there are more than CROWDED.
     """
     return Picture(
         "machine/glance.svg",
@@ -100,7 +100,7 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], named: Collection[str], fi
                 [point.cost], [point.value], color=colour, marker=marker, markersize=6, linestyle="none", zorder=3
             )
             say(drawn, f"{point.method}: {point.value:.3f} at {point.cost:.1f}×")
-            if len(of_metric) <= CROWDED or point in front or point.method in named:
+            if len(of_metric) <= CROWDED or point.method in {*LEADING, *named}:
                 weight = "bold" if point.method in named else "normal"
                 label = marked(run, point.method)
                 axes.text(point.cost, point.value, label, fontsize=9, fontweight=weight, zorder=4)
