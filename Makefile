@@ -32,6 +32,9 @@ endif
 # The stages in dvc.yaml call plain `python`.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
+# As newer ones do anyway: what pip 23 installs by setup.py has no dist-info, which the tests read.
+export PIP_USE_PEP517 := 1
+
 COMPILE := pip-compile --extra=dev --allow-unsafe --strip-extras --no-emit-options --generate-hashes
 
 .PHONY: help install repro params index check test wheel tutorials faults lint format docs lock bench hooks clean
