@@ -40,10 +40,10 @@ class LLMParams(Section):
     prompt: str = "evidence"
     """A shipped prompt (evidence, decisive, fewest, faults, reason_first), or a YAML file."""
     about: str | None = None
-    """What the texts are, for the prompt (default: the shipped sentence, for tasks that the project knows) and sheets
-    for people."""
+    """A sentence that describes the texts, for the prompt and for people's sheets (default: for the project's own tasks
+    the shipped one)."""
     meanings: dict[str, str] = Field(default_factory=dict)
-    """Label -> what it means, for the prompt and sheets for people."""
+    """Label -> its meaning, for the prompt and for people's sheets."""
     shots: Annotated[int, Field(ge=0, le=64)] = 4
     """Most marked examples in the prompt, even over labels, from data/annotations/TASK/seeds.jsonl."""
     splits: Annotated[list[Split], Field(min_length=1)] = ["train"]

@@ -79,7 +79,6 @@ def _check_class(cls: Any) -> MethodInfo:
     if not (isinstance(cls, type) and issubclass(cls, Explainer)):
         name = getattr(cls, "__name__", None) or kind_of(cls)
         raise ParamsError(f"got {name}; expected a class that inherits from explearn.Explainer")
-
     return MethodInfo.of_class(cls)
 
 

@@ -34,7 +34,8 @@ TIME = CATALOGUE["time"]
 _WORDS = {PEOPLE: "the {unit}s that people would mark", MODEL: "the {unit}s that the classifier depends on"}
 
 LEADING = ("l2e", "expnet", "consensus", "attn_lrp", "lime")
-"""Methods that lead in some figure of reports/report.md; a comparison names those that it has not tried."""
+"""Methods that lead in some figure of reports/report.md. The first plot names them, and a comparison those that it has
+not tried."""
 
 CHEAPER = 2
 """By which factor a method takes fewer passes through the classifier than the best, to be named beside it."""

@@ -188,7 +188,7 @@ def sheet(
 
 
 def _write_sheet(kind: SheetKind, title: str, rows: Sequence[SheetRow], out: Path, marks: TaskMarks) -> None:
-    # People read what a language model is told.
+    # People get the same guideline as a language model.
     meanings = [f"{label}: {meaning}" for label, meaning in marks.llm.meanings.items()]
     write_new_sheet(out, kind, title, rows, marks.labels, list(filter(None, [marks.llm.about, *meanings])))
     plain_console().print(f"{printed(str(out))}: {len(rows):,} texts")

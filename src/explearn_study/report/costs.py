@@ -8,8 +8,6 @@ from explearn.core.errors import DataError
 from explearn.judge.catalogue import CATALOGUE
 
 Number = int | float | None
-
-
 Figures = dict[str, dict[str, Number]]
 """Method -> metric -> figure."""
 

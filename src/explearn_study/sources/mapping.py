@@ -18,9 +18,8 @@ OWN_NAMES: Mapping[Split, tuple[str, ...]] = {
 }
 """File stems where each split has its own name."""
 
-
 ID_COLUMNS = ("id", "idx")
-"""Where `row_id` looks."""
+"""Columns from which `row_id` takes a row's identifier."""
 
 
 @dataclass(frozen=True, slots=True)

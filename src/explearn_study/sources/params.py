@@ -1,4 +1,4 @@
-"""Where texts come from and how rows become examples."""
+"""Parameters of the source of a task's texts."""
 
 from __future__ import annotations
 

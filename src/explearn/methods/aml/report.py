@@ -28,7 +28,6 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
                 methods,
             )
         )
-
     if refined:
         names = ", ".join(dict.fromkeys(method for _, method, _ in refined))
         sentence = (

@@ -46,7 +46,7 @@ DIVERGED = "try a lower learning rate; the folder is as it was"
 
 
 class TrainedConfig(Shape):
-    """What config.json of every trained explainer holds."""
+    """The fields that config.json of every trained explainer has."""
 
     explainer: str
     options: dict[str, Any]

@@ -62,7 +62,7 @@ CLASSIFIER = "classifier"
 """Folder, inside the explainer's own, of the classifier that was trained with it."""
 
 _SIZES = Annotated[dict[Literal["layers", "heads", "head_size"], Units], Field(min_length=3)]
-"""Of the classifier that a module is for."""
+"""Sizes of the classifier whose attention a trained module weighs."""
 
 
 class IvRA(BoundExplainer, BatchExplainer):
