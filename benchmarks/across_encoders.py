@@ -30,7 +30,6 @@ their 95 % intervals over texts (drawn anew within each task, 10,000 draws). `--
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,7 +150,7 @@ def encoder_folder(run: Run, name: str) -> Path:
             texts = [" ".join(e.all_words) for task in run.sources for e in run.workspace.read_examples(task, "train")]
             words = byte_pairs(name, texts)
             torch.manual_seed(0)
-            model = transformers.AutoModel.from_config(config_of(name, words))
+            model = transformers.AutoModel.from_config(config_of(name, words))  # type: ignore[no-untyped-call]
         model.save_pretrained(partial)
         words.save_pretrained(partial)
     return folder
@@ -168,7 +167,9 @@ def byte_pairs(name: str, texts: Sequence[str]) -> transformers.PreTrainedTokeni
         made.post_processor = tokenizers.processors.TemplateProcessing(
             single="<s> $A </s>", pair="<s> $A </s> $B </s>", special_tokens=ends
         )
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=POSITIONS, **special)
+    return transformers.PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=made, model_max_length=POSITIONS, **special
+    )
 
 
 def config_of(name: str, words: transformers.PreTrainedTokenizerFast) -> transformers.PretrainedConfig:
@@ -305,4 +306,4 @@ def as_figures(results: Mapping[str, Results]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

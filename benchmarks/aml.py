@@ -159,6 +159,7 @@ def people(options: argparse.Namespace, classifier: Classifier, params: Params, 
 def ablations(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> bool:
     workspace = Workspace(options.root)
     splits = [workspace.read_examples(options.task, split) for split in ("train", "validation")]
+    encoder, revision = params.encoder_of(options.task)
     explainers: dict[str, Explainer] = {}
     for name, change in (("", {}), (" Xpred", {"prediction_weight": 0.0}), (" Xinv", {"inverse_weight": 0.0})):
         paml = PAML(**{**params.method("paml").all_options, "seed": params.seed, **change})
@@ -166,8 +167,8 @@ def ablations(options: argparse.Namespace, classifier: Classifier, params: Param
             ListedTask(
                 classifier,
                 *splits,
-                encoder=params.encoder,
-                encoder_revision=params.encoder_revision,
+                encoder=encoder,
+                encoder_revision=revision,
             ),
             description=f"paml{name}",
         )

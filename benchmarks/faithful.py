@@ -97,7 +97,7 @@ def main() -> None:
     for name in of_seeds[0]:
         means = [np.mean([found[name][part] for found in of_seeds], axis=0) for part in (0, 1)]
         figures[name] = (means[0], means[1])
-    asked = ask(classifier, list(encodings.values()), [40] * len(test), "delete", 999)
+    asked = ask(classifier, list(encodings.values()), [40] * len(test), seed=999)
     print(f"\n{options.task}, {len(test)} texts: compr. and p, suff. and p, error of predicted answers")
     tests = [holm([p_value(of[part], figures["l2e"][part]) for of in figures.values()]) for part in (0, 1)]
     for (name, (compr, suff)), p_compr, p_suff in zip(figures.items(), *tests, strict=True):

@@ -19,7 +19,6 @@ and of each, with 95 % intervals over the texts, paired (drawn anew within each 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -165,8 +164,10 @@ def plot(found: Found, path: Path, aims: Sequence[float]) -> None:
     rows = [found[f"l2e {aim:g}"] for aim in aims]
     x, y = [row["comprehensiveness"] for row in rows], [row["f1_top_k"] for row in rows]
     axes.plot(x, y, "o-", color="tab:blue", label=f"l2e, aim {aims[0]:g} to {aims[-1]:g}")
-    for aim, *at in zip(aims, x, y, strict=True):
-        axes.annotate(f"{aim:g}", at, textcoords="offset points", xytext=(4, 5), fontsize=8, color="tab:blue")
+    for aim, *point in zip(aims, x, y, strict=True):
+        axes.annotate(
+            f"{aim:g}", (point[0], point[1]), textcoords="offset points", xytext=(4, 5), fontsize=8, color="tab:blue"
+        )
     for name in (name for name in ("consensus", "expnet", *BASELINES) if name in found):
         at = (found[name]["comprehensiveness"], found[name]["f1_top_k"])
         axes.plot(*at, "s", color="grey")
@@ -222,4 +223,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -86,7 +86,9 @@ def coverage(texts: int, draws: int, confidence: float = 0.95) -> dict[str, floa
     held = dict.fromkeys((*MEANS, *truth, "consistency"), 0)
     for draw in range(draws):
         rng = np.random.default_rng([draw, texts])
-        intervals = {name: (mean_interval(make(rng, texts), confidence), mean) for name, (make, mean) in MEANS.items()}
+        intervals: dict[str, tuple[tuple[float | None, float | None], float]] = {
+            name: (mean_interval(make(rng, texts), confidence), mean) for name, (make, mean) in MEANS.items()
+        }
         for name, values in pooled(rng, texts).items():
             intervals[name] = pooled_interval(float(values[0]), values[1:], confidence), truth[name]
         states, scores = followed(rng, texts)

@@ -233,12 +233,12 @@ def main() -> None:
         for method in order:
             figures = "  ".join(map(rows[method].figure, rows[method].values))
             same = method != "ivra" and explains[method] == explains["ivra"]
-            other = difference(rows["ivra"], rows[method], criterion) if same else ""
-            print(f"  {method:22}{figures}  {other}")
+            compared = difference(rows["ivra"], rows[method], criterion) if same else ""
+            print(f"  {method:22}{figures}  {compared}")
         others = sorted(elsewhere, key=lambda method: -sign * elsewhere[method].values[criterion])
         leading += sign * rows["ivra"].values[criterion] > sign * elsewhere[others[0]].values[criterion]
-        shown = ", ".join(f"{method} {elsewhere[method].values[criterion]:+.3f}" for method in others)
-        print(f"  on the task's classifier: {shown}")
+        figures = ", ".join(f"{method} {elsewhere[method].values[criterion]:+.3f}" for method in others)
+        print(f"  on the task's classifier: {figures}")
         sys.stdout.flush()
     print(
         f"ivra is the best for {won} of {len(criteria)} criteria like with like, "

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -54,7 +55,9 @@ def main() -> None:
             right = [row for row in rows if row.predicted == labels[row.example_id] and row.example_id in gold]
             judged.append([(row.filled(), row.pair_start, gold[row.example_id]) for row in right])
 
-        def show(rule: str, choose: Callable[..., list[Span]], method: str = method, judged: list = judged) -> None:
+        def show(
+            rule: str, choose: Callable[..., list[Span]], method: str = method, judged: list[Any] = judged
+        ) -> None:
             figures = []
             for texts in judged:
                 true = [spans_of_mask(mask, start) for _, start, mask in texts]

@@ -55,7 +55,7 @@ def main() -> int:
         draw = random.Random(options.seed)
         # Every stage has its turn before one has a second; those of the second task do what those of the first do.
         tried = [step for step in steps if "meals" not in step.options]
-        plans = []
+        plans: list[Plan] = []
         counts = {"kill -9": options.kills, "full disk": options.disks, "concurrent pair": options.pairs}
         for fault, count in counts.items():
             order = [step for _ in range(1 + count // len(tried)) for step in draw.sample(tried, len(tried))][:count]

@@ -42,13 +42,11 @@ class Fault:
 
     Attributes:
         kill_at_write: it kills itself before its n-th change of the file system.
-        no_exchange: as on systems that cannot swap two folders in one step.
         largest_file: bytes (RLIMIT_FSIZE); files that would grow beyond it cannot be written.
         count_into: no fault: a file for how often it changed the file system, and what it imported, as JSON.
     """
 
     kill_at_write: int | None = None
-    no_exchange: bool = False
     largest_file: int | None = None
     count_into: Path | None = None
 
@@ -170,10 +168,6 @@ class Runner:
 
 def arm(fault: Fault) -> list[int]:
     """Let a fault befall this process; returns the count of `count_writes`."""
-    if fault.no_exchange:
-        import explearn.core.writing as writing
-
-        writing._exchanged = lambda one, other: False
     if fault.largest_file is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (fault.largest_file, fault.largest_file))
     if fault.kill_at_write is not None or fault.count_into is not None:

@@ -80,7 +80,8 @@ def make_project(root: Path) -> None:
             path = root / "mine" / task / f"{split}.jsonl"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("".join(json.dumps(row) + "\n" for row in _rows(task, split, count)), encoding="utf-8")
-    tiny.model("bert").bert.save_pretrained(root / "encoder")
+    encoder: Any = tiny.model("bert").bert
+    encoder.save_pretrained(root / "encoder")
     tiny.tokenizer("bert").save_pretrained(root / "encoder")
     (root / "params.yaml").write_text(yaml.safe_dump(_params(), sort_keys=False), encoding="utf-8")
 
