@@ -88,7 +88,7 @@ def test_the_commands_of_the_documentation_are_of_parameters_that_there_are(repo
     finally:
         sys.path.pop(0)
     actual = commands(repository)
-    assert len(actual) > 10 and any("+methods.solvex={}" in overrides for overrides in actual)
+    assert len(actual) > 10 and "+methods.expnet.options.hidden=32" in actual
     for overrides in actual:
         try:
             # Of `seed=13,14` DVC makes two runs.
