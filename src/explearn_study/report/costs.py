@@ -12,11 +12,6 @@ Figures = dict[str, dict[str, Number]]
 """Method -> metric -> figure."""
 
 
-def of_machine(metric: str) -> bool:
-    """Return whether a figure depends on the machine, by the catalogue; False for names it does not have."""
-    return metric in CATALOGUE and CATALOGUE[metric].of_machine
-
-
 def split_costs(metrics: Mapping[str, Mapping[str, Number]]) -> tuple[Figures, Figures]:
     """Split methods' figures into those that any machine gives, and those that depend on the machine.
 
@@ -25,11 +20,12 @@ def split_costs(metrics: Mapping[str, Mapping[str, Number]]) -> tuple[Figures, F
     Args:
         metrics: method -> metric -> figure.
     """
+    of_machine = {name for name, metric in CATALOGUE.items() if metric.of_machine}
     figures: Figures = {}
     costs: Figures = {}
     for method, row in metrics.items():
-        figures[method] = {name: value for name, value in row.items() if not of_machine(name)}
-        costs[method] = {name: value for name, value in row.items() if of_machine(name)}
+        figures[method] = {name: value for name, value in row.items() if name not in of_machine}
+        costs[method] = {name: value for name, value in row.items() if name in of_machine}
     return figures, costs
 
 

@@ -13,7 +13,16 @@ from explearn.core.records import SPLITS, RationaleKind, Split
 from explearn.text.mapping import MappedRow, Marks
 from explearn.text.marks import parse_mask
 from explearn.text.rows import RawRow
-from explearn_study.sources.mapping import ID_COLUMNS, OWN_NAMES, Dropped, HubDefault, class_label, row_id
+from explearn_study.sources.mapping import (
+    ALL_SPLITS,
+    ID_COLUMNS,
+    OWN_NAMES,
+    Adapter,
+    Dropped,
+    HubDefault,
+    class_label,
+    row_id,
+)
 from explearn_study.sources.params import SourceParams
 
 CONVERTED = "refs/convert/parquet"
@@ -28,7 +37,7 @@ def _mask(row: RawRow, column: str, value: object, n_words: int) -> tuple[bool, 
         return parse_mask(value, n_words)
 
 
-class CorpusAdapter:
+class CorpusAdapter(Adapter):
     """The embedded corpus (data/corpus): id, task, split, label, words, annotations.
 
     The author's marks were made while writing; every other annotator of the corpus is an LLM that read the bare text.
@@ -41,8 +50,6 @@ class CorpusAdapter:
         "topics": ("world", "sports", "business", "science"),
     }
 
-    hub: HubDefault | None = None
-    file_splits: Mapping[Split, tuple[str, ...]] = OWN_NAMES
     splits_in_rows = True
     columns = ("task", "split", "words", "label", "annotations", *ID_COLUMNS)
 
@@ -89,7 +96,7 @@ class CorpusAdapter:
         return marks
 
 
-class HateXplainAdapter:
+class HateXplainAdapter(Adapter):
     """HateXplain (Mathew et al. 2021): posts that three annotators each labelled, with masks for the toxic ones.
 
     Reads the hub's rows (`post_tokens`, `annotators` with label and annotator_id), the files' rows (`tokens`, `labels`,
@@ -108,13 +115,8 @@ class HateXplainAdapter:
     }
     ANNOTATORS = 3
 
-    hub: HubDefault | None = HubDefault(
-        "Hate-speech-CNERG/hatexplain",
-        {"train": "train", "validation": "validation", "test": "test"},
-        revision=CONVERTED,
-    )
+    hub = HubDefault("Hate-speech-CNERG/hatexplain", ALL_SPLITS, revision=CONVERTED)
     file_splits: Mapping[Split, tuple[str, ...]] = {**OWN_NAMES, "train": ("train", "train_unannotated")}
-    splits_in_rows = False
     columns = ("label", "labels", "annotators", "rationales", "text", "tokens", "post_tokens", *ID_COLUMNS)
 
     def __init__(self, task: str, source: SourceParams) -> None:
@@ -122,12 +124,14 @@ class HateXplainAdapter:
         self.view = source.view or "binary"
         if self.view not in self.VIEWS:
             raise UnknownNameError("view of adapter 'hatexplain'", self.view, self.VIEWS)
-        self.labels: tuple[str, ...] | None = self.VIEWS[self.view]
+        self.labels = self.VIEWS[self.view]
 
     def map_row(self, row: RawRow) -> MappedRow | Dropped:
         if "label" in row.values and "annotators" not in row.values:
             column, value = row.value("label")
-            label = self._view(class_label(row, column, value, self.RAW_LABELS, {}))
+            label = class_label(row, column, value, self.RAW_LABELS, {})
+            if self.view == "binary" and label != "normal":
+                label = "toxic"
             if label not in self.VIEWS[self.view]:
                 return Dropped(f"label {label}")
             return MappedRow(row.words("text"), label, id=row_id(row, self.task))
@@ -150,9 +154,6 @@ class HateXplainAdapter:
             id=row_id(row, self.task),
             marks=tuple(marks) if sum(toxic) >= 2 else (),
         )
-
-    def _view(self, raw: str) -> str:
-        return raw if self.view != "binary" or raw == "normal" else "toxic"
 
     def _votes(self, row: RawRow) -> tuple[list[str], list[str]]:
         """(labels, annotator ids), one each for every annotator."""
@@ -197,7 +198,7 @@ class HateXplainAdapter:
         ]
 
 
-class MovieRationalesAdapter:
+class MovieRationalesAdapter(Adapter):
     """Movie Rationales (Zaidan et al. 2007, as in ERASER): reviews with the phrases an annotator took as evidence.
 
     The source gives the phrases without their places. Every place where a phrase occurs in whole is marked; a phrase
@@ -208,14 +209,8 @@ class MovieRationalesAdapter:
     ALIASES: Mapping[str, str] = {"neg": "negative", "pos": "positive"}
     ANNOTATOR = "zaidan"
 
-    labels: tuple[str, ...] | None = LABELS
-    hub: HubDefault | None = HubDefault(
-        "eraser-benchmark/movie_rationales",
-        {"train": "train", "validation": "validation", "test": "test"},
-        revision=CONVERTED,
-    )
-    file_splits: Mapping[Split, tuple[str, ...]] = OWN_NAMES
-    splits_in_rows = False
+    labels = LABELS
+    hub = HubDefault("eraser-benchmark/movie_rationales", ALL_SPLITS, revision=CONVERTED)
     columns = ("review", "text", "label", "evidences", *ID_COLUMNS)
 
     def __init__(self, task: str, source: SourceParams) -> None:

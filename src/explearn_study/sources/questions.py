@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Split
+from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS
 from explearn.core.words import locate
 from explearn.text.mapping import MappedRow
 from explearn.text.rows import RawRow
-from explearn_study.sources.mapping import ID_COLUMNS, OWN_NAMES, Dropped, HubDefault, row_id
+from explearn_study.sources.mapping import ID_COLUMNS, Adapter, Dropped, HubDefault, row_id
 from explearn_study.sources.params import SourceParams
 
 
-@dataclass(frozen=True)
-class SquadAdapter:
+class SquadAdapter(Adapter):
     """Rows of columns `question`, `context` and `answers`, as on the hub: {"text": [...], "answer_start": [...]}.
 
     The first answer counts, as the words that it touches. Rows without an answer, or whose answer is longer than
     ANSWER_WORDS, are dropped and counted.
     """
 
-    task: str
-    source: SourceParams
-    labels: tuple[str, ...] = ANSWER_LABELS
+    labels = ANSWER_LABELS
     # Its test part is not published.
-    hub: HubDefault = field(
-        default_factory=lambda: HubDefault("rajpurkar/squad", {"train": "train", "test": "validation"})
-    )
-    file_splits: Mapping[Split, tuple[str, ...]] = field(default_factory=lambda: OWN_NAMES)
-    splits_in_rows: bool = False
-    columns: tuple[str, ...] = ("question", "context", "answers", *ID_COLUMNS)
+    hub = HubDefault("rajpurkar/squad", {"train": "train", "test": "validation"})
+    columns = ("question", "context", "answers", *ID_COLUMNS)
+
+    def __init__(self, task: str, source: SourceParams) -> None:
+        self.task = task
 
     def map_row(self, row: RawRow) -> MappedRow | Dropped:
         question = row.words("question")
