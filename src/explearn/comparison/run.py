@@ -31,7 +31,7 @@ from explearn.core.extras import check_installed
 from explearn.core.records import Attribution, Rationale
 from explearn.core.seeds import seed_everything
 from explearn.core.validation import PositiveInt, Section, Seed, check_section
-from explearn.core.writing import check_own, check_place, check_replaceable, is_page, locked
+from explearn.core.writing import check_own, check_place, check_replaceable, is_page, locked, write_text
 from explearn.judge.evaluate import evaluate_task
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams, SanityParams
@@ -133,7 +133,7 @@ def compare(
     """
     check_installed("matplotlib", "adjustText", extra="report", what="the page of a comparison")
     from explearn.comparison.provenance import check_manifest_place, facts_of, manifest_of
-    from explearn.show.manifest import write_with_manifest
+    from explearn.show.manifest import write_manifest
     from explearn.show.report import page
 
     check_unit(unit)
@@ -207,7 +207,8 @@ def compare(
         facts = replace(facts, made=made, versions=list(manifest["versions"].items()))
         left_out = {**plan.left_out, **run.refused}
         result = Comparison(out, plan.texts, task.methods, left_out, task, facts)
-        write_with_manifest(out, page(facts, [task]), {**manifest, "verdict": result.verdict})
+        write_text(out, page(facts, [task]))
+        write_manifest(out, {**manifest, "verdict": result.verdict})
     return result
 
 
