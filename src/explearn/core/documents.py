@@ -176,10 +176,10 @@ def parse_yaml(text: str | bytes) -> Any:
     return value
 
 
-def read_yaml(path: str | os.PathLike[str], error: type[ExplearnError] = ParamsError, hint: str = "") -> Any:
-    """Return a YAML file's value. Raises `error` naming the file when it is missing or `parse_yaml` refuses it."""
-    raw = read_bytes(path, error, hint)
+def read_yaml(path: str | os.PathLike[str], hint: str = "") -> Any:
+    """Return a YAML file's value. Raises ParamsError, naming it, where it is missing or `parse_yaml` refuses it."""
+    raw = read_bytes(path, ParamsError, hint)
     try:
         return parse_yaml(raw)
-    except ValueError as problem:
-        raise error(f"{path}: {problem}") from problem
+    except ValueError as error:
+        raise ParamsError(f"{path}: {error}") from error
