@@ -42,9 +42,9 @@ from explearn.judge.sanity import SanityResult, check_methods
 from explearn.judge.stability import SHARED_UNITS
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.base.learned import LearnedExplainer, text_hashes
-from explearn.methods.base.timing import ForwardClock, explain_timed, untrained_method
+from explearn.methods.base.timing import ForwardClock, explain_timed
 from explearn.methods.info import MethodInfo
-from explearn.methods.registry import get_info, known_infos
+from explearn.methods.registry import get_explainer, get_info, known_infos, with_seed
 from explearn.methods.results import RunFacts, TaskReport, in_table_order
 from explearn.model.as_classifier import as_classifier
 from explearn.model.classifier import Classifier
@@ -534,7 +534,8 @@ def _explainer(
     """Return a copy of one of the explainers, since checks change it, or else make the method; and its options."""
     if name in explainers:
         return copy.copy(explainers[name]), dict(options)
-    return untrained_method(name, options, seed)
+    options = with_seed(name, options, seed)
+    return get_explainer(name, **options), options
 
 
 def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> UserTexts:

@@ -22,8 +22,8 @@ from explearn.core.compute import at_least_float32
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.lens.threads import here_only, hooked
 from explearn.model.architectures import (
+    ARCHITECTURES,
     architecture,
-    attention_captured,
     blocks_in_order,
     head_size,
     is_captured,
@@ -267,9 +267,10 @@ def layer_count(model: nn.Module) -> int:
     """Number of attention layers; raises UnsupportedError for architectures whose attention cannot be captured."""
     config: Any = model.config
     if not is_captured(architecture(config)):
+        known = ", ".join(sorted(name for name, entry in ARCHITECTURES.items() if is_captured(entry)))
         raise UnsupportedError(
-            f"attention of a {config.model_type!r} model cannot be captured; supported: "
-            f"{', '.join(attention_captured())}; input_x_gradient works for any encoder"
+            f"attention of a {config.model_type!r} model cannot be captured; supported: {known}; input_x_gradient "
+            "works for any encoder"
         )
     if getattr(config, "is_decoder", False) and not architecture(config).causal:
         raise UnsupportedError(

@@ -180,8 +180,8 @@ def _times(documents: Sequence[Document]) -> list[Block]:
                     f"{fmean(document['training']):.0f}",
                 ]
             )
+    if not rows:
+        return []
     titles = ["Teacher, ms per text", "Classifier", "L2E with classifier", "L2E, class given", "Faster, class given"]
     titles += ["Faster, with classifier", "Training, s"]
-    return (
-        [Table(columns(["Teacher", "Task"], titles), rows, "Time (L2E figures 3 to 6)", machine=True)] if rows else []
-    )
+    return [Table(columns(["Teacher", "Task"], titles), rows, "Time (L2E figures 3 to 6)", machine=True)]

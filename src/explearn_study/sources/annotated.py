@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from explearn.core.errors import UnknownNameError
 from explearn.core.escape import is_unicode
 from explearn.core.records import SPLITS, RationaleKind, Split
+from explearn.core.validation import Shape
 from explearn.text.mapping import MappedRow, Marks
 from explearn.text.marks import parse_mask
 from explearn.text.rows import RawRow
@@ -35,6 +38,11 @@ EVIDENCE_NOT_FOUND = "evidence not found in its text"
 def _mask(row: RawRow, column: str, value: object, n_words: int) -> tuple[bool, ...]:
     with row.located(column):
         return parse_mask(value, n_words)
+
+
+class _Annotation(Shape):
+    annotator: Annotated[str, Field(pattern=r"\S")]
+    rationale: Any
 
 
 class CorpusAdapter(Adapter):
@@ -81,18 +89,12 @@ class CorpusAdapter(Adapter):
         )
 
     def _marks(self, row: RawRow, n_words: int) -> list[Marks]:
-        column, annotations = row.value("annotations")
-        if not isinstance(annotations, list):
-            raise row.error(column, annotations, "a list of annotations")
+        expected = "a list of objects with an annotator and a rationale"
+        annotations: list[_Annotation] = row.read(list[_Annotation], expected, "annotations")
         marks = []
-        for entry in annotations:
-            if not isinstance(entry, dict) or not {"annotator", "rationale"} <= entry.keys():
-                raise row.error(column, entry, "an object with 'annotator' and 'rationale'")
-            if not isinstance(entry["annotator"], str) or not entry["annotator"].strip():
-                raise row.error(f"{column}.annotator", entry["annotator"], "a name")
-            kind: RationaleKind = "author" if entry["annotator"] == "author" else "llm"
-            mask = _mask(row, "annotations.rationale", entry["rationale"], n_words)
-            marks.append(Marks(entry["annotator"], kind, mask))
+        for one in annotations:
+            kind: RationaleKind = "author" if one.annotator == "author" else "llm"
+            marks.append(Marks(one.annotator, kind, _mask(row, "annotations.rationale", one.rationale, n_words)))
         return marks
 
 
@@ -183,9 +185,7 @@ class HateXplainAdapter(Adapter):
         The source does not say whose a mask is. Masks as many as annotators are theirs in order; as many as toxic
         votes, those annotators' in order, for only they were asked for one. Else they are named by position.
         """
-        column, masks = row.value("rationales")
-        if not isinstance(masks, list):
-            raise row.error(column, masks, "a list of masks")
+        masks = row.read(list[Any], "a list of masks", "rationales")
         voters = [name for name, vote in zip(annotators, toxic, strict=True) if vote]
         if len(masks) in (len(annotators), len(voters)):
             owners = annotators if len(masks) == len(annotators) else voters
@@ -219,9 +219,7 @@ class MovieRationalesAdapter(Adapter):
     def map_row(self, row: RawRow) -> MappedRow:
         words = row.words("review", "text")
         column, label = row.value("label")
-        name, evidences = row.value("evidences")
-        if not isinstance(evidences, list) or not all(isinstance(evidence, str) for evidence in evidences):
-            raise row.error(name, evidences, "a list of phrases of the review")
+        evidences = row.read(list[str], "a list of phrases of the review", "evidences")
         masks = [mask_of_phrase(evidence.split(), words) for evidence in evidences]
         placed = [mask for mask in masks if any(mask)]
         marks = Marks(self.ANNOTATOR, "human", tuple(map(any, zip(*placed, strict=True))))

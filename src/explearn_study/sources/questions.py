@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS
+from explearn.core.validation import Count, Shape
 from explearn.core.words import locate
 from explearn.text.mapping import MappedRow
 from explearn.text.rows import RawRow
 from explearn_study.sources.mapping import ID_COLUMNS, Adapter, Dropped, HubDefault, row_id
 from explearn_study.sources.params import SourceParams
+
+
+class _Answers(Shape):
+    text: list[str]
+    answer_start: list[Count]
 
 
 class SquadAdapter(Adapter):
@@ -32,10 +35,10 @@ class SquadAdapter(Adapter):
         question = row.words("question")
         column, passage = row.value("context")
         words = row.words(column)
-        answer = _first_answer(row)
-        if answer is None:
+        answers: _Answers = row.read(_Answers, '{"text": [TEXT, ...], "answer_start": [NUMBER from 0, ...]}', "answers")
+        if not answers.text or not answers.answer_start:
             return Dropped("no answer")
-        text, start = answer
+        text, start = answers.text[0], answers.answer_start[0]
         if passage[start : start + len(text)] != text:
             raise row.error("answers", text, f"the text of the passage from character {start} on")
         end = start + len(text)
@@ -52,21 +55,3 @@ class SquadAdapter(Adapter):
             id=row_id(row, self.task),
             answer=(touched[0] + shift, touched[-1] + 1 + shift),
         )
-
-
-def _first_answer(row: RawRow) -> tuple[str, int] | None:
-    """Text and first character of a row's first answer; None where it has none."""
-    column, answers = row.value("answers")
-    shape = '{"text": [...], "answer_start": [...]}, lists of one length'
-    if not isinstance(answers, Mapping):
-        raise row.error(column, answers, shape)
-    texts: Any = answers.get("text")
-    starts: Any = answers.get("answer_start")
-    if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
-        raise row.error(column, answers, shape)
-    if not texts:
-        return None
-    text, start = texts[0], starts[0]
-    if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool) or start < 0:
-        raise row.error(column, answers, f"{shape}, of texts and of whole numbers from 0")
-    return text, start

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +78,8 @@ def targeted_texts(
 
 def _in_units(read: Windowed, text: Text, number: int, unit: Unit) -> Windowed:
     segments, example_id = as_segments(text, number)
-    return read.with_whole(in_units(read.whole, segments, unit, name_of(example_id, number)))
+    whole = in_units(read.whole, segments, unit, name_of(example_id, number))
+    return replace(read, whole=whole, windows=tuple(whole.select(places.tolist()) for places in read.places))
 
 
 def check_request(classifier: Classifier, targets: Iterable[Target], windows: int | None) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -112,7 +112,9 @@ def word_matrix(text: WordSignals, signals: Sequence[str] = SIGNALS, word_featur
     parts = [np.stack([z, rank, share], -1).reshape(len(scores), 3 * len(chosen)), np.stack([mean_rank, *around], 1)]
     if word_features:
         # How sure the classifier is comes from the model, too.
-        parts.append(word_columns(text if chosen else replace(text, probability=0.5)))
+        bare = [_EDGES.sub("", word) or word for word in text.words]
+        words = Words(text.words, bare, text.probability if chosen else 0.5)
+        parts.append(np.stack([np.asarray(column(words), dtype=np.float64) for column in WORD_COLUMNS.values()], 1))
     return np.concatenate(parts, 1)
 
 
@@ -134,10 +136,3 @@ def _compare(values: Columns) -> tuple[Columns, Columns]:
     z = (values - values.mean(0)) / np.where(constant, 1.0, spread)
     ranks = (rankdata(values, axis=0) - 0.5) / len(values)
     return z, ranks
-
-
-def word_columns(text: WordSignals) -> Columns:
-    """WORD_COLUMNS of a text's words, float64, (words, columns)."""
-    bare = [_EDGES.sub("", word) or word for word in text.words]
-    words = Words(text.words, bare, text.probability)
-    return np.stack([np.asarray(column(words), dtype=np.float64) for column in WORD_COLUMNS.values()], 1)

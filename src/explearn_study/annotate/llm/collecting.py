@@ -129,24 +129,18 @@ def collect(questions: Sequence[Question], marks: TaskMarks) -> list[Annotated]:
             continue
         in_order = "ranking" not in question.prompt.order
         alignment = align_quotes(answer.quotes, example.all_words, marks.llm.fuzzy_threshold, in_order)
-        fate = _fate(example, answer, alignment, marks.llm)
-        if fate == "kept" and (example.id, alignment.mask) in rejected:
-            fate = "rejected"
+        mask, quoted = alignment.mask, sum(len(quote.text.split()) for quote in answer.quotes)
+        reasons = {
+            "other_label": answer.label != example.label,
+            "hallucinated": quoted > 0 and alignment.hallucinated_words > marks.llm.max_hallucinated * quoted,
+            "empty": not any(mask),
+            "all_words": all(mask),
+            "diffuse": sum(mask) > marks.llm.max_share * len(mask),
+            "rejected": (example.id, mask) in rejected,
+        }
+        fate = next((fate for fate, holds in reasons.items() if holds), "kept")
         annotated.append(Annotated(example, fate, cached, answer, alignment))
     return annotated
-
-
-def _fate(example: Example, answer: ParsedAnswer, alignment: Alignment, settings: LLMParams) -> str:
-    mask = alignment.mask
-    quoted = sum(len(quote.text.split()) for quote in answer.quotes)
-    reasons: dict[str, bool] = {
-        "other_label": answer.label != example.label,
-        "hallucinated": quoted > 0 and alignment.hallucinated_words > settings.max_hallucinated * quoted,
-        "empty": not any(mask),
-        "all_words": all(mask),
-        "diffuse": sum(mask) > settings.max_share * len(mask),
-    }
-    return next((fate for fate, holds in reasons.items() if holds), "kept")
 
 
 def to_rationales(annotated: Iterable[Annotated]) -> list[Rationale]:
