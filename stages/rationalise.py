@@ -31,8 +31,8 @@ def rationalise(task: TaskOption, params: Params, seed: int, meter: Budget) -> N
         # The client of the language model takes a second to import.
         from explearn_study.annotate.llm.collecting import annotate, to_rationales
 
-        annotated, summary, model = annotate(marks, settings.llm, seed, meter)
-        rationales += to_rationales(annotated, model)
+        annotated, summary = annotate(marks, seed, meter)
+        rationales += to_rationales(annotated)
         figures["llm"] = summary
     settled = marks.settled(rationales)
     found = agreement_metrics(settled, marks.examples, settings.train_split, params.rationale_agreement)

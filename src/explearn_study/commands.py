@@ -55,18 +55,6 @@ def gate(
         raise typer.Exit(1)
 
 
-def _verify_bundle(folder: Path) -> None:
-    from explearn.bundle.manifest import differences, read_manifest
-
-    manifest = read_manifest(folder)
-    differing = list(differences(folder, manifest))
-    for difference in differing:
-        print(printable(difference, one_line=True))
-    if differing:
-        raise typer.Exit(1)
-    print(printable(f"{folder}: all {len(manifest.files):,} files are as they were exported."))
-
-
 def verify(
     of: Annotated[
         Path, typer.Argument(metavar="PAGE_OR_FOLDER", help="A page, its manifest (JSON), or the folder of a bundle.")
@@ -80,24 +68,26 @@ def verify(
     explearn verify report.html
     """
     with user_errors():
+        from explearn.bundle.manifest import differences, read_manifest
         from explearn.model.classifier import Classifier
         from explearn.show.manifest import check_manifest, manifests_in
 
-        manifests = manifests_in(of) if of.is_dir() else [of.with_suffix(".json")]
-        if not manifests:
-            _verify_bundle(of)
-            return
-        differ = False
-        for manifest in manifests:
-            checked, differences = check_manifest(
+        # What was checked, the sentence that says that it is as it was, and what differs.
+        results: list[tuple[Path, str, list[str]]] = []
+        for manifest in manifests_in(of) if of.is_dir() else [of.with_suffix(".json")]:
+            checked, differing = check_manifest(
                 manifest, lambda name: Classifier.from_pretrained(name, device="cpu").fingerprint
             )
-            for difference in differences:
-                # Names come from the manifest.
+            results.append((manifest, f"{', '.join(checked)} are as they were.", differing))
+        if not results:
+            files = read_manifest(of)
+            all_files = f"all {len(files.files):,} files are as they were exported."
+            results.append((of, all_files, list(differences(of, files))))
+        for place, sentence, differing in results:
+            # Names come from the manifest.
+            for difference in differing:
                 print(printable(difference, one_line=True))
-            outcome = f"{printable(', '.join(checked), one_line=True)} are as they were."
-            if differences:
-                differ, outcome = True, f"{len(differences)} difference{'s' * (len(differences) > 1)}"
-            print(printable(f"{manifest}: {outcome}"))
-    if differ:
+            count = f"{len(differing)} difference{'s' * (len(differing) > 1)}"
+            print(printable(f"{place}: {count if differing else sentence}", one_line=True))
+    if any(differing for *_, differing in results):
         raise typer.Exit(1)

@@ -57,7 +57,8 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
     evaluation = judge(workspace.attribution_files(params, task), classifier, own)
     others: dict[str, Any] = {}
     for name, model in own.items():
-        of_own = judge(workspace.own_model_files(params, task, name), model, {})
+        baselines = {m: workspace.attributions(task, name) / f"{m}.parquet" for m in params.own_model}
+        of_own = judge({name: workspace.attributions(task) / f"{name}.parquet", **baselines}, model, {})
         splits = {split: [e for e in examples.values() if e.split == split] for split in ("validation", "test")}
         trained = read_document(workspace.explainer(task, name) / "config.json", dict[str, Any], "fit")
         others[name] = {

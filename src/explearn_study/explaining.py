@@ -15,7 +15,7 @@ from explearn.core.writing import write_json
 from explearn.judge.runs import read_run, write_run
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.timing import explain_timed
-from explearn.methods.registry import accepted_options, make_explainer
+from explearn.methods.registry import make_explainer, with_seed
 from explearn.model.classifier import Classifier
 from explearn.text.choice import texts_to_explain
 from explearn_study.params import Params, RunMethod
@@ -103,8 +103,7 @@ def make_method(
     folder, options = trained_folder(method, params, workspace, task), dict(method.options)
     if folder is not None and method.info.base is None:
         return make_explainer(method.info, {}, str(folder)), options
-    if "seed" in accepted_options(method.of):
-        options = {"seed": seed, **options}
+    options = with_seed(method.of, options, seed)
     return make_explainer(method.info, options, None if folder is None else str(folder)), options
 
 

@@ -212,7 +212,6 @@ class Params(Section):
                 part = "from_features" if method.learns_from_features else "from_texts"
                 if name not in getattr(self.learned, part):
                     raise ValueError(f"methods.{name}: {method.of!r} is trained; name it under learned.{part}, too")
-                self._check_training(method)
             elif name in listed:
                 raise ValueError(f"learned: {name!r} has no training of its own; leave it out there")
             if info.base is not None and info.base not in listed:
@@ -220,6 +219,15 @@ class Params(Section):
                     f"methods.{name}: it starts from {info.base!r}, which is not trained; add that to methods and "
                     "learned"
                 )
+        for method in self.trained:
+            leaves_out = getattr(method.settings, "protocol", None) == "leave_one_task_out"
+            if len(self.tasks) < 2 and (leaves_out or "other_tasks" in method.info.needs):
+                raise ValueError(
+                    f"methods.{method.name} learns from the other tasks' rationales, but there is one task; add "
+                    "another, or take one that learns in domain"
+                )
+            if method.teacher is not None:
+                self._check_teacher(f"methods.{method.name}.options.teacher", method.teacher)
         for where, entries in (("own_model", self.own_model), ("teachers", self.teachers)):
             for name, method in entries.items():
                 if method.info.learned or method.of != name:
@@ -228,16 +236,6 @@ class Params(Section):
             _check_known("explainer", [self.explainer], self.methods)
         _check_known("method under sanity.methods", self.sanity.methods or (), self.methods)
         return self
-
-    def _check_training(self, method: RunMethod) -> None:
-        left_out = getattr(method.settings, "protocol", None) == "leave_one_task_out"
-        if len(self.tasks) < 2 and ("other_tasks" in method.info.needs or left_out):
-            raise ValueError(
-                f"methods.{method.name} learns from the other tasks' rationales, but there is one task; add another, "
-                "or take one that learns in domain"
-            )
-        if method.teacher is not None:
-            self._check_teacher(f"methods.{method.name}.options.teacher", method.teacher)
 
     @model_validator(mode="after")
     def _studies_fit_the_run(self) -> Self:

@@ -105,16 +105,8 @@ def _finetuned_on_permuted_labels(
         labels = [rows[i].label for i in rng.permutation(len(rows))]
         permuted.extend(replace(row, label=label) for row, label in zip(rows, labels, strict=True))
     encoder, revision = params.encoder_of(task)
-    with scratch_folder(workspace.journal(task, "permuted_labels")) as folder:
+    with scratch_folder(workspace.permuted_labels(task)) as folder:
         target = folder / "classifier"
-        finetune(
-            target,
-            permuted,
-            workspace.read_labels(task),
-            encoder,
-            params.finetune,
-            compute,
-            seed,
-            revision,
-        )
+        labels = workspace.read_labels(task)
+        finetune(target, permuted, labels, encoder, params.finetune, compute, seed, revision)
         return Classifier.from_pretrained(target, compute)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.core.errors import UnsupportedError
 from explearn.judge.catalogue import CATALOGUE
 from explearn.judge.context import mean_where_defined
 from explearn.judge.faithfulness import logit
@@ -122,10 +121,6 @@ def judge(
         gold: marked words, (words,); None for texts that are not judged.
         k: words compared with the marked ones.
     """
-    if predictions.classifier.problem not in ("single_label", "binary"):
-        raise UnsupportedError(
-            f"got a {predictions.classifier.problem} classifier; students and teachers compare on one class of several"
-        )
     mask = predictions.classifier.mask_token_id
     full = [predictions.request(encoding) for encoding in encodings]
     pairs = [list(zip(encodings, side, strict=True)) for side in choices]

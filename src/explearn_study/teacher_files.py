@@ -104,17 +104,16 @@ def read_lessons(folders: Sequence[Path], fingerprint: str) -> Lessons:
 
     Raises DataError where files are missing or damaged, or were made with another classifier.
     """
-    return combine_lessons([_read_one(folder, fingerprint) for folder in folders])
-
-
-def _read_one(folder: Path, fingerprint: str) -> Lessons:
-    if not (folder / MANIFEST).exists():
-        raise DataError(f"{folder}: no whole teacher's file ({MANIFEST} is missing); run the stage teach again")
-    manifest = read_document(folder / MANIFEST, dict[str, Any], "teach")
-    if manifest["classifier"] != fingerprint:
-        raise DataError(f"{folder}: explains another classifier than the one given; run the stage teach again")
-    lessons = Lessons({split: [] for split in manifest["shards"]}, manifest["signed"])
-    for split, names in manifest["shards"].items():
-        for name in names:
-            lessons.by_split[split] += map(lesson_of, read_attributions(folder / name))
-    return lessons
+    of_members = []
+    for folder in folders:
+        if not (folder / MANIFEST).exists():
+            raise DataError(f"{folder}: no whole teacher's file ({MANIFEST} is missing); run the stage teach again")
+        manifest = read_document(folder / MANIFEST, dict[str, Any], "teach")
+        if manifest["classifier"] != fingerprint:
+            raise DataError(f"{folder}: explains another classifier than the one given; run the stage teach again")
+        by_split = {
+            split: [lesson_of(attribution) for name in names for attribution in read_attributions(folder / name)]
+            for split, names in manifest["shards"].items()
+        }
+        of_members.append(Lessons(by_split, manifest["signed"]))
+    return combine_lessons(of_members)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from explearn.core.compute import ComputeOptions
@@ -24,14 +24,6 @@ from explearn_study.workspace import Workspace
 CRITERIA = ("aopc_comprehensiveness", "aopc_sufficiency", "consistency", "simulatability")
 
 
-def groups_of_tasks(labels: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Return groups of two or more tasks with the same classes in the same order."""
-    by_classes: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for task, names in labels.items():
-        by_classes[tuple(names)].append(task)
-    return [tasks for tasks in by_classes.values() if len(tasks) > 1]
-
-
 def transfer(workspace: Workspace, params: Params, name: str, compute: ComputeOptions, seed: int) -> dict[str, Any]:
     """Judge an explainer, as trained on each task, on the test texts of every task with the same classes.
 
@@ -41,7 +33,10 @@ def transfer(workspace: Workspace, params: Params, name: str, compute: ComputeOp
     and simulatability, aopc_comprehensiveness, aopc_sufficiency and consistency, None where undefined.
     Raises ParamsError where no two tasks have the same classes.
     """
-    groups = groups_of_tasks({task: workspace.read_labels(task) for task in params.tasks})
+    by_classes: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for task in params.tasks:
+        by_classes[tuple(workspace.read_labels(task))].append(task)
+    groups = [tasks for tasks in by_classes.values() if len(tasks) > 1]
     if not groups:
         raise ParamsError(
             f"studies.transfer: got {name}; expected two tasks with the same classes among {params.tasks}"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from explearn.core.records import Example, Rationale
-from explearn.core.storage import read_examples, read_rationales, read_task_examples
+from explearn.core.records import SPLITS, Example, Rationale
+from explearn.core.storage import read_examples, read_rationales
 from explearn.core.validation import Count, Shape, read_document
 from explearn.text.rationales import merge_annotators
 from explearn_study.params import Params
@@ -70,9 +70,9 @@ class Workspace:
         own = any(trainer.name == method for trainer in params.with_own_model)
         return self.explainer(task, method) / "classifier" if own else self.classifier(task)
 
-    def journal(self, task: str, name: str) -> Path:
-        """Journal of the search for an explainer's parameters: scratch that lets it go on; no stage reads it."""
-        return self.root / "data" / "studies" / task / f"{name}.log"
+    def permuted_labels(self, task: str) -> Path:
+        """Scratch of the training on permuted labels; no stage reads it."""
+        return self.root / "data" / "studies" / task / "permuted_labels.log"
 
     def attributions(self, task: str, own_model: str | None = None) -> Path:
         """Folder of METHOD.parquet files: of the task's classifier, or of the one that an explainer trained."""
@@ -116,8 +116,8 @@ class Workspace:
         return self.root / "reports"
 
     def read_examples(self, task: str, split: str | None = None) -> list[Example]:
-        folder = self.examples(task)
-        return read_task_examples(folder) if split is None else read_examples(folder / f"{split}.parquet")
+        splits = SPLITS if split is None else (split,)
+        return [one for name in splits for one in read_examples(self.examples(task) / f"{name}.parquet")]
 
     def read_task(self, task: str) -> dict[str, Any]:
         """Return labels, dropped (reason -> rows) and unused_ids (of texts subsampled away)."""
@@ -138,8 +138,3 @@ class Workspace:
     def attribution_files(self, params: Params, task: str) -> dict[str, Path]:
         """Return method -> its file, for every method of the run."""
         return {name: self.attributions(task) / f"{name}.parquet" for name in params.methods}
-
-    def own_model_files(self, params: Params, task: str, explainer: str) -> dict[str, Path]:
-        """Return method -> its file, for an explainer with a classifier of its own and the baselines run on that."""
-        others = {name: self.attributions(task, explainer) / f"{name}.parquet" for name in params.own_model}
-        return {explainer: self.attributions(task) / f"{explainer}.parquet", **others}

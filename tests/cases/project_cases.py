@@ -54,7 +54,7 @@ class Project:
 
         with contextlib.chdir(self.root):
             marks = read_task_marks(self.task, load_params(), Workspace())
-            annotated, _, _ = annotate(marks, marks.llm, 13, Meter())
+            annotated, _ = annotate(marks, 13, Meter())
         return {item.example.id: "".join(str(int(m)) for m in item.mask) for item in annotated if item.fate == "kept"}
 
     def environment(self, server: ChatServer | None) -> dict[str, str | None]:

@@ -17,7 +17,6 @@ from explearn.core.storage import (
     read_attributions,
     read_examples,
     read_rationales,
-    read_task_examples,
     write_attributions,
     write_examples,
     write_rationales,
@@ -64,11 +63,6 @@ class TestRoundTrips:
         assert read_examples(tmp_path / "q.parquet") == [asked, other]
         write_examples(tmp_path / "r.parquet", [other])
         assert "answer" not in pq.read_schema(tmp_path / "r.parquet").names
-
-    def test_all_splits_of_a_task_in_their_order(self, tmp_path: Path) -> None:
-        for split in ("test", "train", "validation"):
-            write_examples(tmp_path / f"{split}.parquet", [Example(split, ("w",), "l", split, "t")])
-        assert [e.id for e in read_task_examples(tmp_path)] == ["train", "validation", "test"]
 
     def test_rationales(self, tmp_path: Path) -> None:
         rows = [Rationale("a", "one", "human", (True, False)), Rationale("b", "two", "llm", (False, True, True))]

@@ -83,7 +83,7 @@ def export(
         problem = "is a bundle already" if is_folder(folder) else "no such folder"
         raise ModelError(f"{folder}: {problem}; expected the folder of a trained explainer")
     info = get_info(method or method_of(folder or Path()))
-    if folder is None and info.learned and not info.ready:
+    if folder is None and info.untrained:
         raise ParamsError(f"{info.name!r} is trained; expected the folder of a trained one (--explainer)")
     made = make_explainer(info, options or {}, None if folder is None else str(folder))
     figures = None if metrics is None else _figures(Path(path_of("metrics", metrics)), task, info.name)

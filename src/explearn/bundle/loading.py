@@ -232,10 +232,6 @@ def _hub_errors(what: str, secret: str = "") -> Iterator[None]:
 # ---- explainers by any name ------------------------------------------------------------------------------------------
 
 
-def is_method(name: str) -> bool:
-    return any(info.name == name for info in known_infos())
-
-
 def find_explainer(source: str | os.PathLike[str], **options: Any) -> tuple[Explainer, Bundle | None]:
     """Return the explainer of a method's name, a trained one's folder, or a bundle (folder or hub), and the bundle.
 
@@ -246,9 +242,10 @@ def find_explainer(source: str | os.PathLike[str], **options: Any) -> tuple[Expl
     `get_explainer` and `open_bundle` raise.
     """
     name = path_of("source", source)
-    if is_folder(name) and not is_method(name) and not is_bundle(Path(name)):
+    is_method = any(info.name == name for info in known_infos())
+    if is_folder(name) and not is_method and not is_bundle(Path(name)):
         return get_explainer(method_of(Path(name)), path=name, **options), None
-    if is_method(name) or (not is_folder(name) and "/" not in name):
+    if is_method or (not is_folder(name) and "/" not in name):
         return get_explainer(name, **options), None
     if options:
         raise ParamsError(f"options {', '.join(options)} come with the bundle {name}; give no others")

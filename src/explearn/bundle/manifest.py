@@ -11,7 +11,6 @@ A manifest shows damage and mix-ups. It is no signature: who can change a file c
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -20,7 +19,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from explearn.core.documents import is_folder, read_json
+from explearn.core.documents import file_digest, is_folder, read_json
 from explearn.core.errors import DataError, ModelError
 from explearn.core.validation import Shape, check_shape, problems_sentence
 from explearn.core.version import explearn_version
@@ -46,8 +45,7 @@ class FileFacts(Shape):
 
     @classmethod
     def of(cls, path: Path) -> FileFacts:
-        with path.open("rb") as file:
-            return cls(bytes=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
+        return cls(bytes=path.stat().st_size, sha256=file_digest(path))
 
 
 class ClassifierFacts(Shape):

@@ -75,8 +75,8 @@ def methods(
         except ParamsError as error:  # a package's method that cannot be loaded
             print(f"warning: {error}", file=sys.stderr)
     refused = {} if classifier is None else _refused(classifier, infos)
-    infos.sort(key=lambda info: (_untrained(info), get_args(Family).index(info.family)))
-    for (untrained, family), of_family in groupby(infos, key=lambda info: (_untrained(info), info.family)):
+    infos.sort(key=lambda info: (info.untrained, get_args(Family).index(info.family)))
+    for (untrained, family), of_family in groupby(infos, key=lambda info: (info.untrained, info.family)):
         console.print(f"[bold]{family}{', to be trained first (explearn train)' if untrained else ''}[/bold]")
         for info in of_family:
             if info.name in refused:
@@ -91,10 +91,6 @@ def methods(
         console.print(Padding(Text(reason), (0, 0, 0, 2)))
 
 
-def _untrained(info: MethodInfo) -> bool:
-    return info.learned and not info.ready
-
-
 def _refused(classifier: str, infos: Sequence[MethodInfo]) -> dict[str, str]:
     """Return the methods that cannot explain a classifier, and why, of those that need no training."""
     from explearn.model.classifier import Classifier
@@ -102,7 +98,7 @@ def _refused(classifier: str, infos: Sequence[MethodInfo]) -> dict[str, str]:
     loaded = Classifier.from_pretrained(classifier)
     reasons = {}
     for info in infos:
-        if not _untrained(info):
+        if not info.untrained:
             try:
                 get_explainer(info.name).check_explains(loaded)
             except UnsupportedError as error:

@@ -165,7 +165,7 @@ def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[Chose
             key=lambda folder: methods_in[folder] != info.name,
         )
         folder = next(iter(fitting), None)
-        if folder is None and info.learned and not info.ready:
+        if folder is None and info.untrained:
             got = next((f"{folder}, which holds {name!r}" for folder, name in methods_in.items()), "none")
             raise ParamsError(f"--explainer: got {got}; {info.name!r} is trained, expected the folder of a trained one")
         if folder is not None:
@@ -178,6 +178,14 @@ def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[Chose
     for folder, name in methods_in.items():
         raise ParamsError(f"--explainer: got {folder}, which holds {name!r}; expected one of {' or '.join(methods)}")
     return chosen
+
+
+def classifier_for(methods: Sequence[ChosenMethod], classifier: str) -> str:
+    """Return the classifier that a command names, or else that of the first method with one. Raises ParamsError."""
+    own = next((str(method.own_classifier) for method in methods if method.own_classifier is not None), "")
+    if not classifier and not own:
+        raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
+    return classifier or own
 
 
 def make(methods: Sequence[ChosenMethod], options: Mapping[str, Any], seed: int | None) -> list[Explainer]:

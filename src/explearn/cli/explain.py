@@ -16,7 +16,7 @@ from rich.console import Console
 
 from explearn.cli import choosing
 from explearn.cli.running import Compute, Seed, command, plain_console
-from explearn.core.display import MOST_INTERACTING, PAGE_END, block, page_start, rows
+from explearn.core.display import MOST_INTERACTING, PAGE_END, PAGE_START, block, rows
 from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.escape import printable, printable_json
 from explearn.core.writing import atomic_path, check_own, is_page
@@ -110,9 +110,7 @@ def explain(
         raise ParamsError(f"--out: got {', '.join(map(str, files))}; expected different files")
     # Names and options are checked before torch is loaded for the classifier.
     methods = choosing.choose(method, explainer or [])
-    classifier = classifier or next((str(m.own_classifier) for m in methods if m.own_classifier is not None), "")
-    if not classifier:
-        raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
+    classifier = choosing.classifier_for(methods, classifier)
     explainers = choosing.make(methods, choosing.parse_options(option or []), seed)
     names = choosing.parse_label_names(label_name)
     if file := next(filter(os.path.isfile, texts or ()), None):
@@ -217,7 +215,7 @@ def _holds_scores(path: Path) -> bool:
 @contextmanager
 def _page(path: Path) -> Iterator[Write]:
     with atomic_path(path) as partial, partial.open("w", encoding="utf-8") as file:
-        file.write(page_start())
+        file.write(PAGE_START)
         yield lambda shown: file.write(block(shown[0]) if len(shown) == 1 else rows(shown))
         file.write(PAGE_END)
 

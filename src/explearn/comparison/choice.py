@@ -65,9 +65,9 @@ def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:
         try:
             info = get_info(name)
         except UnknownNameError:
-            untrained = (info.name for info in known_infos() if info.ready or not info.learned)
-            raise UnknownNameError("method", name, (*rosters, *untrained)) from None
-        if info.learned and not info.ready:
+            usable = (info.name for info in known_infos() if not info.untrained)
+            raise UnknownNameError("method", name, (*rosters, *usable)) from None
+        if info.untrained:
             raise ParamsError(
                 f"methods: {name!r} has to be trained; give a trained one (--explainer FOLDER, or the explainer itself "
                 "in the list), which `explearn train` makes, or leave it out"

@@ -31,7 +31,7 @@ from explearn.core.extras import check_installed
 from explearn.core.records import Attribution, Rationale
 from explearn.core.seeds import seed_everything
 from explearn.core.validation import PositiveInt, Section, Seed, check_section
-from explearn.core.writing import check_own, check_place, check_replaceable, is_page, locked
+from explearn.core.writing import check_own, check_place, check_replaceable, is_page, locked, write_text
 from explearn.judge.evaluate import evaluate_task
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams, SanityParams
@@ -42,9 +42,9 @@ from explearn.judge.sanity import SanityResult, check_methods
 from explearn.judge.stability import SHARED_UNITS
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.base.learned import LearnedExplainer, text_hashes
-from explearn.methods.base.timing import ForwardClock, explain_timed, untrained_method
+from explearn.methods.base.timing import ForwardClock, explain_timed
 from explearn.methods.info import MethodInfo
-from explearn.methods.registry import get_info, known_infos
+from explearn.methods.registry import get_explainer, get_info, known_infos, with_seed
 from explearn.methods.results import RunFacts, TaskReport, in_table_order
 from explearn.model.as_classifier import as_classifier
 from explearn.model.classifier import Classifier
@@ -133,7 +133,7 @@ def compare(
     """
     check_installed("matplotlib", "adjustText", extra="report", what="the page of a comparison")
     from explearn.comparison.provenance import check_manifest_place, facts_of, manifest_of
-    from explearn.show.manifest import write_with_manifest
+    from explearn.show.manifest import write_manifest
     from explearn.show.report import page
 
     check_unit(unit)
@@ -207,7 +207,8 @@ def compare(
         facts = replace(facts, made=made, versions=list(manifest["versions"].items()))
         left_out = {**plan.left_out, **run.refused}
         result = Comparison(out, plan.texts, task.methods, left_out, task, facts)
-        write_with_manifest(out, page(facts, [task]), {**manifest, "verdict": result.verdict})
+        write_text(out, page(facts, [task]))
+        write_manifest(out, {**manifest, "verdict": result.verdict})
     return result
 
 
@@ -533,7 +534,8 @@ def _explainer(
     """Return a copy of one of the explainers, since checks change it, or else make the method; and its options."""
     if name in explainers:
         return copy.copy(explainers[name]), dict(options)
-    return untrained_method(name, options, seed)
+    options = with_seed(name, options, seed)
+    return get_explainer(name, **options), options
 
 
 def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> UserTexts:

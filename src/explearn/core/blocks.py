@@ -25,6 +25,11 @@ def bold(text: str) -> str:
     return f"{BOLD_START}{text}{BOLD_END}"
 
 
+def figure(value: float | None) -> str:
+    """Return a figure to three digits, a dash where there is none."""
+    return "–" if value is None else f"{round(value, 3) + 0.0:.3f}"
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """A piece of a report.

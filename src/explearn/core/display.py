@@ -215,7 +215,14 @@ STYLE = """.explearn{font:1rem/1.5 system-ui,sans-serif;margin:.5rem 0 1.5rem}
 """ + css(".explearn .words")
 """CSS of `words_html`, `block` and `rows`, for elements of class `explearn`."""
 
-_PAGE = """<!doctype html>
+_LEGEND = (
+    'The stronger <span class="for" style="--s:.9">this colour</span>, the more a word speaks for the class; '
+    '<span class="against" style="--s:.9">this one</span> against it. The full colour is the largest score of a text. '
+    "Methods whose scores have signs show + and −. A word that is "
+    f'<span class="unread">struck through</span> was {UNREAD}.'
+)
+
+PAGE_START = f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -223,26 +230,21 @@ _PAGE = """<!doctype html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
 base-uri 'none'; form-action 'none'">
 <meta name="color-scheme" content="light dark">
-<title>{title}</title>
+<title>Explanations</title>
 <link rel="icon" href="data:,">
 <style>
-{style}body{{max-width:60rem}}
+{LOOK}{STYLE}body{{max-width:60rem}}
 h1{{font-size:1.4rem}}
 </style>
 </head>
 <body>
 <main>
-<h1>{title}</h1>
-<div class="explearn"><p class="words">{legend}</p></div>
+<h1>Explanations</h1>
+<div class="explearn"><p class="words">{_LEGEND}</p></div>
 """
-PAGE_END = "</main>\n</body>\n</html>\n"
+"""The start of a page; blocks follow, then PAGE_END. It runs no script and asks no network."""
 
-_LEGEND = (
-    'The stronger <span class="for" style="--s:.9">this colour</span>, the more a word speaks for the class; '
-    '<span class="against" style="--s:.9">this one</span> against it. The full colour is the largest score of a text. '
-    "Methods whose scores have signs show + and −. A word that is "
-    f'<span class="unread">struck through</span> was {UNREAD}.'
-)
+PAGE_END = "</main>\n</body>\n</html>\n"
 
 
 def escape_html(text: str) -> str:
@@ -334,12 +336,7 @@ def in_notebook(body: str) -> str:
     return f"<style>{STYLE}</style>\n{body}"
 
 
-def page_start(title: str = "Explanations") -> str:
-    """Return the start of a page; blocks follow, then PAGE_END. It runs no script and asks no network."""
-    return _PAGE.format(title=escape_html(title), style=LOOK + STYLE, legend=_LEGEND)
-
-
-def write_page(path: str | os.PathLike[str], body: str, title: str = "Explanations") -> Path:
+def write_page(path: str | os.PathLike[str], body: str) -> Path:
     """Write blocks as a page of its own; it is whole or not there. Raises DataError where it cannot be written."""
-    write_text(path, page_start(title) + body + PAGE_END)
+    write_text(path, PAGE_START + body + PAGE_END)
     return Path(path)

@@ -6,6 +6,7 @@ mappings with a key that comes twice.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,12 @@ MAX_YAML_VALUES = 100_000
 def is_folder(path: str | os.PathLike[str]) -> bool:
     """Return whether there is such a folder; False, too, for a name that no file can have."""
     return os.path.isdir(path)  # noqa: PTH112 (Path.is_dir raises for such names)
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file's content, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_regular(path: str | os.PathLike[str], error: type[ExplearnError] = DataError) -> None:
@@ -169,10 +176,10 @@ def parse_yaml(text: str | bytes) -> Any:
     return value
 
 
-def read_yaml(path: str | os.PathLike[str], error: type[ExplearnError] = ParamsError, hint: str = "") -> Any:
-    """Return a YAML file's value. Raises `error` naming the file when it is missing or `parse_yaml` refuses it."""
-    raw = read_bytes(path, error, hint)
+def read_yaml(path: str | os.PathLike[str], hint: str = "") -> Any:
+    """Return a YAML file's value. Raises ParamsError, naming it, where it is missing or `parse_yaml` refuses it."""
+    raw = read_bytes(path, ParamsError, hint)
     try:
         return parse_yaml(raw)
-    except ValueError as problem:
-        raise error(f"{path}: {problem}") from problem
+    except ValueError as error:
+        raise ParamsError(f"{path}: {error}") from error

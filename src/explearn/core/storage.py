@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ from explearn.core.parquet import (
     read_table,
     write_table,
 )
-from explearn.core.records import SPLITS, Attribution, Example, Rationale, check_mask_length
+from explearn.core.records import Attribution, Example, Rationale, check_mask_length
 
 _STRING, _STRINGS, _NUMBERS = pa.string(), pa.list_(pa.string()), pa.list_(pa.float32())
 
@@ -74,11 +73,6 @@ def read_examples(path: str | os.PathLike[str]) -> list[Example]:
         except DataError as error:
             raise DataError(f"{path}, row {number}: {error}") from error
     return list(examples.values())
-
-
-def read_task_examples(folder: str | os.PathLike[str]) -> list[Example]:
-    """Return the examples of all splits of a task's folder, in the order train, validation, test."""
-    return [example for split in SPLITS for example in read_examples(Path(folder) / f"{split}.parquet")]
 
 
 def write_rationales(target: str | os.PathLike[str], rationales: Iterable[Rationale]) -> None:

@@ -139,10 +139,10 @@ def read_document(path: str | os.PathLike[str], shape: Any, stage: str) -> Any:
     return check_shape(read_json(path), shape, path, f"run the stage {stage} again")
 
 
-def check_fields(record: Any, error: type[ExplearnError] = DataError) -> None:
-    """Raise `error` where a field of a dataclass holds a value of another kind than its annotation says."""
+def check_fields(record: Any) -> None:
+    """Raise DataError where a field of a dataclass holds a value of another kind than its annotation says."""
     kind: Any = type(record)
-    check(_fields(kind), {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}, error)
+    check(_fields(kind), {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}, DataError)
 
 
 @cache

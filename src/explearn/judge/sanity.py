@@ -33,6 +33,9 @@ logger = logging.getLogger(__name__)
 
 Array = NDArray[np.float64]
 
+CONFIDENCE = 0.95
+"""Of the intervals of rank correlations."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScoreSimilarity:
@@ -103,12 +106,10 @@ def max_sensitivity(scores: Sequence[ArrayLike], perturbed: Sequence[Sequence[Ar
     return np.asarray(changes.max(axis=0))
 
 
-def similarity(
-    first: Sequence[ArrayLike], second: Sequence[ArrayLike], percent: int = 20, confidence: float = 0.95
-) -> ScoreSimilarity:
+def similarity(first: Sequence[ArrayLike], second: Sequence[ArrayLike], percent: int) -> ScoreSimilarity:
     """Rank correlation and overlap of scores before and after, with an interval over texts."""
     rho = rank_correlations(first, second)
-    low, high = mean_interval(rho, confidence)
+    low, high = mean_interval(rho, CONFIDENCE)
     return ScoreSimilarity(mean_where_defined(rho), low, high, float(top_overlaps(first, second, percent).mean()))
 
 

@@ -236,8 +236,11 @@ def paired_tests(
         raw = _wilcoxon(differences)
         p_values[first, second] = p_values[second, first] = raw
         adjusted[first, second] = adjusted[second, first] = holm(raw)
-        direction[first, second] = signs = _signs(differences)
-        direction[second, first] = -signs
+        sizes = np.abs(differences)
+        # Of the sum of signed ranks, zeros without one; NaN last and zeros first, where they move no other's rank.
+        ranked = ranks(np.where(np.isnan(sizes), np.inf, sizes)) - (sizes == 0).sum(axis=1, keepdims=True)
+        signs = np.sign(np.nansum(np.sign(differences) * ranked, axis=1)).astype(np.int8)
+        direction[first, second], direction[second, first] = signs, -signs
     return PairedTests(
         metric,
         larger_is_better,
@@ -286,15 +289,6 @@ def holm(p_values: ArrayLike) -> Array:
     adjusted = np.empty_like(raw)
     adjusted[order] = np.minimum(np.maximum.accumulate(raw[order] * np.arange(len(raw), 0, -1)), 1.0)
     return adjusted
-
-
-def _signs(differences: Array) -> Signs:
-    """Sign of the sum of signed ranks of each row (pairs, texts), NaN left out and zeros without a rank: (pairs,)."""
-    sizes = np.abs(differences)
-    # NaN last and zeros first: neither moves the order of the others.
-    ranked = ranks(np.where(np.isnan(sizes), np.inf, sizes)) - (sizes == 0).sum(axis=1, keepdims=True)
-    signs: Signs = np.sign(np.nansum(np.sign(differences) * ranked, axis=1)).astype(np.int8)
-    return signs
 
 
 def _wilcoxon(differences: Array) -> Array:

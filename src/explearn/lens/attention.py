@@ -22,8 +22,8 @@ from explearn.core.compute import at_least_float32
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.lens.threads import here_only, hooked
 from explearn.model.architectures import (
+    ARCHITECTURES,
     architecture,
-    attention_captured,
     blocks_in_order,
     head_size,
     is_captured,
@@ -267,9 +267,10 @@ def layer_count(model: nn.Module) -> int:
     """Number of attention layers; raises UnsupportedError for architectures whose attention cannot be captured."""
     config: Any = model.config
     if not is_captured(architecture(config)):
+        known = ", ".join(sorted(name for name, entry in ARCHITECTURES.items() if is_captured(entry)))
         raise UnsupportedError(
-            f"attention of a {config.model_type!r} model cannot be captured; supported: "
-            f"{', '.join(attention_captured())}; input_x_gradient works for any encoder"
+            f"attention of a {config.model_type!r} model cannot be captured; supported: {known}; input_x_gradient "
+            "works for any encoder"
         )
     if getattr(config, "is_decoder", False) and not architecture(config).causal:
         raise UnsupportedError(
@@ -288,31 +289,22 @@ def resolve_layer(model: nn.Module, layer: int) -> int:
     return layer % count
 
 
-def read_position(
-    model: Any, input_ids: torch.Tensor, token_type_ids: torch.Tensor | None = None
-) -> torch.Tensor | None:
-    """The token that a classifier's head reads, int64, (batch,); None where it reads the mean over all tokens.
+def read_weights(model: Any, batch: Batch) -> torch.Tensor:
+    """Return how much of each token the head reads, float32, (batch, tokens): 1 at one token, or 1 / n at all.
 
     The last token is, as in transformers, the last whose id is not the padding's.
     """
-    place = reads(model)
+    place, ids = reads(model), batch.input_ids
     if place == "mean":
-        return None
-    if place == "marked":
-        assert token_type_ids is not None
-        return marked_position(token_type_ids)
-    if place == "first":
-        return torch.zeros_like(input_ids[:, 0])
-    order = torch.arange(input_ids.shape[1], device=input_ids.device)
-    last: torch.Tensor = (order * (input_ids != int(model.config.pad_token_id))).argmax(-1)
-    return last
-
-
-def read_weights(model: Any, batch: Batch) -> torch.Tensor:
-    """Return how much of each token the head reads, float32, (batch, tokens): 1 at one token, or 1 / n at all."""
-    position = read_position(model, batch.input_ids, batch.token_type_ids)
-    if position is None:
         real = batch.attention_mask.float()
         return real / real.sum(-1, keepdim=True)
-    weights = torch.zeros(batch.input_ids.shape, device=batch.input_ids.device)
+    if place == "marked":
+        assert batch.token_type_ids is not None
+        position = marked_position(batch.token_type_ids)
+    elif place == "first":
+        position = torch.zeros_like(ids[:, 0])
+    else:
+        order = torch.arange(ids.shape[1], device=ids.device)
+        position = (order * (ids != int(model.config.pad_token_id))).argmax(-1)
+    weights = torch.zeros(ids.shape, device=ids.device)
     return weights.scatter_(1, position[:, None], 1.0)

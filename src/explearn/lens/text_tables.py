@@ -27,22 +27,23 @@ def vectors(kind: pa.DataType, width: int) -> pa.DataType:
 
 def table_of(rows: Sequence[object], schema: pa.Schema) -> pa.Table:
     """Texts as a table: of each column of `schema`, the rows' attribute of its name."""
-    return pa.table({f.name: _column([getattr(row, f.name) for row in rows], f.type) for f in schema}, schema=schema)
+    columns: list[pa.Array] = []
+    for field in schema:
+        values: list[Any] = [getattr(row, field.name) for row in rows]
+        if _is_vectors(field.type):
+            starts, inner = np.cumsum([0, *map(len, values)]).astype(np.int32), field.type.value_type
+            # Hidden states beyond float16's range would turn infinite; none of the supported encoders comes near
+            # 65,504.
+            numbers = np.concatenate(values).astype(inner.value_type.to_pandas_dtype()).reshape(-1)
+            vectors_of_all = pa.FixedSizeListArray.from_arrays(pa.array(numbers), inner.list_size)
+            columns.append(pa.ListArray.from_arrays(starts, vectors_of_all))
+        else:
+            columns.append(pa.array(values, type=field.type))
+    return pa.table(columns, schema=schema)
 
 
 def _is_vectors(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) and pa.types.is_fixed_size_list(kind.value_type))
-
-
-def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    if not _is_vectors(kind):
-        return pa.array(values, type=kind)
-    starts = np.cumsum([0, *map(len, values)]).astype(np.int32)
-    # Hidden states beyond float16's range would turn infinite; none of the supported encoders comes near 65,504.
-    numbers = np.concatenate(values).astype(kind.value_type.value_type.to_pandas_dtype()).reshape(-1)
-    return pa.ListArray.from_arrays(
-        starts, pa.FixedSizeListArray.from_arrays(pa.array(numbers), kind.value_type.list_size)
-    )
 
 
 def write_texts(

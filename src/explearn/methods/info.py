@@ -93,6 +93,11 @@ class MethodInfo(About):
         """Return whether it has a training of its own; a learned method that has none starts from `base`."""
         return self.learned and self.base is None
 
+    @property
+    def untrained(self) -> bool:
+        """Return whether it explains nothing before it is trained."""
+        return self.learned and not self.ready
+
     @classmethod
     def of_class(cls, method: type) -> MethodInfo:
         """Read a method's class. Raises ParamsError where it has no `about` or no docstring of its own."""

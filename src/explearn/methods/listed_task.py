@@ -84,10 +84,9 @@ class ListedTask:
         self.encoder, self.encoder_revision, self.balanced = encoder, encoder_revision, balanced
         self.skill, self.layers, self.seed = skill, layers, seed
         self.teachers, self._lessons = teachers or {}, dict(lessons or {})
-        splits: tuple[tuple[Split, Sequence[LabelledText]], ...] = (("train", train), ("validation", validation))
         self._splits: dict[str, list[Example]] = {
-            split: [_example(text, number, split, name) for number, text in enumerate(texts, start=1)]
-            for split, texts in splits
+            "train": _examples(train, "train", name),
+            "validation": _examples(validation, "validation", name),
         }
         lengths = {example.id: len(example.all_words) for example in self.examples()}
         for example_id, mask in self.gold.items():
@@ -127,12 +126,13 @@ class ListedTask:
         return self._lessons[teacher]
 
 
-def _example(text: LabelledText, number: int, split: Split, task: str) -> Example:
-    if isinstance(text, Example):
-        return text
-    if not isinstance(text, tuple) or len(text) != 2 or not all(isinstance(part, str) for part in text):
-        raise DataError(
-            f"{split} text {number}: got {type(text).__name__}; expected explearn.Example, or a text and its label"
-        )
-    words, label = text
-    return Example(f"{split}-{number}", tuple(words.split()), label, split, task)
+def _examples(texts: Sequence[LabelledText], split: Split, task: str) -> list[Example]:
+    examples = []
+    for number, text in enumerate(texts, start=1):
+        if not isinstance(text, Example):
+            if not isinstance(text, tuple) or len(text) != 2 or not all(isinstance(part, str) for part in text):
+                got = type(text).__name__
+                raise DataError(f"{split} text {number}: got {got}; expected explearn.Example, or a text and its label")
+            text = Example(f"{split}-{number}", tuple(text[0].split()), text[1], split, task)
+        examples.append(text)
+    return examples

@@ -231,11 +231,6 @@ def is_captured(entry: Architecture) -> bool:
     return entry.attention == "calls" or (entry.parts is not None and entry.reads == "first")
 
 
-def attention_captured() -> list[str]:
-    """Model types whose attention can be captured, sorted."""
-    return sorted(name for name, entry in ARCHITECTURES.items() if is_captured(entry))
-
-
 def reads(model: Any) -> Literal["first", "last", "mean", "marked"]:
     """The token whose vector a classifier's head reads: `mean` where it reads the mean of all, `marked` where the input
     marks it (`explearn.model.token_classification`)."""

@@ -20,7 +20,7 @@ from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding, Text
 from explearn.model.problems import Problem
 from explearn.text.alignment import NO_WORD
-from explearn.text.encoding import align_words, as_segments
+from explearn.text.encoding import align_words, as_segments, name_of
 
 PredictProba = Callable[[list[Any]], ArrayLike]
 """Probabilities, (n, C), of n texts; of n pairs of strings where the texts explained are pairs."""
@@ -144,7 +144,7 @@ class CallableClassifier(Classifier):
         fields = align_words(offsets, parts)
         words, owners = fields["words"], fields["word_ids"]
         if len(words) > self.max_words:
-            where = f"example {example_id!r}" if example_id else f"text {number}"
+            where = name_of(example_id, number)
             raise DataError(f"{where} has {len(words):,} words; expected at most {self.max_words:,} (max_words)")
         # A word, and whether it stands directly behind the one before and before the one behind.
         joined = set(joined_words(fields["spans"], pair_start))

@@ -48,6 +48,7 @@ from explearn.model.spread import OnOneDevice, Spread, spread, spread_of
 from explearn.model.token_classification import WordReader, mark_word, read_positions
 from explearn.model.wrapped import WrappedModel
 from explearn.model.zero_shot import CONTRADICTION, ENTAILMENT, Hypotheses, index_of
+from explearn.text.encoding import name_of
 
 if TYPE_CHECKING:
     import transformers
@@ -450,7 +451,7 @@ class QuestionAnswerer(Classifier):
         """Encode questions, with the bits STARTS and ENDS at the pieces of the passage's words."""
         encodings = []
         for number, encoding in enumerate(super().encode(texts, first), start=first):
-            where = f"example {encoding.example_id!r}" if encoding.example_id else f"text {number}"
+            where = name_of(encoding.example_id, number)
             if encoding.pair_start is None:
                 raise DataError(f"{where} has one segment; expected a question and a passage")
             places: dict[int, list[int]] = {}
@@ -503,7 +504,7 @@ class TokenClassifier(Classifier):
             raise UnsupportedError(f"{self.name}: words are not classified window by window; cut the texts instead")
         encodings = []
         for text, number, encoding in zip(texts, count(first), super().encode(texts, first), strict=False):
-            where = f"example {encoding.example_id!r}" if encoding.example_id else f"text {number}"
+            where = name_of(encoding.example_id, number)
             token = text.answer[0] if isinstance(text, Example) and text.answer else self.token
             if token is None:
                 raise DataError(
@@ -623,7 +624,7 @@ class ZeroShotClassifier(Classifier):
         encodings = super().encode(texts, first, whole)
         for number, encoding in enumerate(encodings, start=first):
             if encoding.pair_start is not None:
-                where = f"example {encoding.example_id!r}" if encoding.example_id else f"text {number}"
+                where = name_of(encoding.example_id, number)
                 raise DataError(f"{where}: is a pair; expected one text, which is paired with each label's hypothesis")
         return encodings
 

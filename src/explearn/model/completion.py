@@ -29,7 +29,7 @@ from explearn.core.writing import write_json
 from explearn.model.encoding import Encoding, Text
 from explearn.model.params import PAIR_SLOT, TEXT_SLOT, CandidateLabels, CompletionParams, Prompt
 from explearn.model.problems import label_maps
-from explearn.text.encoding import align_words, as_segments
+from explearn.text.encoding import align_words, as_segments, name_of
 
 if TYPE_CHECKING:
     import transformers
@@ -120,7 +120,7 @@ class Completion:
         encodings = []
         for number, given in enumerate(texts, start=first):
             segments, example_id = as_segments(given, number)
-            where = f"example {example_id!r}" if example_id else f"text {number}"
+            where = name_of(example_id, number)
             if (single := len(segments) == 1) == self.params.takes_pairs:
                 expected = "a pair, as the template has {pair}" if single else "one segment, or {pair} in it"
                 raise DataError(f"{where}: does not fit the template {self.params.template!r}; expected {expected}")

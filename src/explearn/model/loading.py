@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
 import sys
@@ -15,7 +14,7 @@ import torch
 from safetensors import safe_open
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import check_regular, is_folder
+from explearn.core.documents import check_regular, file_digest, is_folder
 from explearn.core.errors import SAVED, ExplearnError, ModelError, first_line, shown
 from explearn.core.extras import need
 from explearn.core.finite import check_weights
@@ -87,8 +86,7 @@ def embedded_encoder(expected_sha256: str = EMBEDDED_SHA256) -> Path:
     """
     encoder = need(EMBEDDED_PACKAGE, extra="demo", what="the encoder 'embedded'")
     weights = Path(str(encoder.__file__)).parent / "model" / "model.safetensors"
-    with weights.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    sha256 = file_digest(weights)
     if sha256 != expected_sha256:
         raise ModelError(f"{weights}: SHA-256 is {sha256}; expected {expected_sha256}; the weights are not loaded")
     return weights.parent

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from explearn.core.errors import ParamsError
 from explearn.core.records import label_problem
@@ -68,13 +68,7 @@ TEXT_SLOT, PAIR_SLOT = "{text}", "{pair}"
 """Places in the template for the text and, of a pair, for the second segment."""
 
 
-def _has_words(text: str) -> str:
-    if not text.strip():
-        raise ValueError(f"got {text!r}; expected a text that has words")
-    return text
-
-
-Words = Annotated[str, AfterValidator(_has_words)]
+Words = Annotated[str, Field(pattern=r"\S")]
 
 
 class Shot(Section):

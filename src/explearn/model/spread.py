@@ -69,13 +69,18 @@ def spread(model: nn.Module, compute: ComputeOptions, name: str) -> Spread | Non
     """
     accelerate = need("accelerate", extra="large", what="device-map")
     places: Any = compute.device_map
+    of_any_kind: Any = model
     try:
         for place in (*(places.values() if isinstance(places, Mapping) else ()), *(compute.max_memory or ())):
             if place not in _ELSEWHERE:
                 ComputeOptions(_device(place)).resolve_device()
         if not isinstance(places, Mapping):
             memory: Any = None if compute.max_memory is None else dict(compute.max_memory)
-            whole = _whole_modules(model)
+            # Classes of modules that stay on one device: terms that a block adds up must be in one place.
+            kinds = {kind for module in model.modules() for kind in getattr(module, "_no_split_modules", None) or ()}
+            kinds = kinds or {type(block).__name__ for block in blocks_in_order(of_any_kind.base_model)}
+            embeddings = {type(m).__name__ for path, m in model.named_modules() if path.endswith("embeddings")}
+            whole = sorted(kinds | embeddings)
             if places == "sequential":
                 memory = accelerate.utils.get_max_memory(memory)
             else:
@@ -97,14 +102,6 @@ def spread(model: nn.Module, compute: ComputeOptions, name: str) -> Spread | Non
 
 def _device(place: Any) -> str:
     return f"cuda:{place}" if str(place).isdigit() else str(place)
-
-
-def _whole_modules(model: nn.Module) -> list[str]:
-    """Return classes of modules that stay on one device: terms that a block adds up must be in one place."""
-    whole: Any = model
-    kinds = {kind for module in model.modules() for kind in getattr(module, "_no_split_modules", None) or ()}
-    kinds = kinds or {type(block).__name__ for block in blocks_in_order(whole.base_model)}
-    return sorted(kinds | {type(part).__name__ for path, part in model.named_modules() if path.endswith("embeddings")})
 
 
 class OnOneDevice(TorchFunctionMode):

@@ -12,7 +12,7 @@ from the nearest edge at which that window was cut: a token next to a cut was re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,10 +45,6 @@ class Windowed:
     def at_once(cls, encoding: Encoding) -> Windowed:
         """Take a text that is read in one go, or as far as it goes."""
         return cls(encoding, (encoding,), (np.arange(len(encoding)),), (np.ones(len(encoding)),))
-
-    def with_whole(self, whole: Encoding) -> Windowed:
-        """Return the same windows of the same sub-tokens, whose words are others."""
-        return replace(self, whole=whole, windows=tuple(whole.select(places.tolist()) for places in self.places))
 
     def join(self, scores: Sequence[NDArray[np.floating]]) -> NDArray[np.float64]:
         """Return scores of the whole text's positions, (tokens,), from those of each window's."""

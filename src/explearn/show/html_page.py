@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from explearn.core.blocks import BOLD_END, BOLD_START, Block, ExampleText, Heading, Picture, Table, walk
 from explearn.core.display import LOOK, css, words_html
+from explearn.core.templates import html_templates
 from explearn.show.tables import csv_of, latex_of
 
 
@@ -21,13 +21,7 @@ def render_html(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
 
     pictures: file -> SVG, for the pictures among the blocks; those without one are left out.
     """
-    environment = Environment(
-        loader=PackageLoader("explearn.show"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
+    environment = html_templates("explearn.show")
     environment.filters |= {
         "kind": lambda block: type(block).__name__,
         "inline": inline_html,

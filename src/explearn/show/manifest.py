@@ -6,17 +6,16 @@ names what differs. It is no signature: who can change a file can change the man
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from explearn.core.documents import is_folder, read_json
+from explearn.core.documents import file_digest, is_folder, read_json
 from explearn.core.errors import DataError, ModelError
 from explearn.core.validation import Shape, check_shape
-from explearn.core.writing import write_json, write_text
+from explearn.core.writing import write_json
 from explearn.show.versions import RUN, versions
 
 VERSION = 2
@@ -69,12 +68,6 @@ def part(base: Path, paths: Iterable[str]) -> dict[str, Any]:
     return {"paths": paths, "files": hashes(base, paths)}
 
 
-def write_with_manifest(page: Path, html: str, manifest: Mapping[str, Any]) -> None:
-    """Write a page, and beside it its manifest."""
-    write_text(page, html)
-    write_manifest(page, manifest)
-
-
 def write_manifest(page: Path, manifest: Mapping[str, Any]) -> None:
     """Write the manifest of a page that is there, to which the page itself is added."""
     parts = {"page": part(page.parent, [page.name]), **manifest["parts"]}
@@ -115,7 +108,7 @@ def check_manifest(path: Path, fingerprint: Fingerprint) -> tuple[list[str], lis
         for file, digest in files.files.items():
             if not (base / file).is_file():
                 differences.append(f"{name}: {file} is missing")
-            elif (now.get(file) or _sha256(base / file)) != digest:
+            elif (now.get(file) or file_digest(base / file)) != digest:
                 differences.append(f"{name}: {file} differs")
         # A file more may be read, too: another tokenizer, another method's scores.
         differences += [f"{name}: {file} was not there" for file in sorted(set(now) - set(files.files))]
@@ -144,10 +137,5 @@ def hashes(base: Path, paths: Sequence[str]) -> Hashes:
         place = base / path
         for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
             if file.is_file() and file.suffix != ".pyc" and not file.name.startswith("."):
-                files[(Path(path) / file.relative_to(place)).as_posix()] = _sha256(file)
+                files[(Path(path) / file.relative_to(place)).as_posix()] = file_digest(file)
     return files
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

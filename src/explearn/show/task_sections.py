@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from explearn.core.blocks import Block, Cell, Fold, Heading, Paragraph, Table, columns
+from explearn.core.blocks import Block, Cell, Fold, Heading, Paragraph, Table, columns, figure
 from explearn.judge.catalogue import CATALOGUE, Group
-from explearn.methods.results import Number, RunFacts, TaskReport
+from explearn.methods.results import RunFacts, TaskReport
 from explearn.show.caveats import has_no_marks
 from explearn.show.columns import Standing, leaderboard, marked, metrics_of, title
 from explearn.show.examples import example_text
@@ -84,24 +84,24 @@ def _data(task: TaskReport, unit: str) -> Iterator[Block]:
         "Texts with rationales": _counts(texts_of),
         # Where nobody marked anything, K is 1 for want of anything better.
         f"Number of {unit}s chosen by the top-K rule, K": "" if not task.k or has_no_marks(task) else f"{task.k}{mean}",
-        f"Share of {unit}s marked in training": "" if task.positive_rate is None else _number(task.positive_rate),
+        f"Share of {unit}s marked in training": "" if task.positive_rate is None else figure(task.positive_rate),
         "Rationales": _counts(agreement.get("kinds") or {}),
     }
     if alpha is not None:
-        facts[f"Agreement of annotators{over}, Krippendorff's alpha (1: perfect, 0: chance)"] = _number(alpha)
-        facts[f"Agreement of annotators{over}, mean F1 over pairs"] = _number(agreement.get("pairwise_f1"))
+        facts[f"Agreement of annotators{over}, Krippendorff's alpha (1: perfect, 0: chance)"] = figure(alpha)
+        facts[f"Agreement of annotators{over}, mean F1 over pairs"] = figure(agreement.get("pairwise_f1"))
     yield Table(columns(["", ""]), [[name, fact] for name, fact in facts.items() if fact])
     pairs = agreement.get("alpha_by_pair") or {}
     if len(pairs) > 1:
         figures = [
-            [who, f"{of['texts']:,}", _number(of["alpha"]), _number(of["pairwise_f1"])] for who, of in pairs.items()
+            [who, f"{of['texts']:,}", figure(of["alpha"]), figure(of["pairwise_f1"])] for who, of in pairs.items()
         ]
         heads = columns(["Annotators"], ["Texts", "Alpha", "Mean F1"])
         yield Table(heads, figures, "Agreement by pair of annotators")
     if task.classifier:
         names = {"Accuracy": "accuracy", "Most frequent class": "majority_rate", "Macro F1": "macro_f1", "MCC": "mcc"}
         figures = [
-            [split, *(_number(of.get(name)) for name in names.values()), f"{of.get('texts') or 0:,}"]
+            [split, *(figure(of.get(name)) for name in names.values()), f"{of.get('texts') or 0:,}"]
             for split, of in task.classifier.items()
         ]
         yield Table(columns(["Split"], [*names, "Texts"]), figures, "The classifier that the methods explain")
@@ -214,7 +214,7 @@ def sanity_table(run: RunFacts, task: TaskReport) -> Table | None:
     for method in methods:
         result = checked.get(method, {"random_model": {}, "random_labels": None, "skipped": "not among sanity.methods"})
         similar = {**result["random_model"], "labels": result["random_labels"]}
-        last = f"not checked: {result['skipped']}" if result["skipped"] else _number(result["max_sensitivity"])
+        last = f"not checked: {result['skipped']}" if result["skipped"] else figure(result["max_sensitivity"])
         cells: list[Cell | str] = []
         for same in map(similar.get, changes):
             if same is None:
@@ -247,7 +247,3 @@ def _sanity_sentence(task: TaskReport) -> str:
 
 def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
-
-
-def _number(value: Number) -> str:
-    return "–" if value is None else f"{round(value, 3) + 0.0:.3f}"

@@ -287,7 +287,7 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
     if not sentences:
         sentences.append("No method has figures on all tasks, so none is ahead.")
     if run.untried:
-        untrained = [name for name in run.untried if get_info(name).learned and not get_info(name).ready]
+        untrained = [name for name in run.untried if get_info(name).untrained]
         train = f" (train {' and '.join(untrained)} with explearn train)" if untrained else ""
         sentences.append(f"Not tried here, and among the best elsewhere: {', '.join(run.untried)}{train}.")
     timed = [m for m in dict.fromkeys([*roles, *([run.study] if run.study else [])]) if m in times]

@@ -47,7 +47,7 @@ def align(offsets: Iterable[Span], words: Sequence[Span]) -> list[int]:
 
 def aggregate(
     scores: NDArray[np.float32], word_ids: Sequence[int], words: int, aggregation: Aggregation
-) -> tuple[NDArray[np.float32], int]:
+) -> NDArray[np.float32]:
     """Word scores from sub-token scores.
 
     Args:
@@ -56,7 +56,7 @@ def aggregate(
         words: number of words.
         aggregation: `max` over a word's pieces (ExpNet A.5) or their `sum`, for decompositions that add up (IvRA H).
 
-    Returns float32 scores, shape (words,), and how many words had no piece. Those have no score: NaN.
+    Returns float32 scores, shape (words,), NaN for words without a piece.
 
     Raises ExplearnError when a score is not finite: a method must not pass NaN on.
     """
@@ -70,4 +70,4 @@ def aggregate(
     absent = np.ones(words, dtype=bool)
     absent[owners] = False
     result[absent] = np.nan
-    return result.astype(np.float32), int(absent.sum())
+    return result.astype(np.float32)

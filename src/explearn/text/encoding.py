@@ -22,6 +22,11 @@ IN_QUESTION = 8
 the word that is classified. They are never deleted."""
 
 
+def name_of(example_id: str, number: int) -> str:
+    """Return how messages call a text: by its example's id, else by its number, from 1."""
+    return f"example {example_id!r}" if example_id else f"text {number}"
+
+
 @dataclass(frozen=True, slots=True)
 class Encoding:
     """Sub-tokens of one text (or pair), special tokens included.

@@ -18,6 +18,7 @@ from explearn.core.documents import check_regular, read_jsonl
 from explearn.core.errors import DataError, shown
 from explearn.core.parquet import column_names, iter_rows
 from explearn.core.records import check_text, check_words
+from explearn.core.validation import check
 from explearn.text.encoding import TEXT
 
 BATCH_ROWS = 1024
@@ -70,6 +71,14 @@ class RawRow:
             f"got {', '.join([*self.values, *self.unread])}"
         )
 
+    def read(self, kind: Any, expected: str, *columns: str) -> Any:
+        """Return the value of the first of `columns` present. Raises DataError where it is none of `kind`."""
+        column, value = self.value(*columns)
+        try:
+            return check(kind, value)
+        except DataError as error:
+            raise self.error(column, value, expected) from error
+
     def words(self, *columns: str) -> tuple[str, ...]:
         """Return the white-space separated words of the first of `columns` present.
 
@@ -92,11 +101,9 @@ class RawRow:
 
     def word_list(self, *columns: str) -> tuple[str, ...]:
         """Return words given as a list in the first of `columns` present; raises DataError as `words` does."""
-        column, value = self.value(*columns)
-        if not isinstance(value, list):
-            raise self.error(column, value, "a list of words")
-        self.check_words(tuple(value), column)
-        return tuple(value)
+        words = tuple(self.read(list[Any], "a list of words", *columns))
+        self.check_words(words, self.value(*columns)[0])
+        return words
 
     def check_words(self, words: tuple[str, ...], column: str) -> None:
         """Raise DataError, naming file, row and field, for words that cannot be used."""

@@ -17,6 +17,7 @@ from explearn.cli.choosing import (
     Units,
     Windows,
     choose,
+    classifier_for,
     parse_label_names,
     parse_options,
 )
@@ -80,9 +81,7 @@ def job(
     source = Input(texts, text_column, pair_column, id_column)
     source.check()
     choices = choose(method, explainer or [])
-    classifier = classifier or next((str(c.own_classifier) for c in choices if c.own_classifier is not None), "")
-    if not classifier:
-        raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
+    classifier = classifier_for(choices, classifier)
     chosen: Engine = LocalEngine()
     if engine == "ray":
         compute.check_one_device("a worker of --engine ray")

@@ -122,6 +122,8 @@ class Worker:
 
         Computed from the start of the block that `first` is in to the end of the one that the last text is in.
         """
+        from explearn.methods.base.targets import targeted_texts
+
         number = first - first % self._block
         stop = min(-(-end // self._block) * self._block, texts)
         rows = islice(self._reader.texts(number), stop - number)
@@ -147,19 +149,14 @@ class Worker:
                     advance(1)
                 number += 1
         except DataError as error:
-            raise self._located(number) or error from error
-
-    def _located(self, start: int) -> DataError | None:
-        """Return the complaint about the first text of a block that cannot be read, with its file and row."""
-        from explearn.methods.base.targets import targeted_texts
-
-        for row in islice(self.job.input.texts(start), self._block):
-            try:
-                list(targeted_texts(self._classifier, [row.text], [0], self.job.windows, 1, self.job.unit))
-            except DataError as error:
-                text = str(error).removeprefix("text 1: ")
-                return DataError(f"{row.where}, field {self.job.input.text!r}: {text}")
-        return None
+            # Of the first text of the block that cannot be read, with its file and row.
+            for row in islice(self.job.input.texts(number), self._block):
+                try:
+                    list(targeted_texts(self._classifier, [row.text], [0], self.job.windows, 1, self.job.unit))
+                except DataError as problem:
+                    text = str(problem).removeprefix("text 1: ")
+                    raise DataError(f"{row.where}, field {self.job.input.text!r}: {text}") from error
+            raise
 
 
 def model_settings(classifier: Classifier) -> dict[str, Any]:

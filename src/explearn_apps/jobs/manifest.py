@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from explearn.core.documents import read_json
+from explearn.core.documents import file_digest, read_json
 from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.validation import Shape, check
 from explearn.core.writing import write_json
@@ -96,14 +96,7 @@ def part_name(number: int, parts: int) -> str:
 def is_whole(folder: Path, part: Part) -> bool:
     """Return whether a part's file is as it was written."""
     path = folder / part.file
-    if not path.is_file() or path.stat().st_size != part.bytes:
-        return False
-    return file_digest(path) == part.sha256
-
-
-def file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return path.is_file() and path.stat().st_size == part.bytes and file_digest(path) == part.sha256
 
 
 def folder_digest(folder: Path) -> str:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from explearn.core.documents import file_digest
 from explearn.core.parquet import parquet_writer
 from explearn.core.records import Attribution
 from explearn.core.word_tables import WORD_SCHEMA, WordRows
-from explearn_apps.jobs.manifest import Part, file_digest
+from explearn_apps.jobs.manifest import Part
 
 TEXTS_PER_GROUP = 2048
 """Texts whose words are held before they go to the file as a group of rows."""

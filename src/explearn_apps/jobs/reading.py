@@ -60,10 +60,6 @@ class Input:
                 f"{self.path}: got names of columns; a {LINES} file has none, each of its lines is a text"
             )
 
-    @property
-    def columns(self) -> dict[str, str | None]:
-        return {"text": self.text, "pair": self.pair, "id": self.id}
-
     def stamp(self) -> tuple[int, int]:
         """Return what changes where somebody writes to the file: its size and the time of its last change."""
         status = self.path.stat()

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from tqdm.auto import tqdm
 
+from explearn.core.documents import file_digest
 from explearn.core.errors import DataError
 from explearn.core.escape import printable
 from explearn.core.version import explearn_version
@@ -23,7 +24,6 @@ from explearn_apps.jobs.manifest import (
     SUCCESS,
     Manifest,
     Part,
-    file_digest,
     folder_digest,
     is_whole,
     part_name,
@@ -120,7 +120,7 @@ def _settings(job: Job) -> dict[str, Any]:
     ]
     return {
         "input": file_digest(job.input.path),
-        "columns": job.input.columns,
+        "columns": {"text": job.input.text, "pair": job.input.pair, "id": job.input.id},
         "methods": methods,
         # As a manifest gives them back: JSON knows no keys but strings.
         "options": json.loads(json.dumps(job.options, default=str)),

@@ -129,19 +129,18 @@ class Batcher(Generic[Key, Item, Result]):
                 for work in live:
                     self._do(loop, [work])
                 return
-            loop.call_soon_threadsafe(_fail, live[0].future, error)
+            loop.call_soon_threadsafe(_settle, live[0].future, error)
             return
         start = 0
         for work in live:
-            loop.call_soon_threadsafe(_finish, work.future, results[start : start + len(work.items)])
+            loop.call_soon_threadsafe(_settle, work.future, results[start : start + len(work.items)])
             start += len(work.items)
 
 
-def _finish(future: asyncio.Future[list[Result]], results: list[Result]) -> None:
-    if not future.done():
-        future.set_result(results)
-
-
-def _fail(future: asyncio.Future[list[Result]], error: Exception) -> None:
-    if not future.done():
-        future.set_exception(error)
+def _settle(future: asyncio.Future[list[Result]], outcome: list[Result] | Exception) -> None:
+    if future.done():  # its request was cancelled
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

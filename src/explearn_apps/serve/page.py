@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from fastapi import FastAPI, Request
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, Response
 from explearn.core.display import LOOK, STYLE, rows
 from explearn.core.errors import DataError, ExplearnError
 from explearn.core.escape import printable
+from explearn.core.templates import html_templates
 from explearn.core.validation import check, whole_number
 from explearn.methods.info import first_sentence
 from explearn.text.units import UNITS
@@ -60,13 +61,7 @@ class Form:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("explearn_apps.serve"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
+    environment = html_templates("explearn_apps.serve")
     # Of what is read, not of what is sent back: fields hold their text as it was.
     environment.filters["plain"] = lambda text: printable(text, one_line=True)
     environment.filters["type_of"] = type_of

@@ -111,8 +111,15 @@ class Meter:
         Raises BudgetError when the budget does not cover it.
         """
         worst = Spent(1, input_tokens, output_tokens, self.cost(model, input_tokens, output_tokens))
+
+        def covered() -> bool:
+            return all(
+                bound is None or getattr(self.spent, of) + getattr(self._reserved, of) + getattr(worst, of) <= bound
+                for of, bound in (("requests", self.requests), ("money", self.money))
+            )
+
         async with self._changed:
-            while not self._covers(worst):
+            while not covered():
                 if not self._reserved.requests:
                     bounds = {f"{self.requests} requests": self.requests, f"{self.money} in money": self.money}
                     budget = " and ".join(said for said, bound in bounds.items() if bound is not None)
@@ -130,9 +137,3 @@ class Meter:
             self._reserved.add(reserved, -1)
             self.spent.add(actual)
             self._changed.notify_all()
-
-    def _covers(self, worst: Spent) -> bool:
-        return all(
-            bound is None or getattr(self.spent, of) + getattr(self._reserved, of) + getattr(worst, of) <= bound
-            for of, bound in (("requests", self.requests), ("money", self.money))
-        )

@@ -111,8 +111,7 @@ def calibrate(
         return
     ask(everything, marks, meter)
     candidates = [
-        judge(*pair, collect(listed, marks, marks.llm), gold, meter.price(pair[0]))
-        for pair, listed in questions.items()
+        judge(*pair, collect(listed, marks), gold, meter.price(pair[0])) for pair, listed in questions.items()
     ]
     best = pick(candidates)
     figures = {"task": task, "split": split, "best": asdict(best)}
@@ -138,9 +137,9 @@ def run(
 
     run_params, marks = _open(task)
     if dry_run:
-        print_estimate(questions_for(marks, marks.llm, run_params.seed), marks, meter)
+        print_estimate(questions_for(marks, run_params.seed), marks, meter)
         return
-    _, summary, _ = annotate(marks, marks.llm, run_params.seed, meter)
+    _, summary = annotate(marks, run_params.seed, meter)
     if summary is None:
         print("no text to ask about: people have marked all of them, or there are none of these labels")
     else:
@@ -168,7 +167,7 @@ def sheet(
         judged = {(v.example_id, v.mask) for v in marks.store.read_verdicts(marks.examples, marks.unused)}
         rows = {
             item.example.id: SheetRow(item.example, item.mask, item.answer.reason if item.answer else "")
-            for item in collect(questions_for(marks, marks.llm, run_params.seed), marks, marks.llm)
+            for item in collect(questions_for(marks, run_params.seed), marks)
             if item.fate == "kept" and (item.example.id, item.mask) not in judged
         }
         if not rows:

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from explearn.core.errors import DataError
 from explearn.judge.catalogue import CATALOGUE
 
 Number = int | float | None
 Figures = dict[str, dict[str, Number]]
 """Method -> metric -> figure."""
-
-
-def of_machine(metric: str) -> bool:
-    """Return whether a figure depends on the machine, by the catalogue; False for names it does not have."""
-    return metric in CATALOGUE and CATALOGUE[metric].of_machine
 
 
 def split_costs(metrics: Mapping[str, Mapping[str, Number]]) -> tuple[Figures, Figures]:
@@ -25,20 +19,15 @@ def split_costs(metrics: Mapping[str, Mapping[str, Number]]) -> tuple[Figures, F
     Args:
         metrics: method -> metric -> figure.
     """
+    of_machine = {name for name, metric in CATALOGUE.items() if metric.of_machine}
     figures: Figures = {}
     costs: Figures = {}
     for method, row in metrics.items():
-        figures[method] = {name: value for name, value in row.items() if not of_machine(name)}
-        costs[method] = {name: value for name, value in row.items() if of_machine(name)}
+        figures[method] = {name: value for name, value in row.items() if name not in of_machine}
+        costs[method] = {name: value for name, value in row.items() if name in of_machine}
     return figures, costs
 
 
 def join_costs(figures: Mapping[str, Mapping[str, Number]], costs: Mapping[str, Mapping[str, Number]]) -> Figures:
-    """Join what `split_costs` split; the costs stand behind each method's other figures.
-
-    Raises DataError where the two are not of the same methods.
-    """
-    if set(figures) != set(costs):
-        odd = ", ".join(sorted(set(figures) ^ set(costs)))
-        raise DataError(f"figures and costs are not of the same methods ({odd} in one alone); run judge again")
+    """Join what `split_costs` split; the costs stand behind each method's other figures."""
     return {method: {**row, **costs[method]} for method, row in figures.items()}

@@ -57,6 +57,7 @@ def paper_blocks(params: Params, tasks: Sequence[TaskReport]) -> list[Block]:
     """
     by_adapter = {params.sources[task.task].adapter: task for task in tasks if task.task in params.sources}
     learned = set(params.methods) - set(params.baseline_names)
+    encoders = list(dict.fromkeys(params.encoder_of(task)[0] for task in params.tasks))
     blocks: list[Block] = []
     papers: dict[str, None] = {}
     for table in published().tables:
@@ -64,23 +65,18 @@ def paper_blocks(params: Params, tasks: Sequence[TaskReport]) -> list[Block]:
             papers[table.paper] = None
             shared = [[by_adapter[adapter]] for adapter in table.data] or [list(tasks)]
             machine = CATALOGUE[table.metric].of_machine
+            said = f"Encoder in the paper: {table.encoder}, here: {', '.join(encoders)}."
+            # Checkpoints have an owner before their name.
+            if not all(name.rpartition("/")[2].startswith(table.encoder) for name in encoders):
+                said += " They differ: compare the order of the methods, not the figures."
             blocks += [
-                Paragraph(f"{_encoders(table, params)} {published().notes[table.note]}", machine=machine),
+                Paragraph(f"{said} {published().notes[table.note]}", machine=machine),
                 _table(table, shared, machine),
             ]
     if not blocks:
         return []
     missing = " ".join(f"Of {paper}'s results, left out: {published().left_out[paper]}." for paper in papers)
     return [Heading("Next to the paper's figures"), Paragraph(missing), *blocks]
-
-
-def _encoders(table: PaperTable, params: Params) -> str:
-    used = list(dict.fromkeys(params.encoder_of(task)[0] for task in params.tasks))
-    said = f"Encoder in the paper: {table.encoder}, here: {', '.join(used)}."
-    # Checkpoints have an owner before their name.
-    if all(name.rpartition("/")[2].startswith(table.encoder) for name in used):
-        return said
-    return f"{said} They differ: compare the order of the methods, not the figures."
 
 
 def _table(table: PaperTable, shared: Sequence[Sequence[TaskReport]], machine: bool) -> Table:

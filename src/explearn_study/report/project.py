@@ -18,8 +18,10 @@ from explearn.judge.arrays import mean_of_known
 from explearn.methods.results import Number, RunFacts, TaskReport, in_table_order
 from explearn_study.params import Params
 from explearn_study.report.costs import split_costs
-from explearn_study.report.headline import headline
 from explearn_study.workspace import Workspace
+
+HEADLINE_METRICS = ("f1", "f1_topk", "auroc", "aopc_comprehensiveness", "aopc_sufficiency")
+"""Of the explainer under study, for `dvc metrics show`."""
 
 DECIMALS = 3
 """Of the figures that git keeps: beyond them, processors and library versions differ."""
@@ -138,10 +140,11 @@ def write_metrics(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> 
     f1_by_task: dict[str, Number] = {}
     means: dict[str, float | None] = {}
     if params.explainer is not None:
-        results |= headline(params.explainer, metrics)
-        f1_by_task = {task: methods[params.explainer]["f1"] for task, methods in metrics.items()}
-        own = [methods.get(params.explainer, {}) for methods in costs.values()]
-        means["relative_throughput"] = mean_of_known([figures.get("relative_throughput") for figures in own])
+        own = {task: methods[params.explainer] for task, methods in metrics.items()}
+        results |= {name: mean_of_known([of.get(name) for of in own.values()]) for name in HEADLINE_METRICS}
+        f1_by_task = {task: of["f1"] for task, of in own.items()}
+        throughputs = [methods[params.explainer].get("relative_throughput") for methods in costs.values()]
+        means["relative_throughput"] = mean_of_known(throughputs)
     classifiers = {task.task: task.classifier for task in tasks}
     write_json(folder / "metrics.json", rounded({"headline": results, "classifiers": classifiers, "tasks": metrics}))
     write_json(folder / "headline.json", rounded({**results, "f1_by_task": f1_by_task}))

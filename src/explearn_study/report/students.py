@@ -110,7 +110,10 @@ def _table(
     tested = cells[spec.metrics[-1]]
     if not any(cells.values()):
         return None
-    certain = _certain(tested, significance)
+    # Where student and teacher differ, after Holm's correction over the table.
+    p_values = {key: figures["p_value"] for key, figures in tested.items() if figures["p_value"] is not None}
+    adjusted = zip(p_values, holm(list(p_values.values())), strict=True)
+    certain = {key for key, p_value in adjusted if p_value <= significance}
     shown = list(dict.fromkeys(key[:2] for key in tested))
     sides = [side for side in SIDES if side != "both" or spec.metrics == ("agreement",)]
 
@@ -146,13 +149,6 @@ def _table(
     return Table(columns(["Teacher", ""], [", ".join(key) for key in shown]), rows, spec.title)
 
 
-def _certain(cells: Mapping[Key, Mapping[str, Any]], significance: float) -> set[Key]:
-    """Return the cells where student and teacher differ, after Holm's correction over all of them."""
-    tested = [key for key, figures in cells.items() if figures["p_value"] is not None]
-    adjusted = holm([cells[key]["p_value"] for key in tested])
-    return {key for key, p_value in zip(tested, adjusted, strict=True) if p_value <= significance}
-
-
 def _fidelity(documents: Sequence[Document]) -> Table:
     """Return how alike the word scores of students and teacher are, means over seeds."""
     students: dict[Key, list[Mapping[str, Any]]] = {}
@@ -184,8 +180,8 @@ def _times(documents: Sequence[Document]) -> list[Block]:
                     f"{fmean(document['training']):.0f}",
                 ]
             )
+    if not rows:
+        return []
     titles = ["Teacher, ms per text", "Classifier", "L2E with classifier", "L2E, class given", "Faster, class given"]
     titles += ["Faster, with classifier", "Training, s"]
-    return (
-        [Table(columns(["Teacher", "Task"], titles), rows, "Time (L2E figures 3 to 6)", machine=True)] if rows else []
-    )
+    return [Table(columns(["Teacher", "Task"], titles), rows, "Time (L2E figures 3 to 6)", machine=True)]

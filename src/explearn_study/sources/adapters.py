@@ -12,18 +12,26 @@ from explearn.text.mapping import MappedRow
 from explearn.text.rows import RawRow
 from explearn_study.sources.annotated import CorpusAdapter, HateXplainAdapter, MovieRationalesAdapter
 from explearn_study.sources.custom import CustomAdapter
-from explearn_study.sources.mapping import ID_COLUMNS, OWN_NAMES, Adapter, Dropped, HubDefault, class_label, row_id
+from explearn_study.sources.mapping import (
+    ALL_SPLITS,
+    ID_COLUMNS,
+    OWN_NAMES,
+    Adapter,
+    Dropped,
+    HubDefault,
+    class_label,
+    row_id,
+)
 from explearn_study.sources.params import SourceParams
 from explearn_study.sources.questions import SquadAdapter
 
-ALL_SPLITS: Mapping[Split, str] = {"train": "train", "validation": "validation", "test": "test"}
 TRAIN_TEST: Mapping[Split, str] = {"train": "train", "test": "test"}
 VALIDATION_AS_TEST: Mapping[Split, str] = {"train": "train", "test": "validation"}
 """For sets whose test part is published without labels."""
 
 
 @dataclass(frozen=True)
-class TextAdapter:
+class TextAdapter(Adapter):
     """Rows of a text column (and a second one for pairs) and a label.
 
     Attributes:
@@ -41,7 +49,6 @@ class TextAdapter:
     aliases: Mapping[str, str] = field(default_factory=dict)
     unlabelled: tuple[object, ...] = ()
     file_splits: Mapping[Split, tuple[str, ...]] = field(default_factory=lambda: OWN_NAMES)
-    splits_in_rows: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -5,15 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from explearn.core.errors import UnknownNameError
 from explearn.core.escape import is_unicode
 from explearn.core.records import SPLITS, RationaleKind, Split
+from explearn.core.validation import Shape
 from explearn.text.mapping import MappedRow, Marks
 from explearn.text.marks import parse_mask
 from explearn.text.rows import RawRow
-from explearn_study.sources.mapping import ID_COLUMNS, OWN_NAMES, Dropped, HubDefault, class_label, row_id
+from explearn_study.sources.mapping import (
+    ALL_SPLITS,
+    ID_COLUMNS,
+    OWN_NAMES,
+    Adapter,
+    Dropped,
+    HubDefault,
+    class_label,
+    row_id,
+)
 from explearn_study.sources.params import SourceParams
 
 CONVERTED = "refs/convert/parquet"
@@ -28,7 +40,12 @@ def _mask(row: RawRow, column: str, value: object, n_words: int) -> tuple[bool, 
         return parse_mask(value, n_words)
 
 
-class CorpusAdapter:
+class _Annotation(Shape):
+    annotator: Annotated[str, Field(pattern=r"\S")]
+    rationale: Any
+
+
+class CorpusAdapter(Adapter):
     """The embedded corpus (data/corpus): id, task, split, label, words, annotations.
 
     The author's marks were made while writing; every other annotator of the corpus is an LLM that read the bare text.
@@ -41,8 +58,6 @@ class CorpusAdapter:
         "topics": ("world", "sports", "business", "science"),
     }
 
-    hub: HubDefault | None = None
-    file_splits: Mapping[Split, tuple[str, ...]] = OWN_NAMES
     splits_in_rows = True
     columns = ("task", "split", "words", "label", "annotations", *ID_COLUMNS)
 
@@ -74,22 +89,16 @@ class CorpusAdapter:
         )
 
     def _marks(self, row: RawRow, n_words: int) -> list[Marks]:
-        column, annotations = row.value("annotations")
-        if not isinstance(annotations, list):
-            raise row.error(column, annotations, "a list of annotations")
+        expected = "a list of objects with an annotator and a rationale"
+        annotations: list[_Annotation] = row.read(list[_Annotation], expected, "annotations")
         marks = []
-        for entry in annotations:
-            if not isinstance(entry, dict) or not {"annotator", "rationale"} <= entry.keys():
-                raise row.error(column, entry, "an object with 'annotator' and 'rationale'")
-            if not isinstance(entry["annotator"], str) or not entry["annotator"].strip():
-                raise row.error(f"{column}.annotator", entry["annotator"], "a name")
-            kind: RationaleKind = "author" if entry["annotator"] == "author" else "llm"
-            mask = _mask(row, "annotations.rationale", entry["rationale"], n_words)
-            marks.append(Marks(entry["annotator"], kind, mask))
+        for one in annotations:
+            kind: RationaleKind = "author" if one.annotator == "author" else "llm"
+            marks.append(Marks(one.annotator, kind, _mask(row, "annotations.rationale", one.rationale, n_words)))
         return marks
 
 
-class HateXplainAdapter:
+class HateXplainAdapter(Adapter):
     """HateXplain (Mathew et al. 2021): posts that three annotators each labelled, with masks for the toxic ones.
 
     Reads the hub's rows (`post_tokens`, `annotators` with label and annotator_id), the files' rows (`tokens`, `labels`,
@@ -108,13 +117,8 @@ class HateXplainAdapter:
     }
     ANNOTATORS = 3
 
-    hub: HubDefault | None = HubDefault(
-        "Hate-speech-CNERG/hatexplain",
-        {"train": "train", "validation": "validation", "test": "test"},
-        revision=CONVERTED,
-    )
+    hub = HubDefault("Hate-speech-CNERG/hatexplain", ALL_SPLITS, revision=CONVERTED)
     file_splits: Mapping[Split, tuple[str, ...]] = {**OWN_NAMES, "train": ("train", "train_unannotated")}
-    splits_in_rows = False
     columns = ("label", "labels", "annotators", "rationales", "text", "tokens", "post_tokens", *ID_COLUMNS)
 
     def __init__(self, task: str, source: SourceParams) -> None:
@@ -122,12 +126,14 @@ class HateXplainAdapter:
         self.view = source.view or "binary"
         if self.view not in self.VIEWS:
             raise UnknownNameError("view of adapter 'hatexplain'", self.view, self.VIEWS)
-        self.labels: tuple[str, ...] | None = self.VIEWS[self.view]
+        self.labels = self.VIEWS[self.view]
 
     def map_row(self, row: RawRow) -> MappedRow | Dropped:
         if "label" in row.values and "annotators" not in row.values:
             column, value = row.value("label")
-            label = self._view(class_label(row, column, value, self.RAW_LABELS, {}))
+            label = class_label(row, column, value, self.RAW_LABELS, {})
+            if self.view == "binary" and label != "normal":
+                label = "toxic"
             if label not in self.VIEWS[self.view]:
                 return Dropped(f"label {label}")
             return MappedRow(row.words("text"), label, id=row_id(row, self.task))
@@ -150,9 +156,6 @@ class HateXplainAdapter:
             id=row_id(row, self.task),
             marks=tuple(marks) if sum(toxic) >= 2 else (),
         )
-
-    def _view(self, raw: str) -> str:
-        return raw if self.view != "binary" or raw == "normal" else "toxic"
 
     def _votes(self, row: RawRow) -> tuple[list[str], list[str]]:
         """(labels, annotator ids), one each for every annotator."""
@@ -182,9 +185,7 @@ class HateXplainAdapter:
         The source does not say whose a mask is. Masks as many as annotators are theirs in order; as many as toxic
         votes, those annotators' in order, for only they were asked for one. Else they are named by position.
         """
-        column, masks = row.value("rationales")
-        if not isinstance(masks, list):
-            raise row.error(column, masks, "a list of masks")
+        masks = row.read(list[Any], "a list of masks", "rationales")
         voters = [name for name, vote in zip(annotators, toxic, strict=True) if vote]
         if len(masks) in (len(annotators), len(voters)):
             owners = annotators if len(masks) == len(annotators) else voters
@@ -197,7 +198,7 @@ class HateXplainAdapter:
         ]
 
 
-class MovieRationalesAdapter:
+class MovieRationalesAdapter(Adapter):
     """Movie Rationales (Zaidan et al. 2007, as in ERASER): reviews with the phrases an annotator took as evidence.
 
     The source gives the phrases without their places. Every place where a phrase occurs in whole is marked; a phrase
@@ -208,14 +209,8 @@ class MovieRationalesAdapter:
     ALIASES: Mapping[str, str] = {"neg": "negative", "pos": "positive"}
     ANNOTATOR = "zaidan"
 
-    labels: tuple[str, ...] | None = LABELS
-    hub: HubDefault | None = HubDefault(
-        "eraser-benchmark/movie_rationales",
-        {"train": "train", "validation": "validation", "test": "test"},
-        revision=CONVERTED,
-    )
-    file_splits: Mapping[Split, tuple[str, ...]] = OWN_NAMES
-    splits_in_rows = False
+    labels = LABELS
+    hub = HubDefault("eraser-benchmark/movie_rationales", ALL_SPLITS, revision=CONVERTED)
     columns = ("review", "text", "label", "evidences", *ID_COLUMNS)
 
     def __init__(self, task: str, source: SourceParams) -> None:
@@ -224,9 +219,7 @@ class MovieRationalesAdapter:
     def map_row(self, row: RawRow) -> MappedRow:
         words = row.words("review", "text")
         column, label = row.value("label")
-        name, evidences = row.value("evidences")
-        if not isinstance(evidences, list) or not all(isinstance(evidence, str) for evidence in evidences):
-            raise row.error(name, evidences, "a list of phrases of the review")
+        evidences = row.read(list[str], "a list of phrases of the review", "evidences")
         masks = [mask_of_phrase(evidence.split(), words) for evidence in evidences]
         placed = [mask for mask in masks if any(mask)]
         marks = Marks(self.ANNOTATOR, "human", tuple(map(any, zip(*placed, strict=True))))

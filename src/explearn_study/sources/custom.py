@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from explearn.core.errors import ParamsError
-from explearn.core.records import Split
 from explearn.text.custom import CustomRows
 from explearn.text.mapping import one_of
-from explearn_study.sources.mapping import OWN_NAMES, HubDefault
+from explearn_study.sources.mapping import Adapter
 from explearn_study.sources.params import SourceParams
 
 
-class CustomAdapter(CustomRows):
+class CustomAdapter(CustomRows, Adapter):
     """Rows of any table, by the columns of `SourceParams.columns`.
 
     Raises ParamsError when the columns contradict each other.
     """
-
-    hub: HubDefault | None = None
-    file_splits: Mapping[Split, tuple[str, ...]] = OWN_NAMES
-    splits_in_rows = False
 
     def __init__(self, task: str, source: SourceParams) -> None:
         super().__init__(source.columns, source.label_names)

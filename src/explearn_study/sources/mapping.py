@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from explearn.core.records import Split
 from explearn.core.validation import whole_number
@@ -17,6 +17,8 @@ OWN_NAMES: Mapping[Split, tuple[str, ...]] = {
     "test": ("test",),
 }
 """File stems where each split has its own name."""
+
+ALL_SPLITS: Mapping[Split, str] = {"train": "train", "validation": "validation", "test": "test"}
 
 ID_COLUMNS = ("id", "idx")
 """Columns from which `row_id` takes a row's identifier."""
@@ -39,7 +41,7 @@ class HubDefault:
     revision: str | None = None
 
 
-class Adapter(Protocol):
+class Adapter(ABC):
     """Maps the rows of one data set.
 
     Attributes:
@@ -50,20 +52,18 @@ class Adapter(Protocol):
         columns: all that `map_row` may ask a row for; no other column is read.
     """
 
+    labels: tuple[str, ...] | None = None
+    hub: HubDefault | None = None
+    file_splits: Mapping[Split, tuple[str, ...]] = OWN_NAMES
+    splits_in_rows: bool = False
+
     @property
-    def labels(self) -> tuple[str, ...] | None: ...
-    @property
-    def hub(self) -> HubDefault | None: ...
-    @property
-    def file_splits(self) -> Mapping[Split, tuple[str, ...]]: ...
-    @property
-    def splits_in_rows(self) -> bool: ...
-    @property
+    @abstractmethod
     def columns(self) -> Collection[str]: ...
 
+    @abstractmethod
     def map_row(self, row: RawRow) -> MappedRow | Dropped:
         """Raises DataError naming file, row and field for a row that cannot be used."""
-        ...
 
 
 def row_id(row: RawRow, task: str) -> str | None:

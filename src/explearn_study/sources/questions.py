@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
-from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS, Split
+from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS
+from explearn.core.validation import Count, Shape
 from explearn.core.words import locate
 from explearn.text.mapping import MappedRow
 from explearn.text.rows import RawRow
-from explearn_study.sources.mapping import ID_COLUMNS, OWN_NAMES, Dropped, HubDefault, row_id
+from explearn_study.sources.mapping import ID_COLUMNS, Adapter, Dropped, HubDefault, row_id
 from explearn_study.sources.params import SourceParams
 
 
-@dataclass(frozen=True)
-class SquadAdapter:
+class _Answers(Shape):
+    text: list[str]
+    answer_start: list[Count]
+
+
+class SquadAdapter(Adapter):
     """Rows of columns `question`, `context` and `answers`, as on the hub: {"text": [...], "answer_start": [...]}.
 
     The first answer counts, as the words that it touches. Rows without an answer, or whose answer is longer than
     ANSWER_WORDS, are dropped and counted.
     """
 
-    task: str
-    source: SourceParams
-    labels: tuple[str, ...] = ANSWER_LABELS
+    labels = ANSWER_LABELS
     # Its test part is not published.
-    hub: HubDefault = field(
-        default_factory=lambda: HubDefault("rajpurkar/squad", {"train": "train", "test": "validation"})
-    )
-    file_splits: Mapping[Split, tuple[str, ...]] = field(default_factory=lambda: OWN_NAMES)
-    splits_in_rows: bool = False
-    columns: tuple[str, ...] = ("question", "context", "answers", *ID_COLUMNS)
+    hub = HubDefault("rajpurkar/squad", {"train": "train", "test": "validation"})
+    columns = ("question", "context", "answers", *ID_COLUMNS)
+
+    def __init__(self, task: str, source: SourceParams) -> None:
+        self.task = task
 
     def map_row(self, row: RawRow) -> MappedRow | Dropped:
         question = row.words("question")
         column, passage = row.value("context")
         words = row.words(column)
-        answer = _first_answer(row)
-        if answer is None:
+        answers: _Answers = row.read(_Answers, '{"text": [TEXT, ...], "answer_start": [NUMBER from 0, ...]}', "answers")
+        if not answers.text or not answers.answer_start:
             return Dropped("no answer")
-        text, start = answer
+        text, start = answers.text[0], answers.answer_start[0]
         if passage[start : start + len(text)] != text:
             raise row.error("answers", text, f"the text of the passage from character {start} on")
         end = start + len(text)
@@ -57,21 +55,3 @@ class SquadAdapter:
             id=row_id(row, self.task),
             answer=(touched[0] + shift, touched[-1] + 1 + shift),
         )
-
-
-def _first_answer(row: RawRow) -> tuple[str, int] | None:
-    """Text and first character of a row's first answer; None where it has none."""
-    column, answers = row.value("answers")
-    shape = '{"text": [...], "answer_start": [...]}, lists of one length'
-    if not isinstance(answers, Mapping):
-        raise row.error(column, answers, shape)
-    texts: Any = answers.get("text")
-    starts: Any = answers.get("answer_start")
-    if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
-        raise row.error(column, answers, shape)
-    if not texts:
-        return None
-    text, start = texts[0], starts[0]
-    if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool) or start < 0:
-        raise row.error(column, answers, f"{shape}, of texts and of whole numbers from 0")
-    return text, start

@@ -49,11 +49,6 @@ def _by_label(labels: Mapping[str, str], seed: int) -> dict[str, list[str]]:
     return groups
 
 
-def _rounded(fraction: float, count: int) -> int:
-    # A decimal fraction is meant as written: 0.1 is one tenth. Halves round up; a split that is asked for is not empty.
-    return max(1, int(Fraction(str(fraction)) * count + Fraction(1, 2)))
-
-
 def carve(
     labels: Mapping[str, str], fractions: Mapping[Split, float], seed: int, whole: Split = "train"
 ) -> dict[str, Split]:
@@ -75,7 +70,9 @@ def carve(
     free = {label: size - 1 for label, size in sizes.items()}
     assigned: dict[str, Split] = dict.fromkeys(labels, whole)
     for split, fraction in fractions.items():
-        wanted = _rounded(fraction, len(labels))
+        # A decimal fraction is meant as written: 0.1 is one tenth. Halves round up, and no split that is asked for is
+        # empty.
+        wanted = max(1, int(Fraction(str(fraction)) * len(labels) + Fraction(1, 2)))
         if wanted > sum(free.values()):
             raise DataError(f"{whole} has {len(labels)} texts; expected enough to set {wanted} aside as {split}")
         for label, share in apportion(wanted, sizes, free).items():

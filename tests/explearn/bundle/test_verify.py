@@ -24,7 +24,7 @@ def test_every_difference_is_a_line(model: Path, tmp_path: Path) -> None:
     missing.unlink()
     other.write_text("{}")
     code, lines = verify(bundle)
-    assert code == 1 and len(lines) == 3
+    assert code == 1 and len(lines) == 4 and lines[-1] == f"{bundle}: 3 differences"
     for path, what in ((changed, "is not the file that was exported"), (missing, "is missing"), (other, "is not in")):
         assert any(line.startswith(f"{path}: {what}") for line in lines), path
 

@@ -15,7 +15,6 @@ from explearn.lens.attention import (
     AttentionCalls,
     capture_attention,
     layer_count,
-    read_position,
     read_weights,
     reduced_attention,
     resolve_layer,
@@ -159,8 +158,8 @@ def test_the_last_token_is_the_last_that_is_not_the_padding_id() -> None:
     model = tiny.classifier("gpt2").model
     pad = model.config.pad_token_id
     ids = torch.tensor([[5, 6, 7, pad], [5, pad, 7, 8], [pad, pad, pad, pad]])
-    place = read_position(model, ids)
-    assert place is not None and place.tolist() == [2, 3, 0]
+    weights = read_weights(model, Batch((), ids, torch.ones_like(ids), None))
+    assert weights.argmax(-1).tolist() == [2, 3, 0]
 
 
 def test_local_layers_see_no_further_than_their_window() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from explearn.core.errors import DataError
 from explearn_study.report.costs import join_costs, split_costs
 
 ROW = {"f1": 0.5, "f1_low": None, "throughput": 12.5, "forward_passes": 3.0, "peak_memory_mb": None, "texts": 4}
@@ -18,8 +15,3 @@ def test_times_and_memory_are_taken_out_and_passes_stay():
 
 def test_joining_gives_back_what_was_split():
     assert join_costs(*split_costs({"lime": ROW, "cam": {}})) == {"lime": ROW, "cam": {}}
-
-
-def test_parts_that_do_not_belong_together_are_refused():
-    with pytest.raises(DataError, match="not of the same methods \\(cam in one alone\\)"):
-        join_costs({"lime": {"f1": 0.5}, "cam": {}}, {"lime": {"throughput": 1.0}})

@@ -64,7 +64,8 @@ def test_parameters_list_only_what_ran() -> None:
 
 def test_metrics_and_costs_are_two_files(tmp_path: Path) -> None:
     methods = {name: metrics(0.4, throughput=45.0, relative_throughput=0.5) for name in ("expnet", "rollout")}
-    write_metrics(tmp_path, params(), [task("films", methods), task("meals", methods)])
+    meals = {"expnet": metrics(0.2, relative_throughput=0.5), "rollout": metrics(0.9)}
+    write_metrics(tmp_path, params(), [task("films", methods), task("meals", meals)])
     actual = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in ("metrics", "headline", "costs")}
     of_machine = {name for name, metric in CATALOGUE.items() if metric.of_machine}
     assert not of_machine & {*keys(actual["metrics"]), *keys(actual["headline"])}
@@ -74,7 +75,8 @@ def test_metrics_and_costs_are_two_files(tmp_path: Path) -> None:
         "films",
         "meals",
     }
-    assert actual["headline"]["f1_by_task"] == {"films": 0.4, "meals": 0.4}
+    assert actual["headline"]["f1_by_task"] == {"films": 0.4, "meals": 0.2}
+    assert actual["headline"]["f1"] == 0.3  # the mean over the tasks
 
 
 class TestPapers:

@@ -210,10 +210,6 @@ class AttributionModel(nn.Module):
             scores = self.score(states, predictions)
         return reading.to_target(scores)
 
-    def head_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters that no pretraining has seen: the head and the prediction's embeddings."""
-        return [*self.dense.parameters(), *self.output.parameters(), self.prediction]
-
     @torch.no_grad()
     def verify(self, name: str, batch: Batch) -> None:
         """Raise ModelError, naming the backbone, where it cannot be called with embeddings and positions on a batch."""

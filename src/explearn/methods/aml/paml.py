@@ -98,9 +98,11 @@ def train(
     """
     generator = torch.Generator().manual_seed(options.seed)
     parameters = list(model.parameters())
+    # The parameters that no pretraining has seen: the head and the prediction's embeddings.
+    head = [*model.dense.parameters(), *model.output.parameters(), model.prediction]
     groups = [
         {"params": list(model.backbone.parameters()), "lr": options.learning_rate},
-        {"params": model.head_parameters(), "lr": options.head_learning_rate},
+        {"params": head, "lr": options.head_learning_rate},
     ]
     optimizer = torch.optim.AdamW(groups, weight_decay=WEIGHT_DECAY, fused=True)
     steps = options.epochs * -(-len(texts.encodings) // options.batch_size)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explearn.core.blocks import Block, Fold, Heading, Paragraph, Table, bold, columns
+from explearn.core.blocks import Block, Fold, Heading, Paragraph, Table, bold, columns, figure
 from explearn.judge.catalogue import CATALOGUE
-from explearn.methods.results import Number, RunFacts, TaskReport
+from explearn.methods.results import RunFacts, TaskReport
 
 
 def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
@@ -54,7 +54,7 @@ def _training(task: str, method: str, notes: Mapping[str, Any]) -> list[str]:
     weights = ", ".join(f"{name} {value:.2f}" for name, value in notes["weights"].items())
     weights += f" (best of {notes['trials']} trials)" if notes["trials"] else ""
     epoch = f"{best} of {len(values) - 1}"
-    return [method, task, weights, notes["metric"], _number(values[0]), _number(values[best]), epoch]
+    return [method, task, weights, notes["metric"], figure(values[0]), figure(values[best]), epoch]
 
 
 def _refinement(task: TaskReport, method: str, notes: Mapping[str, Any]) -> Block:
@@ -68,10 +68,6 @@ def _refinement(task: TaskReport, method: str, notes: Mapping[str, Any]) -> Bloc
         return Paragraph(f"{sentence}.")
     arrows = {name: "↑" if CATALOGUE[name].larger_is_better else "↓" for name in judged}
     heads = columns(["Map chosen by"], [f"{name} {arrow}" for name, arrow in arrows.items()])
-    rows = [[by, *(_number(judged[by][name]) for name in judged)] for by in judged]
+    rows = [[by, *(figure(judged[by][name]) for name in judged)] for by in judged]
     caption = "Maps from the same steps, chosen by one metric (row) and judged by another (column)"
     return Fold(sentence, [Table(heads, rows, caption)])
-
-
-def _number(value: Number) -> str:
-    return "–" if value is None else f"{round(value, 3) + 0.0:.3f}"

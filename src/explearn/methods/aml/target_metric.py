@@ -71,7 +71,7 @@ class JudgedText:
 
     def values(self, scores: Map) -> NDArray[np.float32]:
         """Return each unit's score, that of its best piece; NaN for a word that was not read."""
-        return aggregate(scores, self.text.word_ids, self.units, "max")[0]
+        return aggregate(scores, self.text.word_ids, self.units, "max")
 
     def order(self, scores: Map) -> list[int]:
         """Return the units from the best to the worst; those that were not read come last."""

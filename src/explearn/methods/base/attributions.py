@@ -125,7 +125,7 @@ def attribution_of(
 
 def _aggregate(scores: NDArray[np.float32], encoding: Encoding, aggregation: Aggregation) -> NDArray[np.float32]:
     """Return the scores of an encoding's words, (words,), from those of its sub-tokens, (tokens,)."""
-    word_scores, _ = aggregate(scores, encoding.word_ids, len(encoding.words), aggregation)
+    word_scores = aggregate(scores, encoding.word_ids, len(encoding.words), aggregation)
     for word, other in encoding.shared:
         word_scores[word] = word_scores[other]
     return word_scores

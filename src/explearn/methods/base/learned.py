@@ -224,17 +224,17 @@ def check_explainer_place(folder: str | os.PathLike[str]) -> None:
     """Raise ParamsError for what holds anything but a trained explainer, DataError where nothing can be written."""
     if os.path.lexists(folder) and not Path(folder).is_dir():
         raise ParamsError(f"{folder}: is no folder; expected a folder, or nothing")
+
+    def holds_explainer(folder: Path) -> bool:
+        try:
+            return bool(check(TrainedConfig, read_json(folder / CONFIG)))
+        except DataError:
+            return False
+
     known = (CONFIG, "*.safetensors", "backbone", "classifier")
-    check_replaceable(folder, _holds_explainer, "trained explainer", known)
+    check_replaceable(folder, holds_explainer, "trained explainer", known)
     with locked(folder):
         pass
-
-
-def _holds_explainer(folder: Path) -> bool:
-    try:
-        return bool(check(TrainedConfig, read_json(folder / CONFIG)))
-    except DataError:
-        return False
 
 
 def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, Any], TrainedState]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from explearn.core.errors import ParamsError, UnsupportedError, kind_of
 from explearn.core.records import Example
 from explearn.model.labelled import Problem
 from explearn.model.windows import Windowed, check_stride, cut
-from explearn.text.encoding import Encoding, as_segments
+from explearn.text.encoding import Encoding, as_segments, name_of
 from explearn.text.units import Unit, check_unit, in_units
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def targeted_texts(
 
 def _in_units(read: Windowed, text: Text, number: int, unit: Unit) -> Windowed:
     segments, example_id = as_segments(text, number)
-    where = f"example {example_id!r}" if example_id else f"text {number}"
-    return read.with_whole(in_units(read.whole, segments, unit, where))
+    whole = in_units(read.whole, segments, unit, name_of(example_id, number))
+    return replace(read, whole=whole, windows=tuple(whole.select(places.tolist()) for places in read.places))
 
 
 def check_request(classifier: Classifier, targets: Iterable[Target], windows: int | None) -> None:
@@ -119,12 +119,7 @@ def read_texts(classifier: Classifier, texts: Sequence[Text], first: int, window
     if windows is None:
         return [Windowed.at_once(encoding) for encoding in classifier.encode(texts, first)]
     return [
-        cut(
-            encoding,
-            classifier.max_length,
-            windows,
-            f"example {encoding.example_id!r}" if encoding.example_id else f"text {number}",
-        )
+        cut(encoding, classifier.max_length, windows, name_of(encoding.example_id, number))
         for number, encoding in enumerate(classifier.encode(texts, first, whole=True), start=first)
     ]
 

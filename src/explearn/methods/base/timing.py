@@ -15,7 +15,6 @@ from explearn.judge.runs import Cost, MethodRun
 from explearn.lens.passes import count_passes
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
-from explearn.methods.registry import get_explainer, with_seed
 from explearn.model.classifier import Classifier
 from explearn.text.units import Unit
 
@@ -46,12 +45,6 @@ class ForwardClock:
         start = time.perf_counter()
         self._classifier.predict_proba(self._classifier.encode(self._examples))
         return self._scale * (time.perf_counter() - start)
-
-
-def untrained_method(name: str, options: Mapping[str, Any], seed: int) -> tuple[Explainer, dict[str, Any]]:
-    """Make a method that needs no training; returns it and its options, with `seed` where these name none."""
-    options = with_seed(name, options, seed)
-    return get_explainer(name, **options), options
 
 
 def explain_timed(

@@ -208,8 +208,13 @@ def task_rows(
     for copy in range(options.copies + 1):
         for number, (signals, mask) in enumerate(task):
             read = signals.read
-            seen = signals if copy == 0 else _with_missing(signals, options.signals, generator)
-            x.append(word_matrix(seen, options.signals, options.word_features)[read])
+            scores = signals.scores.copy()
+            if copy > 0 and len(options.signals) > 1:
+                # A copy lacks some signals: how many is drawn evenly from 1 to all but one, then which.
+                count = generator.integers(1, len(options.signals))
+                chosen = generator.permutation(len(options.signals))[:count]
+                scores[:, [SIGNALS.index(options.signals[i]) for i in chosen]] = np.nan
+            x.append(word_matrix(replace(signals, scores=scores), options.signals, options.word_features)[read])
             y.append(np.asarray(mask, dtype=bool)[read])
             text.append(np.full(int(read.sum()), number))
             copied.append(np.full(int(read.sum()), copy > 0))
@@ -223,17 +228,6 @@ def task_rows(
         weight *= np.where(copies, COPIES_SHARE / options.copies, 1 - COPIES_SHARE)
     weight *= share * WORDS_PER_TASK / weight.sum()
     return TaskRows(np.concatenate(x), marks, np.concatenate(text), weight, copies, len(task), share)
-
-
-def _with_missing(text: WordSignals, signals: Sequence[str], generator: np.random.Generator) -> WordSignals:
-    """A copy without some signals: how many is drawn evenly from 1 to all but one, then which."""
-    scores = text.scores.copy()
-    if len(signals) > 1:
-        count = generator.integers(1, len(signals))
-        chosen = generator.permutation(len(signals))[:count]
-        columns = [SIGNALS.index(signals[i]) for i in chosen]
-        scores[:, columns] = np.nan
-    return replace(text, scores=scores)
 
 
 def _fit(rows: Sequence[TaskRows], options: ConsensusParams) -> WordModel:

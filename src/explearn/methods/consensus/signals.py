@@ -119,7 +119,7 @@ def word_scores(encoding: Encoding, tokens: Mapping[str, NDArray[np.float32]]) -
     read = sorted(set(encoding.word_ids) - {NO_WORD})
     for column, name in enumerate(SIGNALS):
         if read and name in tokens and not np.isnan(tokens[name][: len(encoding)]).all():
-            words, _ = aggregate(tokens[name], encoding.word_ids, len(encoding.words), METHODS[name].aggregation)
+            words = aggregate(tokens[name], encoding.word_ids, len(encoding.words), METHODS[name].aggregation)
             scores[read, column] = words[read]
     return scores
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -87,9 +87,10 @@ def word_matrix(text: WordSignals, signals: Sequence[str] = SIGNALS, word_featur
 
     Of each signal s over the n words that the classifier read, those of the text alone: the z-score; the rank, (place +
     0.5) / n, ties sharing theirs evenly; and log(n |s| / sum |s| + 0.01), by which texts differ in how much of them is
-    evidence at all. Then the mean of the ranks, the same mean and that of the z-scores at the words around, and
-    WORD_COLUMNS. A missing signal is neutral (z 0, rank 0.5, share 1) and left out of the means, and so is every signal
-    of a word that the classifier did not read. Without any signal in `signals` nothing comes from the model.
+    evidence at all (0 where all are 0). Then the mean of the ranks, the same mean and that of the z-scores at the words
+    around, and WORD_COLUMNS. A missing signal is neutral (z 0, rank 0.5, share 1) and left out of the means, and so is
+    every signal of a word that the classifier did not read. Without any signal in `signals` nothing comes from the
+    model.
     """
     chosen = [SIGNALS.index(signal) for signal in signals]
     scores = text.scores[:, chosen].astype(np.float64)
@@ -101,23 +102,20 @@ def word_matrix(text: WordSignals, signals: Sequence[str] = SIGNALS, word_featur
         place = np.ix_(read, present)
         values = scores[place]
         z[place], rank[place] = _compare(values)
-        share[place] = _log_share(values)
+        sizes = np.abs(values)
+        total = sizes.sum(0)
+        relative = np.where(total > 0, sizes / np.where(total > 0, total, 1.0) * len(values), 1 - LEAST_SHARE)
+        share[place] = np.log(relative + LEAST_SHARE)
         if present.any():
             mean_rank[read], mean_z[read] = rank[place].mean(-1), z[place].mean(-1)
     around = [_shifted(values, by) for by in NEIGHBOURS.values() for values in (mean_rank - 0.5, mean_z)]
     parts = [np.stack([z, rank, share], -1).reshape(len(scores), 3 * len(chosen)), np.stack([mean_rank, *around], 1)]
     if word_features:
         # How sure the classifier is comes from the model, too.
-        parts.append(word_columns(text if chosen else replace(text, probability=0.5)))
+        bare = [_EDGES.sub("", word) or word for word in text.words]
+        words = Words(text.words, bare, text.probability if chosen else 0.5)
+        parts.append(np.stack([np.asarray(column(words), dtype=np.float64) for column in WORD_COLUMNS.values()], 1))
     return np.concatenate(parts, 1)
-
-
-def _log_share(values: Columns) -> Columns:
-    """log(n |s| / sum |s| + 0.01) of each column, (words, signals); 0 for a column of zeros."""
-    sizes = np.abs(values)
-    total = sizes.sum(0)
-    relative = np.where(total > 0, sizes / np.where(total > 0, total, 1.0) * len(values), 1 - LEAST_SHARE)
-    return np.asarray(np.log(relative + LEAST_SHARE))
 
 
 def _shifted(values: Columns, by: int) -> Columns:
@@ -138,10 +136,3 @@ def _compare(values: Columns) -> tuple[Columns, Columns]:
     z = (values - values.mean(0)) / np.where(constant, 1.0, spread)
     ranks = (rankdata(values, axis=0) - 0.5) / len(values)
     return z, ranks
-
-
-def word_columns(text: WordSignals) -> Columns:
-    """WORD_COLUMNS of a text's words, float64, (words, columns)."""
-    bare = [_EDGES.sub("", word) or word for word in text.words]
-    words = Words(text.words, bare, text.probability)
-    return np.stack([np.asarray(column(words), dtype=np.float64) for column in WORD_COLUMNS.values()], 1)

@@ -151,7 +151,10 @@ class PartRules:
         if rule == "zero_origin":
             slope = torch.where(total.abs() > 2 * EPSILON, activated / (total + EPSILON), 0)
             return parts.mul_(slope[:, None])
-        slope = _derivative(function, total)
+        with torch.inference_mode(False), torch.enable_grad():
+            # A tensor made in inference mode can have no gradient; its copy can.
+            points = total.clone().requires_grad_(True)
+            (slope,) = torch.autograd.grad(function(points).sum(), points)
         return self.share((activated - slope * total)[:, None], parts.mul_(slope[:, None]))
 
     def finish_block(
@@ -176,12 +179,3 @@ def _attend(block: EncoderBlock, attention: torch.Tensor, parts: torch.Tensor, f
     heads = values.view(*values.shape[:-1], block.heads, -1)
     context = torch.einsum("bhij,bkjhe->bkihe", attention, heads)
     return context.flatten(-2) @ weight_of(block.output).T
-
-
-def _derivative(function: Activation, points: torch.Tensor) -> torch.Tensor:
-    """f'(z) of a function that acts element by element."""
-    with torch.inference_mode(False), torch.enable_grad():
-        # A tensor made in inference mode can have no gradient; its copy can.
-        points = points.clone().requires_grad_(True)
-        (derivative,) = torch.autograd.grad(function(points).sum(), points)
-    return derivative

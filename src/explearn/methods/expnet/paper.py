@@ -47,16 +47,16 @@ ENCODER_KEYS = ("layer", "layers", "heads", "hidden_size")
 """Facts that are kept of the classifiers that the features come from."""
 
 
-def focal_loss(logits: torch.Tensor, labels: torch.Tensor, alpha: float = ALPHA, gamma: float = GAMMA) -> torch.Tensor:
-    """Return the focal loss of each token, ExpNet eq. 3: -alpha_t (1 - p_t)^gamma log p_t (Lin et al., 2017).
+def focal_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return the focal loss of each token, ExpNet eq. 3: -alpha_t (1 - p_t)^GAMMA log p_t (Lin et al., 2017).
 
     Args:
         logits: (tokens,), before the sigmoid.
         labels: (tokens,), 1 for evidence, else 0.
     """
     log_p = -nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
-    alpha_t = torch.where(labels > 0, alpha, 1 - alpha)
-    return -alpha_t * (1 - log_p.exp()) ** gamma * log_p
+    alpha_t = torch.where(labels > 0, ALPHA, 1 - ALPHA)
+    return -alpha_t * (1 - log_p.exp()) ** GAMMA * log_p
 
 
 @dataclass(frozen=True, slots=True)

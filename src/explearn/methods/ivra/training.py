@@ -121,20 +121,21 @@ class JointTrainer:
             mix_stretches=False,
         )
         totals: dict[str, list[float]] = defaultdict(list)
+
+        def check_gradient(norm: torch.Tensor) -> None:
+            slopes = [p.grad for p in self.module.parameters() if p.grad is not None]
+            if not norm.isfinite() or not nn.utils.get_total_norm(slopes).isfinite():
+                raise ModelError(
+                    f"training diverged in step {self.step}: a gradient is not finite; lower the learning rates"
+                )
+
         for rows in batches:
             self.step += 1
             terms = self.losses([self.examples[row] for row in rows])
             for name, term in terms.items():
                 totals[name].append(float(term.detach()))
-            descend(torch.stack(list(terms.values())).sum(), optimiser, learned, self._check_gradient)
+            descend(torch.stack(list(terms.values())).sum(), optimiser, learned, check_gradient)
         return {name: fmean(values) for name, values in totals.items()}
-
-    def _check_gradient(self, norm: torch.Tensor) -> None:
-        slopes = [p.grad for p in self.module.parameters() if p.grad is not None]
-        if not norm.isfinite() or not nn.utils.get_total_norm(slopes).isfinite():
-            raise ModelError(
-                f"training diverged in step {self.step}: a gradient is not finite; lower the learning rates"
-            )
 
     def _end_epoch(self, losses: Mapping[str, float]) -> None:
         """Measure, add to the history, and keep the weights if they are the best so far."""

@@ -218,7 +218,7 @@ class L2EPaper(BoundExplainer, BatchExplainer):
         """
         rows = self._run_batches(encodings, targets, max_tokens, device)
         return [
-            aggregate(scores, encoding.word_ids, len(encoding.words), self.aggregation)[0]
+            aggregate(scores, encoding.word_ids, len(encoding.words), self.aggregation)
             for encoding, (scores, _) in zip(encodings, rows, strict=True)
         ]
 

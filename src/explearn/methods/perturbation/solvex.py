@@ -89,22 +89,17 @@ class Solvex(PerturbationExplainer):
             for row, key in enumerate(map(bytes, np.packbits(sets, axis=1))):
                 first.setdefault(key, row)
             kept = list(first.values())
-            worths = self._worth(classifier, text, sets[kept], target, ask)
+            everything = np.ones((1, words), dtype=bool)
+            alone = sets[kept] if self.options.metric != "comprehensiveness" else everything
+            without = ~sets[kept] if self.options.metric != "sufficiency" else everything
+            # With no word at all, for the answer to that: some models (Funnel) cannot read it in a batch by itself.
+            asked = text.perturbed(np.concatenate([alone, without, ~everything]), self.options.removal)
+            p = outputs(classifier, ask(asked), "probability")[:, target]
+            # Of the sets of top words, as the class's docstring has it.
+            worths = p[: len(alone)] - p[len(alone) : -1]
             totals = sums[parents[kept]] + worths
             best = np.argsort(-totals, kind="stable")[: self.options.beam]
             rows = np.array(kept)[best]
             orders = np.concatenate([orders[parents[rows]], added[rows, None]], axis=1)
             chosen, sums = sets[rows], totals[best]
         return orders[0], float(sums[0] / words)
-
-    def _worth(
-        self, classifier: Classifier, text: PerturbedText, tops: NDArray[np.bool_], target: int, ask: Ask
-    ) -> NDArray[np.float64]:
-        """Worth of some sets of top words, bool, (n, w), as the class's docstring has it: (n,)."""
-        everything = np.ones((1, len(text)), dtype=bool)
-        alone = tops if self.options.metric != "comprehensiveness" else everything
-        without = ~tops if self.options.metric != "sufficiency" else everything
-        # With no word at all, for the answer to that: some models (Funnel) cannot read it in a batch by itself.
-        kept = np.concatenate([alone, without, ~everything])
-        p = outputs(classifier, ask(text.perturbed(kept, self.options.removal)), "probability")[:, target]
-        return p[: len(alone)] - p[len(alone) : -1]

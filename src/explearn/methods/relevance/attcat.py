@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from explearn.core.validation import Section
-from explearn.lens.watch import LayerGradients, check_differentiable, content_mask, differentiate
+from explearn.lens.watch import check_differentiable, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
 from explearn.model.classifier import Classifier
@@ -44,7 +44,16 @@ class CAT(BatchExplainer):
     check = staticmethod(check_differentiable)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        passed = self._explained_pass(classifier, batch, targets)
+        if self.options.mask_special:
+            with torch.inference_mode():
+                logits = classifier.logits(batch)
+            content = content_mask(batch)
+            # A text of which nothing but special tokens is left needs them: attention to nothing is not defined.
+            seen = torch.where(content.any(-1, keepdim=True), content, batch.attention_mask.bool())
+            passed = differentiate(classifier, batch, resolve_targets(logits, targets), inputs=True, keys=seen)
+            passed = replace(passed, logits=logits)
+        else:
+            passed = differentiate(classifier, batch, targets, inputs=True)
         real = batch.attention_mask.to(passed.inputs[0].dtype)
         scores = torch.zeros_like(real)
         for layer, (state, gradient) in enumerate(zip(passed.inputs, passed.input_gradients, strict=True)):
@@ -58,17 +67,6 @@ class CAT(BatchExplainer):
             attention: (batch, heads, queries, keys). real: (batch, tokens), 1, or 0 at padding.
         """
         return torch.ones_like(real)
-
-    def _explained_pass(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> LayerGradients:
-        if not self.options.mask_special:
-            return differentiate(classifier, batch, targets, inputs=True)
-        with torch.inference_mode():
-            logits = classifier.logits(batch)
-        content = content_mask(batch)
-        # A text of which nothing but special tokens is left needs them: attention to nothing is not defined.
-        seen = torch.where(content.any(-1, keepdim=True), content, batch.attention_mask.bool())
-        passed = differentiate(classifier, batch, resolve_targets(logits, targets), inputs=True, keys=seen)
-        return replace(passed, logits=logits)
 
 
 class AttCAT(CAT):

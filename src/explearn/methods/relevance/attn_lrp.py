@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -72,47 +71,28 @@ Rule = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, Any], Passed]
 """(gradient at the output, output, input, module or None) -> what is passed on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Composite:
-    """A map from kinds of modules and from functions to rules; whatever is not named keeps its gradient.
-
-    products: functions of two operands whose rule holds where both depend on the input.
-    """
-
-    modules: Mapping[Callable[[nn.Module], bool], Rule]
-    functions: Mapping[Any, Rule]
-    products: Mapping[Any, Rule]
-
-
-_PRODUCTS = (torch.matmul, torch.Tensor.matmul, torch.bmm, torch.mul, torch.Tensor.mul)
+# What is named in none of these keeps its gradient (Achtibat et al. 2024, section 3).
+MODULE_RULES: Mapping[Callable[[nn.Module], bool], Rule] = {is_norm: norm_rule, is_activation: identity_rule}
 _FUNCTIONS = (torch.tanh, torch.Tensor.tanh, nn.functional.relu, nn.functional.gelu, nn.functional.silu)
-
-ATTN_LRP = Composite(
-    modules={is_norm: norm_rule, is_activation: identity_rule},
-    functions=dict.fromkeys(_FUNCTIONS, identity_rule),
-    products=dict.fromkeys(_PRODUCTS, uniform_rule),
-)
-"""Achtibat et al. (2024), section 3."""
+FUNCTION_RULES: Mapping[Any, Rule] = dict.fromkeys(_FUNCTIONS, identity_rule)
+_PRODUCTS = (torch.matmul, torch.Tensor.matmul, torch.bmm, torch.mul, torch.Tensor.mul)
+PRODUCT_RULES: Mapping[Any, Rule] = dict.fromkeys(_PRODUCTS, uniform_rule)
+"""Of functions of two operands; they hold where both depend on the input."""
 
 
-@dataclass(eq=False)
 class ChangedBackward(TorchFunctionMode):
-    """A mode in which backward passes follow a composite's rules; `changed` switches between them and plain gradients.
+    """A mode in which backward passes follow AttnLRP's rules; `changed` switches between them and plain gradients.
 
     It may be switched between two backward passes through the same graph.
     """
 
-    composite: Composite
-    changed: bool = field(default=True, init=False)
-
-    def __post_init__(self) -> None:
-        super().__init__()
+    changed = True
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         output = func(*args, **(kwargs or {}))
-        rule = self.composite.functions.get(func)
+        rule = FUNCTION_RULES.get(func)
         if rule is None and all(isinstance(x, torch.Tensor) and x.requires_grad for x in args[:2]):
-            rule = self.composite.products.get(func)
+            rule = PRODUCT_RULES.get(func)
         return output if rule is None else self.ruled(rule, output, args[0])
 
     def ruled(self, rule: Rule, output: torch.Tensor, x: torch.Tensor, part: nn.Module | None = None) -> torch.Tensor:
@@ -137,15 +117,15 @@ class _Ruled(torch.autograd.Function):
 
 
 @contextmanager
-def changed_backward(model: nn.Module, composite: Composite = ATTN_LRP) -> Iterator[ChangedBackward]:
-    """Let the graph of forward passes made inside, in this thread, go back by a composite's rules."""
-    mode = ChangedBackward(composite)
+def changed_backward(model: nn.Module) -> Iterator[ChangedBackward]:
+    """Let the graph of forward passes made inside, in this thread, go back by AttnLRP's rules."""
+    mode = ChangedBackward()
 
     def hook(rule: Rule) -> Callable[..., Any]:
         return here_only(lambda module, args, output: mode.ruled(rule, output, args[0], module))
 
-    kinds = composite.modules.items()
-    handles = [m.register_forward_hook(hook(rule)) for m in model.modules() for kind, rule in kinds if kind(m)]
+    rules = MODULE_RULES.items()
+    handles = [m.register_forward_hook(hook(rule)) for m in model.modules() for kind, rule in rules if kind(m)]
     with hooked(handles), mode:
         yield mode
 
@@ -155,8 +135,8 @@ class AttnLRP(BatchExplainer):
 
     AttnLRP: the target's logit passed down to the embeddings, by rules that a changed gradient carries out.
 
-    Let g be the changed gradient of the logit in a value x; its relevance is R = x * g. Rules (`ATTN_LRP`),
-    outputs to inputs:
+    Let g be the changed gradient of the logit in a value x; its relevance is R = x * g. Rules, outputs to
+    inputs:
 
     * linear maps and residual sums: the plain gradient (epsilon rule with epsilon = 0);
     * activations f, in blocks and head: g_in = g_out f(x) / x, that is, R_in = R_out (identity rule);

@@ -16,7 +16,7 @@ from explearn.core.errors import ExplearnError
 from explearn.core.records import Example
 from explearn_study.annotate.budget import Meter, Spent
 from explearn_study.annotate.llm.answers import InvalidAnswerError, parse_answer
-from explearn_study.annotate.llm.cache import AnswerCache, CachedAnswer, read_answers
+from explearn_study.annotate.llm.cache import AnswerCache, CachedAnswer, answer_key, read_answers
 from explearn_study.annotate.llm.client import ChatClient, NoAnswerError, RefusedError
 from explearn_study.annotate.llm.endpoint import Endpoint
 from explearn_study.annotate.llm.prompts import BoundPrompt
@@ -39,7 +39,7 @@ class Question:
 
     @property
     def key(self) -> str:
-        return self.prompt.key(self.model, self.example)
+        return answer_key(self.model, self.prompt.version, self.example)
 
 
 def ask(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> None:

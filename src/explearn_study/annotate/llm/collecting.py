@@ -68,11 +68,12 @@ def read_shots(marks: TaskMarks) -> list[Shot]:
     return [Shot(by_id[seed.example_id], seed.mask) for seed in seeds]
 
 
-def questions_for(marks: TaskMarks, settings: LLMParams, seed: int) -> list[Question]:
+def questions_for(marks: TaskMarks, seed: int) -> list[Question]:
     """Return the questions that annotate a task: the texts that nobody has marked, as the parameters say.
 
     Raises ParamsError or UnknownNameError for parameters that do not fit the task.
     """
+    settings = marks.llm
     model = require_model(settings)
     shots = spread_over_labels(read_shots(marks), marks.labels, settings.shots)
     prompt = bind_prompt(settings.prompt, marks.name, marks.labels, shots, settings)
@@ -92,24 +93,21 @@ def questions_for(marks: TaskMarks, settings: LLMParams, seed: int) -> list[Ques
     return [Question(model, prompt, example) for example in marks.examples if example.id in chosen]
 
 
-def annotate(
-    marks: TaskMarks, settings: LLMParams, seed: int, meter: Meter
-) -> tuple[list[Annotated], dict[str, Any] | None, str]:
+def annotate(marks: TaskMarks, seed: int, meter: Meter) -> tuple[list[Annotated], dict[str, Any] | None]:
     """Ask about a task's unmarked texts and sort the answers.
 
-    Returns what became of each text, a summary (None where there is no text to ask about) and the model's name. Raises
-    as `questions_for` and `ask` do.
+    Returns what became of each text, and a summary (None where there is no text to ask about). Raises as
+    `questions_for` and `ask` do.
     """
-    questions = questions_for(marks, settings, seed)
-    model = require_model(settings)
+    questions = questions_for(marks, seed)
     if not questions:
-        return [], None, model
+        return [], None
     ask(questions, marks, meter)
-    annotated = collect(questions, marks, settings)
-    return annotated, summarise(annotated, model, questions[0].prompt), model
+    annotated = collect(questions, marks)
+    return annotated, summarise(annotated, questions[0].model, questions[0].prompt)
 
 
-def collect(questions: Sequence[Question], marks: TaskMarks, settings: LLMParams) -> list[Annotated]:
+def collect(questions: Sequence[Question], marks: TaskMarks) -> list[Annotated]:
     """Read the answers to questions from the cache and say what becomes of each, in the questions' order.
 
     Raises DataError when the cache or the verdicts are broken.
@@ -130,30 +128,25 @@ def collect(questions: Sequence[Question], marks: TaskMarks, settings: LLMParams
             annotated.append(Annotated(example, "invalid", cached))
             continue
         in_order = "ranking" not in question.prompt.order
-        alignment = align_quotes(answer.quotes, example.all_words, settings.fuzzy_threshold, in_order)
-        fate = _fate(example, answer, alignment, settings)
-        if fate == "kept" and (example.id, alignment.mask) in rejected:
-            fate = "rejected"
+        alignment = align_quotes(answer.quotes, example.all_words, marks.llm.fuzzy_threshold, in_order)
+        mask, quoted = alignment.mask, sum(len(quote.text.split()) for quote in answer.quotes)
+        reasons = {
+            "other_label": answer.label != example.label,
+            "hallucinated": quoted > 0 and alignment.hallucinated_words > marks.llm.max_hallucinated * quoted,
+            "empty": not any(mask),
+            "all_words": all(mask),
+            "diffuse": sum(mask) > marks.llm.max_share * len(mask),
+            "rejected": (example.id, mask) in rejected,
+        }
+        fate = next((fate for fate, holds in reasons.items() if holds), "kept")
         annotated.append(Annotated(example, fate, cached, answer, alignment))
     return annotated
 
 
-def _fate(example: Example, answer: ParsedAnswer, alignment: Alignment, settings: LLMParams) -> str:
-    mask = alignment.mask
-    quoted = sum(len(quote.text.split()) for quote in answer.quotes)
-    reasons: dict[str, bool] = {
-        "other_label": answer.label != example.label,
-        "hallucinated": quoted > 0 and alignment.hallucinated_words > settings.max_hallucinated * quoted,
-        "empty": not any(mask),
-        "all_words": all(mask),
-        "diffuse": sum(mask) > settings.max_share * len(mask),
-    }
-    return next((fate for fate, holds in reasons.items() if holds), "kept")
-
-
-def to_rationales(annotated: Iterable[Annotated], model: str) -> list[Rationale]:
+def to_rationales(annotated: Iterable[Annotated]) -> list[Rationale]:
     """Return the kept ones, by the annotator `llm:MODEL`."""
-    return [Rationale(item.example.id, f"llm:{model}", "llm", item.mask) for item in annotated if item.fate == "kept"]
+    kept = [(item, item.cached) for item in annotated if item.cached is not None and item.fate == "kept"]
+    return [Rationale(item.example.id, f"llm:{cached.model}", "llm", item.mask) for item, cached in kept]
 
 
 def summarise(annotated: Sequence[Annotated], model: str, prompt: BoundPrompt) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from explearn.core.documents import read_yaml
 from explearn.core.errors import ParamsError, UnknownNameError, first_line
 from explearn.core.records import Example
 from explearn.core.validation import Section, check
-from explearn_study.annotate.llm.cache import answer_key
 from explearn_study.annotate.llm.quotes import quote_evidence
 from explearn_study.sections import LLMParams
 
@@ -151,10 +150,6 @@ class BoundPrompt:
 
     def messages(self, example: Example) -> list[dict[str, str]]:
         return [*self._opening, {"role": "user", "content": _question(example)}]
-
-    def key(self, model: str, example: Example) -> str:
-        """Return the key of the model's answer for this text in the cache."""
-        return answer_key(model, self.version, example)
 
 
 def _question(example: Example) -> str:

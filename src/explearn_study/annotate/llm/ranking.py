@@ -53,7 +53,7 @@ def rank(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> Ranki
     ask(questions, marks, meter)
     rows: list[dict[str, object]] = []
     unread = named = invented = 0
-    for question, item in zip(questions, collect(questions, marks, marks.llm), strict=True):
+    for question, item in zip(questions, collect(questions, marks), strict=True):
         example, aligned = item.example, item.alignment
         scores = [0.0] * len(example.all_words)
         places = aligned.places if aligned else ()

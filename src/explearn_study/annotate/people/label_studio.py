@@ -94,7 +94,11 @@ def read_label_studio(
     for number, document in enumerate(documents, start=1):
         where = f"{path}, task {number}"
         if isinstance(document, dict) and "data" not in document:
-            document = _long_form(document)
+            # A row of JSON-MIN, which is for one task and annotator.
+            lists = (value for value in document.values() if isinstance(value, list) and value)
+            regions = next(filter(_are_regions, lists), [])
+            marked = {"completed_by": document.get("annotator"), "result": [{"value": region} for region in regions]}
+            document = {"data": document, "annotations": [marked] if regions or "annotator" in document else []}
         task: _Task = check(_Task, document, before=f"{where}, ")
         for annotation in task.annotations:
             if annotation.was_cancelled:
@@ -107,13 +111,6 @@ def read_label_studio(
             mask = _mask(annotation, task.data.text, example.all_words, frozenset(evidence), where)
             rationales.append(Rationale(example.id, name, "human", mask))
     return rationales
-
-
-def _long_form(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of JSON-MIN, which is for one task and annotator, as a task of the other form."""
-    regions = next((value for value in row.values() if isinstance(value, list) and value and _are_regions(value)), [])
-    annotation = {"completed_by": row.get("annotator"), "result": [{"value": region} for region in regions]}
-    return {"data": row, "annotations": [annotation] if regions or "annotator" in row else []}
 
 
 def _are_regions(values: Sequence[object]) -> bool:

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-import jinja2
 from markupsafe import Markup
 
 from explearn.core.display import LOOK
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Example, Rationale
+from explearn.core.templates import html_templates
 from explearn.core.words import lay_out
 from explearn.core.writing import check_output, locked, write_text
 from explearn.text.marks import parse_marked, parse_mask
@@ -87,14 +87,7 @@ def write_new_sheet(
     filled in.
     """
     if path.suffix == ".html":
-        environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        page = environment.get_template("sheet.html.j2")
+        page = html_templates("explearn_study.annotate.people").get_template("sheet.html.j2")
         shown = {"rows": rows, "labels": labels, "guideline": guideline}
         text = page.render(kind=kind, title=title, **shown, columns=COLUMNS, digits=_digits, look=Markup(LOOK))
     elif path.suffix == ".csv":

@@ -114,7 +114,7 @@ class TestTopWords:
         for percent in (1, 20, 50):
             top = objectives.top_words(r, objectives.WordIndex.of(batch), [percent] * len(encodings))
             for row, encoding in enumerate(encodings):
-                pooled, _ = aggregate(r[row].numpy(), encoding.word_ids, len(encoding.words), "sum")
+                pooled = aggregate(r[row].numpy(), encoding.word_ids, len(encoding.words), "sum")
                 words = set(ranking(filled(pooled))[: top_count(len(pooled), percent)].tolist())
                 expected = [float(word in words) for word in encoding.word_ids]
                 assert top[row, : len(encoding)].tolist() == expected
