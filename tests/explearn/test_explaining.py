@@ -112,7 +112,7 @@ def test_the_attributions_are_a_sequence_that_shows_itself() -> None:
     assert len(together) == 2 and together[1].words == ("she", "sells", "shells")
     assert repr(together) == "SideBySide(2 texts by attn_lrp)"
     pytest.importorskip("pandas")
-    assert list(explearn.to_frame(together)["word"]) == [*TEXT.split(), "she", "sells", "shells"]
+    assert list(together.to_pandas()["word"]) == [*TEXT.split(), "she", "sells", "shells"]
 
 
 def test_tables_in_memory_are_read_as_files_are() -> None:

@@ -316,7 +316,7 @@ class MethodsRun:
         self._begun, self._expected = time.perf_counter(), 0.0
         tell(
             f"{several(len(plan.methods), 'method')} on {plan.texts} of {several(len(texts.examples), 'text')}, "
-            f"classes {', '.join(classifier.labels)}: {time_left(self._remaining)}\n"
+            f"classes {', '.join(classifier.labels)}\n"
             "Means over the texts; comprehensiveness: larger is better, sufficiency: smaller"
         )
         # The words of an answer are read, and have no score.
@@ -397,7 +397,7 @@ class MethodsRun:
         results = faithfulness(self.classifier, self.encodings, attributions, self.params, predictions=self.predictions)
         figures = results[run.method].means()
         self._remaining.pop(run.method, None)
-        # The speed so far, beside the one that a few texts promised, tells more than that alone.
+        # The speed so far, beside the one that a few texts promised, which alone may be many times off.
         pace = (time.perf_counter() - self._begun) / self._expected if self._expected else 1.0
         ahead = time_left(self._remaining, pace) if self._remaining else "then the page"
         self.tell(
@@ -565,7 +565,7 @@ def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> Us
     )
 
 
-def time_left(expected: Mapping[str, float | None], pace: float = 1.0) -> str:
+def time_left(expected: Mapping[str, float | None], pace: float) -> str:
     """Return how long the methods ahead will take, in words.
 
     Args:

@@ -13,6 +13,7 @@ from explearn.core.display import in_notebook, line, rows, terminal, write_page
 from explearn.core.records import Attribution, each_attribution
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.console import Group
 
 
@@ -40,7 +41,8 @@ class SideBySide:
         return list(self)[index]
 
     def __repr__(self) -> str:
-        return f"SideBySide({len(self.texts)} texts by {', '.join(self.methods) or 'no method'})"
+        texts = "text" if len(self.texts) == 1 else "texts"
+        return f"SideBySide({len(self.texts)} {texts} by {', '.join(self.methods) or 'no method'})"
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
         """Return HTML for a page of one's own, or with `path` write a page there (whole or not at all).
@@ -49,6 +51,12 @@ class SideBySide:
         """
         body = "".join(rows(text) for text in self.texts)
         return in_notebook(body) if path is None else write_page(path, body)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a frame with a row a word (`explearn.to_frame`)."""
+        from explearn.core.word_tables import to_frame
+
+        return to_frame(self)
 
     def print(self) -> None:
         """Print the texts in colour; `print(...)` of it is one plain line an attribution."""

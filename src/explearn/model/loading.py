@@ -95,8 +95,7 @@ def embedded_encoder(expected_sha256: str = EMBEDDED_SHA256) -> Path:
 def resolve_encoder(name: str) -> str:
     """Turn the parameter `encoder` into what transformers loads: a folder for `embedded`, else the name itself.
 
-    Raises ModelError for `scratch`, which is made anew by each training and lies nowhere, and for a folder with a pipe
-    or a device in it.
+    Raises ModelError for `scratch`, which is made anew by each training and lies nowhere, and as `_check_place` does.
     """
     if name == SCRATCH:
         raise ModelError(
@@ -104,15 +103,31 @@ def resolve_encoder(name: str) -> str:
         )
     if name == EMBEDDED:
         return str(embedded_encoder())
-    _check_files(name)
+    _check_place(name)
     return name
 
 
-def _check_files(folder: str) -> None:
-    """Raise ModelError for a pipe or a device in a folder: reading one may never end."""
-    for path in Path(folder).iterdir() if is_folder(folder) else ():
-        if not path.is_dir():
-            check_regular(path, ModelError)
+def _check_place(name: str) -> None:
+    """Raise ModelError for a folder with a pipe or a device in it, reading which may never end, and for the name of
+    nothing: no folder here, nothing in the hub's cache, nothing that the hub gives.
+
+    The hub is asked once: for a file, its client tries six times in half a minute, and no setting makes these fewer.
+    """
+    if is_folder(name):
+        for path in Path(name).iterdir():
+            if not path.is_dir():
+                check_regular(path, ModelError)
+        return
+    if not may_be_on_hub(name):
+        raise ModelError(f"{name}: no such folder; {SAVED}")
+    from huggingface_hub import constants, model_info
+    from huggingface_hub.file_download import repo_folder_name
+
+    try:
+        if not Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type="model")).exists():
+            model_info(name, timeout=constants.HF_HUB_ETAG_TIMEOUT)
+    except Exception as error:  # the client's, and those of the package that it connects by
+        raise ModelError(f"{name}: no such folder, and not to be had from the hub ({first_line(error)})") from error
 
 
 def holds_no_words(tokenizer: transformers.PreTrainedTokenizerBase) -> bool:
@@ -301,9 +316,7 @@ def load_trained(
     configuration or are not finite, or its tokenizer is not its own; for a generative model without a prompt, and a
     prompt that does not go with the model. ParamsError for a bad prompt.
     """
-    if not is_folder(name) and not may_be_on_hub(name):
-        raise ModelError(f"{name}: no such folder; expected a classifier saved with save_pretrained")
-    _check_files(name)
+    _check_place(name)
     saved_prompt = Path(name) / COMPLETION_FILE
     prompted = is_folder(name) and saved_prompt.exists()
     if prompt is None and prompted:

@@ -144,6 +144,9 @@ def _finish(job: Job, manifest: Manifest, engine: Engine) -> None:
 
     Progress is a bar on a terminal, elsewhere a line a part on standard error.
     """
+    from explearn.methods.base.explainer import CHUNK_LONG_TEXTS, CHUNK_TEXTS
+
+    chunk = CHUNK_TEXTS if job.windows is None else CHUNK_LONG_TEXTS
     count = -(-manifest.texts // job.part_texts)
     names = {number: part_name(number, count) for number in range(count)}
     for number, part in list(manifest.parts.items()):
@@ -163,8 +166,10 @@ def _finish(job: Job, manifest: Manifest, engine: Engine) -> None:
                 manifest.write(job.folder)
                 done += part.texts
                 if bar.disable:
-                    rate = (done - before) / (time.perf_counter() - start)
-                    rest = tqdm.format_interval((manifest.texts - done) / rate)
+                    # Texts are explained a chunk at a time, of which the part may hold the first ones.
+                    explained = min(-(-done // chunk) * chunk, manifest.texts)
+                    rate = (explained - before) / (time.perf_counter() - start)
+                    rest = tqdm.format_interval((manifest.texts - explained) / rate)
                     line = f"{done:,} of {manifest.texts:,} texts, {rate:,.0f} texts/s, {rest} left"
                     print(f"{part.file}: {line}", file=sys.stderr, flush=True)
     if not (job.folder / SUCCESS).exists():

@@ -127,9 +127,9 @@ class TestFromPretrained:
         assert config["id2label"] == {"0": "bad", "1": "fair", "2": "good"}
 
     def test_what_is_not_there(self, tmp_path: Path) -> None:
-        assert "no such folder; expected a classifier saved with" in complaint(tmp_path / "nothing")
+        assert "no such folder; expected a folder as save_pretrained" in complaint(tmp_path / "nothing")
         assert f"{tmp_path}: cannot be loaded as a classifier" in complaint(tmp_path)
-        assert "nobody/nothing: cannot be loaded as a classifier" in complaint("nobody/nothing")
+        assert "nobody/nothing: no such folder, and not to be had from the hub (" in complaint("nobody/nothing")
 
     def test_an_encoder_without_a_trained_head_and_weights_of_another_shape(self, tmp_path: Path) -> None:
         tiny.model("bert").bert.save_pretrained(tmp_path / "encoder")
