@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -27,13 +26,13 @@ from explearn.bundle.manifest import (
 from explearn.core.arguments import path_of
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder, read_json
-from explearn.core.errors import ModelError, ParamsError, UnknownNameError, first_line, kind_of
+from explearn.core.errors import ModelError, ParamsError, UnknownNameError, kind_of
 from explearn.core.records import Attribution
 from explearn.core.version import explearn_version
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.registry import get_explainer, get_info, known_infos, make_explainer
 from explearn.model.classifier import Classifier
-from explearn.model.loading import may_be_on_hub
+from explearn.model.loading import hub_errors, may_be_on_hub
 
 TOKEN = "HF_TOKEN"
 
@@ -134,7 +133,7 @@ class Bundle:
             raise ParamsError(f"{TOKEN}: not set or not ASCII; expected a token that may write, in the environment")
         from huggingface_hub import HfApi
 
-        with _hub_errors(f"{repo_id}: the bundle cannot be put there", token):
+        with hub_errors(f"{repo_id}: the bundle cannot be put there", token):
             api = HfApi(token=token)
             address = api.create_repo(repo_id, private=private, exist_ok=True)
             api.upload_folder(
@@ -206,27 +205,11 @@ def fetch(name: str, revision: str | None = None) -> Path:
     """
     from huggingface_hub import hf_hub_download, snapshot_download
 
-    with _hub_errors(f"{name}: cannot be fetched as a bundle"):
+    with hub_errors(f"{name}: cannot be fetched as a bundle"):
         first = Path(hf_hub_download(name, MANIFEST, revision=revision)).parent
         files = read_manifest(first).files
         # The cache names a snapshot after its commit: all files are those of one.
         return Path(snapshot_download(name, revision=first.name, allow_patterns=[MANIFEST, *files]))
-
-
-_CLIENTS = ("huggingface_hub", "httpx", "httpx2")
-"""Packages whose errors are about the hub or the way there; their errors have no common base."""
-
-
-@contextmanager
-def _hub_errors(what: str, secret: str = "") -> Iterator[None]:
-    """Turn the hub's errors into one sentence, without the token."""
-    try:
-        yield
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] not in _CLIENTS and not isinstance(error, OSError):
-            raise
-        reason = first_line(error)
-        raise ModelError(f"{what} ({reason.replace(secret, '***') if secret else reason})") from None
 
 
 # ---- explainers by any name ------------------------------------------------------------------------------------------

@@ -107,6 +107,22 @@ def resolve_encoder(name: str) -> str:
     return name
 
 
+_CLIENTS = ("huggingface_hub", "httpx", "httpx2")
+"""Packages whose errors are about the hub or the way there; their errors have no common base."""
+
+
+@contextmanager
+def hub_errors(what: str, secret: str = "") -> Iterator[None]:
+    """Turn the hub's errors into one sentence, without the token."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in _CLIENTS and not isinstance(error, OSError):
+            raise
+        reason = first_line(error)
+        raise ModelError(f"{what} ({reason.replace(secret, '***') if secret else reason})") from None
+
+
 def _check_place(name: str) -> None:
     """Raise ModelError for a folder with a pipe or a device in it, reading which may never end, and for the name of
     nothing: no folder here, nothing in the hub's cache, nothing that the hub gives.
@@ -123,11 +139,9 @@ def _check_place(name: str) -> None:
     from huggingface_hub import constants, model_info
     from huggingface_hub.file_download import repo_folder_name
 
-    try:
-        if not Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type="model")).exists():
+    if not Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type="model")).exists():
+        with hub_errors(f"{name}: no such folder, and not to be had from the hub"):
             model_info(name, timeout=constants.HF_HUB_ETAG_TIMEOUT)
-    except Exception as error:  # the client's, and those of the package that it connects by
-        raise ModelError(f"{name}: no such folder, and not to be had from the hub ({first_line(error)})") from error
 
 
 def holds_no_words(tokenizer: transformers.PreTrainedTokenizerBase) -> bool:

@@ -40,7 +40,7 @@ def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_commands(folder: Path) -> None:
-    assert [command.split()[1] for command in COMMANDS] == ["export"] * 4 + ["explain"] * 2
+    assert [command.split()[1] for command in COMMANDS] == ["export"] * 3 + ["explain"]
     for command in COMMANDS:
         done = CliRunner().invoke(app, shlex.split(command)[1:])
         assert done.exit_code == 0, (command, done.output)
