@@ -99,7 +99,7 @@ def __getattr__(name: str) -> Any:
         if name in names:
             return getattr(importlib.import_module(module), name)
     if name == "__version__":
-        from explearn.core.version import explearn_version
+        from importlib import metadata
 
-        return explearn_version()
+        return metadata.version("explearn")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

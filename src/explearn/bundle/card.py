@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib import metadata
 from typing import Any
 
 import jinja2
 from huggingface_hub import EvalResult, ModelCardData
 
 from explearn.bundle.manifest import ClassifierFacts
-from explearn.core.version import explearn_version
 from explearn.judge.catalogue import CATALOGUE, Metric
 from explearn.methods.info import MethodInfo
 from explearn.show.markdown import Markdown, escape_markdown, table
@@ -66,7 +66,7 @@ def card(
         head=Markdown(data.to_yaml()),
         info=info,
         signed=signed,
-        version=explearn_version(),
+        version=metadata.version("explearn"),
         record=record,
         options=options,
         classifier=classifier,

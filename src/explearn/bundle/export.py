@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ from explearn.core.arguments import path_of
 from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
 from explearn.core.validation import Figures, Shape, check, check_shape, problems_sentence
-from explearn.core.version import explearn_version
 from explearn.core.writing import atomic_folder, write_json, write_text
 from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.base.learned import LearnedExplainer
@@ -134,7 +134,7 @@ def export(
         try:
             manifest = BundleManifest(
                 format=FORMAT,
-                explearn=explearn_version(),
+                explearn=metadata.version("explearn"),
                 method=info.name,
                 trained=trained,
                 options={} if isinstance(made, LearnedExplainer) else values,

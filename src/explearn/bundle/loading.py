@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError, kind_of
 from explearn.core.records import Attribution
-from explearn.core.version import explearn_version
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.registry import get_explainer, get_info, known_infos, make_explainer
 from explearn.model.classifier import Classifier
@@ -60,7 +60,7 @@ class Bundle:
         try:
             return make_explainer(get_info(self.manifest.method), self.manifest.options, path)
         except (UnknownNameError, ParamsError) as error:
-            made_with = f"made with Explearn {self.manifest.explearn}, and this is {explearn_version()}"
+            made_with = f"made with Explearn {self.manifest.explearn}, and this is {metadata.version('explearn')}"
             raise ModelError(f"{self.folder}: {made_with} ({error})") from error
 
     @property

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +23,6 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from explearn.core.documents import file_digest, is_folder, read_json
 from explearn.core.errors import DataError, ModelError
 from explearn.core.validation import Shape, check_shape, problems_sentence
-from explearn.core.version import explearn_version
 
 FORMAT = 1
 """Of bundles; this version reads no newer one."""
@@ -94,7 +94,7 @@ class BundleManifest(Shape):
         if isinstance(number, int) and number > FORMAT:
             raise ModelError(
                 f"a bundle of format {number}, made with Explearn {values.get('explearn')}; this version "
-                f"({explearn_version()}) reads format {FORMAT}, expected a newer Explearn"
+                f"({metadata.version('explearn')}) reads format {FORMAT}, expected a newer Explearn"
             )
         return values
 

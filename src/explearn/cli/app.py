@@ -22,7 +22,6 @@ from explearn.cli.finetune import finetune
 from explearn.cli.running import command
 from explearn.cli.train import train
 from explearn.core.errors import ParamsError, UnsupportedError
-from explearn.core.version import explearn_version
 from explearn.methods.info import Family, MethodInfo
 from explearn.methods.registry import explainer_class, get_explainer, get_info, list_explainers
 
@@ -36,7 +35,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"explearn {explearn_version()}")
+        print(f"explearn {importlib.metadata.version('explearn')}")
         raise typer.Exit
 
 

@@ -17,6 +17,7 @@ from rich.console import Console
 from explearn.cli import choosing
 from explearn.cli.running import Compute, Seed, command, plain_console
 from explearn.core.display import MOST_INTERACTING, PAGE_END, PAGE_START, block, rows
+from explearn.core.documents import decoded_lines
 from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.escape import printable, printable_json
 from explearn.core.writing import atomic_path, check_own, is_page
@@ -171,13 +172,7 @@ def _lines() -> list[str]:
         raise DataError("standard input is closed; expected texts, one a line, or on the command line")
     if sys.stdin.isatty():
         print("no text given: type texts, one a line; Ctrl+D ends them", file=sys.stderr)
-    lines = []
-    for number, raw in enumerate(sys.stdin.buffer, start=1):
-        try:
-            lines.append(raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n"))
-        except UnicodeDecodeError as error:
-            raise DataError(f"standard input, line {number}: byte {error.start} is not valid UTF-8") from error
-    return lines
+    return [line.rstrip("\r\n") for _, line in decoded_lines(sys.stdin.buffer, "standard input")]
 
 
 def _show(classifier: Classifier, text: Any, attributions: Sequence[Attribution], as_json: bool) -> None:

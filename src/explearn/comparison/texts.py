@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explearn.core.arguments import check_listed, each_text
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import DataError, ParamsError, located
 from explearn.core.records import Example, Rationale
 from explearn.core.words import word_number, words_of
 from explearn.text.custom import CustomRows
@@ -157,13 +157,11 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns) -> U
         identifier = mapped.id or f"{name}-{row.number}"
         if identifier in examples:
             raise row.error("id", identifier, "unique ids")
-        try:
+        with row.located():
             answer = None if columns.token is None else _word(row, columns.token, mapped.words)
             example = Example(
                 identifier, mapped.words, mapped.label, "test", name, mapped.pair, answer, joined=mapped.joined
             )
-        except DataError as error:
-            raise DataError(f"{row.where}, {error}") from error
         examples[identifier] = example
         for marks in mapped.marks:
             if len(marks.mask) != len(example.all_words):
@@ -202,10 +200,8 @@ def listed_texts(listed: Sequence[Text], labels: Sequence[str] | None) -> UserTe
     examples = []
     for number, (text, label) in enumerate(zip(listed, labels or [""] * len(listed), strict=True), start=1):
         words, pair, joined = words_of(as_segments(text, number)[0])
-        try:
+        with located(f"text {number}, "):
             examples.append(Example(f"texts-{number}", words, label, "test", "texts", pair, joined=joined))
-        except DataError as error:
-            raise DataError(f"text {number}, {error}") from error
     return UserTexts("texts", examples, (), _labels(examples))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,26 @@ def _decoded(text: str | bytes) -> str:
         raise ValueError(f"byte {error.start} is not valid UTF-8") from error
 
 
+def decoded_lines(file: Iterable[bytes], name: str) -> Iterator[tuple[int, str]]:
+    """Yield (number from 1, line with its end). Raises DataError, naming the line, for bytes that are not UTF-8."""
+    for number, raw in enumerate(file, start=1):
+        try:
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{name}, line {number}: byte {error.start} is not valid UTF-8") from error
+        yield number, line
+
+
+def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
+    """Do as `decoded_lines` with a file. Raises DataError where it cannot be read, too."""
+    check_regular(path)
+    try:
+        with Path(path).open("rb") as file:
+            yield from decoded_lines(file, str(path))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+
+
 # ---- JSON ------------------------------------------------------------------------------------------------------------
 
 
@@ -97,22 +117,16 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, An
 
     Raises DataError naming file and row for a line that is no JSON object, or that `parse_json` refuses.
     """
-    check_regular(path)
-    try:
-        file = Path(path).open("rb")  # noqa: SIM115 (closed below; only opening may fail here)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    with file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                value = parse_json(line)
-            except ValueError as error:
-                raise DataError(f"{path}, row {number}: {error}") from error
-            if not isinstance(value, dict):
-                raise DataError(f"{path}, row {number}: got {kind_of(value)}; expected a JSON object")
-            yield number, value
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        try:
+            value = parse_json(line)
+        except ValueError as error:
+            raise DataError(f"{path}, row {number}: {error}") from error
+        if not isinstance(value, dict):
+            raise DataError(f"{path}, row {number}: got {kind_of(value)}; expected a JSON object")
+        yield number, value
 
 
 # ---- YAML ------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from explearn.core.escape import printable
 
@@ -34,6 +35,15 @@ class DataError(ExplearnError):
 
 class ParamsError(ExplearnError):
     """A parameter or option with a value that cannot be used."""
+
+
+@contextmanager
+def located(place: str) -> Iterator[None]:
+    """Put a place before the sentence of a DataError or a ParamsError that the block raises."""
+    try:
+        yield
+    except (DataError, ParamsError) as error:
+        raise type(error)(f"{place}{error}") from error
 
 
 class UnknownNameError(ExplearnError):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from explearn.core.errors import DataError
+from explearn.core.errors import DataError, located
 from explearn.core.parquet import (
     make_schema,
     open_parquet,
@@ -67,11 +67,9 @@ def read_examples(path: str | os.PathLike[str]) -> list[Example]:
     for number, row in enumerate(read_table(path, schema).to_pylist(), start=1):
         if row["id"] in examples:
             raise DataError(f"{path}, row {number}, field 'id': {row['id']!r} comes twice; expected unique ids")
-        try:
+        with located(f"{path}, row {number}: "):
             tuples = {name: tuple(row[name]) for name in ("words", "pair", *EXTRA_FIELDS) if row.get(name) is not None}
             examples[row["id"]] = Example(**{**row, **tuples})
-        except DataError as error:
-            raise DataError(f"{path}, row {number}: {error}") from error
     return list(examples.values())
 
 
@@ -88,12 +86,10 @@ def read_rationales(path: str | os.PathLike[str], examples: Iterable[Example] | 
     lengths = None if examples is None else {e.id: len(e.all_words) for e in examples}
     rationales: list[Rationale] = []
     for number, row in enumerate(read_table(path, RATIONALE_SCHEMA).to_pylist(), start=1):
-        try:
+        with located(f"{path}, row {number}: "):
             rationale = Rationale(row["example_id"], row["annotator"], row["kind"], tuple(row["mask"]))
             if lengths is not None:
                 check_mask_length(rationale, lengths)
-        except DataError as error:
-            raise DataError(f"{path}, row {number}: {error}") from error
         rationales.append(rationale)
     return rationales
 
@@ -123,8 +119,6 @@ def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
                 f"{path}, row {number}, field 'example_id': {key[0]!r} comes twice for the class {key[1]!r}; expected "
                 "each once"
             )
-        try:
+        with located(f"{path}, row {number}: "):
             attributions[key] = Attribution.from_record({**row, "id": row["example_id"]})
-        except DataError as error:
-            raise DataError(f"{path}, row {number}: {error}") from error
     return list(attributions.values())

@@ -16,7 +16,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from explearn.core.errors import ParamsError, UnknownNameError, first_line, kind_of
+from explearn.core.errors import ParamsError, UnknownNameError, first_line, kind_of, located
 from explearn.methods.info import MethodInfo
 
 if TYPE_CHECKING:
@@ -63,10 +63,8 @@ def _load(entry: EntryPoint) -> type[Explainer]:
     except Exception as error:
         reason = f"{type(error).__name__}: {first_line(error)}"
         raise ParamsError(f"{what} cannot be loaded ({reason}); mend the package or remove it") from error
-    try:
+    with located(f"{what} is of no use: "):
         name = _check_class(cls).name
-    except ParamsError as error:
-        raise ParamsError(f"{what} is of no use: {error}") from error
     if name != entry.name:
         raise ParamsError(f"{what} calls itself {name!r}; expected the same name in both places")
     return cls

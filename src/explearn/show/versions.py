@@ -7,8 +7,6 @@ import re
 from collections.abc import Collection
 from importlib import metadata
 
-from explearn.core.version import explearn_version
-
 RUN = ("pipeline", "report", "annotate", "demo")
 """Extras whose packages a run of the pipeline may use."""
 
@@ -21,7 +19,7 @@ def versions(extras: Collection[str] = RUN) -> list[tuple[str, str]]:
 
     Of Python, the version that the lock file fixes: the last number is that of the machine (`python_version`).
     """
-    rows = [("python", ".".join(platform.python_version_tuple()[:2])), ("explearn", explearn_version())]
+    rows = [("python", ".".join(platform.python_version_tuple()[:2])), ("explearn", metadata.version("explearn"))]
     names: dict[str, None] = {}
     for requirement in metadata.requires("explearn") or []:
         extra = re.search(r"""extra == ["']([a-z]+)["']""", requirement)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from explearn.core.errors import DataError, kind_of
+from explearn.core.errors import DataError, kind_of, located
 from explearn.core.records import Example, check_text
 from explearn.core.words import Segment, Span, joined_words, segments_of
 from explearn.text.alignment import NO_WORD, align
@@ -206,9 +206,7 @@ def as_segments(text: Text, number: int) -> tuple[tuple[Segment, ...], str]:
             raise DataError(
                 f"text {number}: got {kind_of(text)}; expected a text, a pair (a tuple), an Example or a row of a table"
             )
-        try:
+        with located(f"text {number}: "):
             check_text(segment, "text")
-        except DataError as error:
-            raise DataError(f"text {number}: {error}") from error
         segments.append(Segment.of(segment))
     return tuple(segments), ""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from explearn.core.documents import check_regular, read_jsonl
-from explearn.core.errors import DataError, shown
+from explearn.core.documents import check_regular, read_jsonl, read_lines
+from explearn.core.errors import DataError, located, shown
 from explearn.core.parquet import column_names, iter_rows
 from explearn.core.records import check_text, check_words
 from explearn.core.validation import check
@@ -53,13 +53,9 @@ class RawRow:
     def error(self, column: str, got: object, expected: str) -> DataError:
         return DataError(f"{self.where}, field {column!r}: got {shown(got)}; expected {expected}")
 
-    @contextmanager
-    def located(self, column: str) -> Iterator[None]:
-        """Put file, row and field before the sentence of a DataError."""
-        try:
-            yield
-        except DataError as error:
-            raise DataError(f"{self.where}, field {column!r}: {error}") from error
+    def located(self, column: str = "") -> AbstractContextManager[None]:
+        """Put file and row, and field if one is named, before the sentence of a DataError that the block raises."""
+        return located(f"{self.where}, field {column!r}: " if column else f"{self.where}, ")
 
     def value(self, *columns: str) -> tuple[str, Any]:
         """Return (column, value) of the first of `columns` that the row has; raises DataError where it has none."""
@@ -93,10 +89,8 @@ class RawRow:
             raise self.error(column, value, "a text")
         if not value.strip():
             raise self.error(column, value, "a text of at least one word")
-        try:
+        with self.located():
             check_text(value, column)
-        except DataError as error:
-            raise DataError(f"{self.where}, {error}") from error
         return value
 
     def word_list(self, *columns: str) -> tuple[str, ...]:
@@ -107,15 +101,13 @@ class RawRow:
 
     def check_words(self, words: tuple[str, ...], column: str) -> None:
         """Raise DataError, naming file, row and field, for words that cannot be used."""
-        try:
+        with self.located():
             check_words(words, column)
-        except DataError as error:
-            raise DataError(f"{self.where}, {error}") from error
 
 
 def _read_csv(path: Path, columns: Collection[str] | None) -> Iterator[tuple[int, dict[str, Any]]]:
     number = 0
-    reader = csv.reader((line for _, line in _lines(path)), strict=True)
+    reader = csv.reader((line for _, line in read_lines(path)), strict=True)
     try:
         header = next(reader, None)
         if not header:
@@ -133,20 +125,6 @@ def _read_csv(path: Path, columns: Collection[str] | None) -> Iterator[tuple[int
         raise DataError(f"{path}, row {number + 1}: not valid CSV ({error})") from error
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (number from 1, line with its end). Raises DataError, naming the line, for bytes that are not UTF-8."""
-    check_regular(path)
-    try:
-        with path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
-                try:
-                    yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as error:
-                    raise DataError(f"{path}, line {number}: byte {error.start} is not valid UTF-8") from error
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-
-
 LINES = ".txt"
 """Ending of files that hold a text a line."""
 
@@ -156,7 +134,7 @@ def read_text_lines(path: Path) -> Iterator[RawRow]:
 
     Raises DataError, naming file and line, where it cannot be read or is not UTF-8.
     """
-    for number, line in _lines(path):
+    for number, line in read_lines(path):
         if line.strip():
             yield RawRow(str(path), path.stem, number, {TEXT: line.rstrip("\r\n")})
 

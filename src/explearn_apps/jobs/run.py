@@ -16,7 +16,6 @@ from tqdm.auto import tqdm
 from explearn.core.documents import file_digest
 from explearn.core.errors import DataError
 from explearn.core.escape import printable
-from explearn.core.version import explearn_version
 from explearn.core.writing import locked, write_text
 from explearn_apps.jobs.explaining import Job, Worker
 from explearn_apps.jobs.manifest import (
@@ -133,7 +132,7 @@ def _settings(job: Job) -> dict[str, Any]:
         "shard_texts": job.part_texts,
         "versions": {
             "python": platform.python_version(),
-            "explearn": explearn_version(),
+            "explearn": version("explearn"),
             **{name: version(name) for name in _LIBRARIES},
         },
     }

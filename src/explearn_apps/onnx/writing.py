@@ -6,6 +6,7 @@ import logging
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from explearn.core.documents import is_folder
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.extras import check_installed
 from explearn.core.records import Attribution
-from explearn.core.version import explearn_version
 from explearn.core.writing import atomic_path, check_own
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.model.classifier import Classifier, QuestionAnswerer, TokenClassifier
@@ -164,7 +164,7 @@ def _model_proto(graph: Graph, classifier: Classifier) -> Any:
     for part in (parts, *parts.node, *parts.input, *parts.output, *parts.value_info, *parts.initializer):
         part.doc_string = ""
         del part.metadata_props[:]
-    proto.producer_name, proto.producer_version = "explearn", explearn_version()
+    proto.producer_name, proto.producer_version = "explearn", metadata.version("explearn")
     return proto
 
 
@@ -176,7 +176,7 @@ def _facts(explainer: Explainer, classifier: Classifier, graph: Graph) -> Facts:
     name = Path(classifier.name).resolve().name if is_folder(classifier.name) else classifier.name
     architecture = str(config.model_type)
     return Facts(
-        explearn=explearn_version(),
+        explearn=metadata.version("explearn"),
         method=explainer.name,
         aggregation=explainer.aggregation,
         signed=explainer.signed,

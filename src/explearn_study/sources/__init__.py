@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import DataError, ParamsError, located
 from explearn.core.records import SPLITS, Example, Rationale, Split, label_problem
 from explearn.text.mapping import MappedRow, one_of
 from explearn.text.rows import RawRow, read_file
@@ -77,7 +76,7 @@ def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) 
     for split in SPLITS:
         for text in texts:
             if splits[text.id] == split and text.id in kept:
-                with _naming(text.row.where, ", "):
+                with text.row.located():
                     mapped = text.mapped
                     words, more = mapped.words, (mapped.pair, mapped.answer, mapped.joined)
                     example = Example(text.id, words, mapped.label, split, task, *more)
@@ -198,7 +197,7 @@ def _assign_splits(
     missing: dict[Split, float] = {split: fractions[split] for split in fractions if split not in present}
     if missing:
         whole = {text.id: text.mapped.label for text in texts if text.split == source.carve_from}
-        with _naming(f"source of task {task!r}"):
+        with located(f"source of task {task!r}: "):
             splits.update(carve(whole, missing, seed, source.carve_from))
     return splits
 
@@ -207,15 +206,6 @@ def _draw(task: str, source: SourceParams, texts: list[_Text], splits: Mapping[s
     kept: set[str] = set()
     for split in SPLITS:
         labels = {text.id: text.mapped.label for text in texts if splits[text.id] == split}
-        with _naming(f"source of task {task!r}, split {split!r}"):
+        with located(f"source of task {task!r}, split {split!r}: "):
             kept |= subsample(labels, source.max_examples.get(split), source.balance, seed)
     return kept
-
-
-@contextmanager
-def _naming(place: str, mark: str = ": ") -> Iterator[None]:
-    """Put a place before the message of an error raised in the block."""
-    try:
-        yield
-    except (DataError, ParamsError) as error:
-        raise type(error)(f"{place}{mark}{error}") from error

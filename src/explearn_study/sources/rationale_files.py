@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable
 from itertools import zip_longest
 from pathlib import Path
 
-from explearn.core.errors import DataError
 from explearn.core.records import Example, Rationale
 from explearn.text.marks import (
     parse_marked,
@@ -75,10 +74,8 @@ def import_rationales(
             with row.located(column):
                 mask = parse(value, len(example.all_words))
         kind = _stated(row, "kind", spec.kind)
-        try:
+        with row.located():
             rationales.append(Rationale(example.id, annotator, kind, mask))  # type: ignore[arg-type]  # checks kind
-        except DataError as error:
-            raise DataError(f"{row.where}, {error}") from error
     return rationales
 
 

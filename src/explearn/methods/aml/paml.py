@@ -371,14 +371,13 @@ class PAML(BoundExplainer, BatchExplainer):
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> TrainedState:
-        if self.model is None:
-            raise self._untrained()
+        model = self._trained(self.model)
         record = {
             "classifier": self.trained_classifier,
-            "own_tokenizer": self.model.bridge is not None,
+            "own_tokenizer": model.bridge is not None,
             "weights": self.weights._asdict(),
         }
-        return TrainedState(self.model.state_dict(), record)
+        return TrainedState(model.state_dict(), record)
 
     def _save_more(self, folder: Path) -> None:
         """The backbone's configuration, and its tokenizer where that is not the classifier's."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import torch
 from tqdm.auto import tqdm
 
-from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.core.errors import UnsupportedError, located
 from explearn.core.records import Aggregation, Attribution
 from explearn.core.validation import Section, check_section
 from explearn.methods.base.attributions import BatchScores, TextScores, attribution_of, resolve_targets
@@ -104,10 +104,8 @@ class Explainer(ABC):
 
     def __init__(self, **options: Any) -> None:
         """Raises ParamsError, naming the option, for one that the method does not have or that has a bad value."""
-        try:
+        with located(f"{self.name}: "):
             self.options = check_section(self.Options, options)
-        except ParamsError as error:
-            raise ParamsError(f"{self.name}: {error}") from error
 
     @abstractmethod
     def score_texts(

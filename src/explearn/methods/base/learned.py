@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from explearn.model.classifier import Classifier
 
 ModuleT = TypeVar("ModuleT", bound=torch.nn.Module)
+PartT = TypeVar("PartT")
 
 Calibration = Annotated[list[Number], Field(min_length=2, max_length=2)]
 """Slope and offset that make a probability of a logit."""
@@ -177,12 +178,14 @@ class LearnedExplainer(Explainer):
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self._state().tensors.items()}
         return hashlib.sha256(save(tensors)).hexdigest()
 
-    def _untrained(self) -> ModelError:
-        """Return the error to raise where an untrained one is to explain or to be saved."""
-        return ModelError(
-            f"this {self.name} is not trained; call fit, or load a trained one with get_explainer(name, path=FOLDER), "
-            "--explainer FOLDER on the command line"
-        )
+    def _trained(self, part: PartT | None) -> PartT:
+        """Return what comes from training. Raises ModelError where it is missing."""
+        if not part:
+            raise ModelError(
+                f"this {self.name} is not trained; call fit, or load a trained one with get_explainer(name, "
+                "path=FOLDER), --explainer FOLDER on the command line"
+            )
+        return part
 
 
 class BoundExplainer(LearnedExplainer):
@@ -197,9 +200,7 @@ class BoundExplainer(LearnedExplainer):
     """Fingerprint of the classifier that it was trained for."""
 
     def check(self, classifier: Classifier) -> None:
-        if not self.trained_classifier:
-            raise self._untrained()
-        if not self.any_classifier and classifier.fingerprint != self.trained_classifier:
+        if self._trained(self.trained_classifier) != classifier.fingerprint and not self.any_classifier:
             raise UnsupportedError(f"this {self.name} was trained for another classifier; {self.instead}")
 
 

@@ -70,8 +70,7 @@ class WordList(LearnedExplainer, BatchExplainer):
         return self
 
     def check(self, classifier: Classifier) -> None:
-        if not self.shares:
-            raise self._untrained()
+        self._trained(self.shares)
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
@@ -80,9 +79,7 @@ class WordList(LearnedExplainer, BatchExplainer):
         return BatchScores(batch.of_words(scores), logits, resolve_targets(logits, targets))
 
     def _state(self) -> TrainedState:
-        if not self.shares:
-            raise self._untrained()
-        shares = torch.tensor(list(self.shares.values()))
+        shares = torch.tensor(list(self._trained(self.shares).values()))
         return TrainedState({"shares": shares}, {"words": list(self.shares), "rate": self.rate})
 
     def _restore(self, state: TrainedState, folder: Path) -> None:

@@ -74,14 +74,10 @@ def batch_signals(
     targets, int64, (batch,). Raises as `available_signals` does.
     """
     names = available_signals(classifier, names)
-    if _explains(check_differentiable, classifier):
-        return _shared_passes(classifier, batch, targets, names)
-    scored = {name: METHODS[name]().score_batch(classifier, batch, targets) for name in names}
-    first = scored[names[0]]
-    return {name: full_precision(one.scores) for name, one in scored.items()}, first.logits, first.targets
-
-
-def _shared_passes(classifier: Classifier, batch: Batch, targets: torch.Tensor | None, names: Sequence[str]) -> Scored:
+    if not _explains(check_differentiable, classifier):
+        scored = {name: METHODS[name]().score_batch(classifier, batch, targets) for name in names}
+        first = scored[names[0]]
+        return {name: full_precision(one.scores) for name, one in scored.items()}, first.logits, first.targets
     model, scores = classifier.model, {}
     with torch.inference_mode(False), torch.enable_grad(), classifier.autocast():
         with changed_backward(model) as rules:

@@ -185,9 +185,7 @@ class ExpNet(BoundExplainer, BatchExplainer):
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> TrainedState:
-        if self.network is None:
-            raise self._untrained()
-        return TrainedState(self.network.state_dict(), {"classifier": self.trained_classifier})
+        return TrainedState(self._trained(self.network).state_dict(), {"classifier": self.trained_classifier})
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
         self.trained_classifier = state.value("classifier", str)

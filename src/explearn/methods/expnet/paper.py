@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.errors import DataError, ParamsError, UnsupportedError, located
 from explearn.core.validation import Number
 from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, TokenFeatures, batch_features
@@ -131,10 +131,8 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
             check_source(one, source, split)
             encoders.append({key: int({**source, "layer": source["attended"][-1]}[key]) for key in ENCODER_KEYS})
             labels = {example.id: example.label for example in one.examples(split)}
-            try:
+            with located(f"task {one.name!r}, split {split!r}: "):
                 data.append(self.token_examples(features, one.gold, labels, encoders[-1]["heads"]))
-            except DataError as error:
-                raise DataError(f"task {one.name!r}, split {split!r}: {error}") from error
         keys = [key for key in ENCODER_KEYS if key != "hidden_size" or self.needs_hidden]
         for one, encoder in zip(tasks, encoders, strict=True):
             if any(encoder[key] != encoders[0][key] for key in keys):
@@ -228,8 +226,7 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     def check(self, classifier: Classifier) -> None:
-        if self.network is None:
-            raise self._untrained()
+        self._trained(self.network)
         config: Any = classifier.model.config
         shape = {
             "layers": layer_count(classifier.model),
@@ -259,9 +256,7 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> TrainedState:
-        if self.network is None:
-            raise self._untrained()
-        return TrainedState(self.network.state_dict(), {})
+        return TrainedState(self._trained(self.network).state_dict(), {})
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
         self.network = state.restore(lambda: self._build(state.size("0.weight", 1)))

@@ -185,9 +185,7 @@ class IvRA(BoundExplainer, BatchExplainer):
     @property
     def best_epoch(self) -> int:
         """The epoch of the training that was kept, 0 being its start. Raises ModelError before training."""
-        if not self.history:
-            raise self._untrained()
-        return [entry["best"] for entry in self.history].index(True)
+        return [entry["best"] for entry in self._trained(self.history)].index(True)
 
     def _measure(self, examples: Sequence[Example]) -> tuple[float, dict[str, float | None]]:
         """Accuracy on the validation texts, and each criterion's metric on the first of them, None if undefined."""
@@ -236,22 +234,20 @@ class IvRA(BoundExplainer, BatchExplainer):
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> TrainedState:
-        if not self.trained_classifier or self.attention is None:
-            raise self._untrained()
+        attention = self._trained(self.attention)
         record = {
-            "encoder": {name: getattr(self.attention, name) for name in ("layers", "heads", "head_size")},
+            "encoder": {name: getattr(attention, name) for name in ("layers", "heads", "head_size")},
             "classifier": self.trained_classifier,
-            "coefficients": self.attention.coefficients(),
+            "coefficients": attention.coefficients(),
             "best_epoch": self.best_epoch,
         }
-        return TrainedState(self.attention.state_dict(), record)
+        return TrainedState(attention.state_dict(), record)
 
     def _save_more(self, folder: Path) -> None:
         """The classifier that was trained with the module, for Classifier.from_pretrained."""
-        if self.classifier is None:
-            raise self._untrained()
-        check_weights(self.classifier.model.named_parameters(), "IvRA's classifier diverged in training", DIVERGED)
-        self.classifier.save_pretrained(folder / CLASSIFIER)
+        classifier = self._trained(self.classifier)
+        check_weights(classifier.model.named_parameters(), "IvRA's classifier diverged in training", DIVERGED)
+        classifier.save_pretrained(folder / CLASSIFIER)
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
         """The module; its classifier is left in the folder's subfolder `classifier`."""

@@ -285,9 +285,7 @@ class L2E(BoundExplainer, BatchExplainer):
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     def _parts(self) -> tuple[Reader, Certifier]:
-        if self.reader is None or self.certifier is None:
-            raise self._untrained()
-        return self.reader, self.certifier
+        return self._trained(self.reader), self._trained(self.certifier)
 
     def _read(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> _Read:
         reader, certifier = self._parts()

@@ -171,15 +171,11 @@ class L2EPaper(BoundExplainer, BatchExplainer):
         self, encodings: Sequence[Encoding], targets: Sequence[int], device: torch.device
     ) -> list[tuple[NDArray[np.float32], NDArray[np.int8]]]:
         """Return scores and most probable levels of all positions of each encoding, 0 outside the text."""
-        if self.student is None:
-            raise self._untrained()
-        self.student.to(device)
-        texts = [
-            student_ids(encoding, target, self.student.vocabulary)
-            for encoding, target in zip(encodings, targets, strict=True)
-        ]
+        student = self._trained(self.student).to(device)
+        pairs = zip(encodings, targets, strict=True)
+        texts = [student_ids(encoding, target, student.vocabulary) for encoding, target in pairs]
         ids, lengths = collate([ids for ids, _ in texts], device)
-        outputs = self.student(ids, lengths)
+        outputs = student(ids, lengths)
         scores = token_scores(outputs, inside(lengths, ids.shape[1]), self.options.formulation).cpu().numpy()
         levels = outputs.argmax(-1).cpu().numpy() + LEVELS[0]
         rows = []
@@ -251,9 +247,7 @@ class L2EPaper(BoundExplainer, BatchExplainer):
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> TrainedState:
-        if self.student is None:
-            raise self._untrained()
-        return TrainedState(self.student.state_dict(), {"classifier": self.trained_classifier})
+        return TrainedState(self._trained(self.student).state_dict(), {"classifier": self.trained_classifier})
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
         self.trained_classifier = state.value("classifier", str)

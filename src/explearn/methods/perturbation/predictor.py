@@ -34,30 +34,26 @@ class Predictor:
         self._classifier = classifier
         self._answers: dict[object, Logits] = {}
 
+    @torch.inference_mode()
     def __call__(self, requests: Sequence[Sequence[Encoding]]) -> list[Logits]:
         """Return float64 logits, (n, C) for each request of n texts.
 
         Raises ModelError for logits that are not finite.
         """
         texts = {text.key: text for text in chain.from_iterable(requests) if text.key not in self._answers}
-        self._answers |= zip(texts, self._evaluate(list(texts.values())), strict=True)
+        if texts:
+            encodings, classifier = list(texts.values()), self._classifier
+            # Results stay on the device until all batches are queued: one wait, not one a batch.
+            rows = run_batches(
+                [len(text) for text in encodings],
+                classifier,
+                lambda indices: classifier.logits(classifier.batch([encodings[i] for i in indices])).unbind(),
+            )
+            logits = torch.stack(rows).double().cpu().numpy()
+            check_logits(logits, classifier.name)
+            self._answers |= zip(texts, logits, strict=True)
         classes = len(self._classifier.labels)
         answers = [np.array([self._answers[text.key] for text in request]).reshape(-1, classes) for request in requests]
         if len(self._answers) > REMEMBERED:
             self._answers.clear()
         return answers
-
-    @torch.inference_mode()
-    def _evaluate(self, texts: Sequence[Encoding]) -> Logits:
-        """Return the logits of some texts, in their order."""
-        if not texts:
-            return np.empty((0, len(self._classifier.labels)))
-        # Results stay on the device until all batches are queued: one wait, not one a batch.
-        rows = run_batches(
-            [len(text) for text in texts],
-            self._classifier,
-            lambda indices: self._classifier.logits(self._classifier.batch([texts[i] for i in indices])).unbind(),
-        )
-        logits: Logits = torch.stack(rows).double().cpu().numpy()
-        check_logits(logits, self._classifier.name)
-        return logits

@@ -180,10 +180,8 @@ def read_sheet(path: Path, examples: Iterable[Example], annotator: str | None) -
             raise row.error("verdict", verdict, expected)
         else:
             marks = filled.decisions if kind == "adjudicate" else filled.rationales
-            try:
+            with row.located():
                 marks.append(Rationale(example.id, name, "human", mask))
-            except DataError as error:
-                raise DataError(f"{row.where}, {error}") from error
     return filled
 
 
