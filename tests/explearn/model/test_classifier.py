@@ -223,4 +223,3 @@ def test_the_embedded_encoder_is_there_and_other_weights_are_refused() -> None:
     assert (folder / "config.json").is_file() and resolve_encoder("embedded") == str(folder)
     with pytest.raises(ModelError, match=r"SHA-256 is 53aa51.*; expected 000000.*; the weights are not loaded"):
         embedded_encoder("0" * 64)
-    assert resolve_encoder("google-bert/bert-base-uncased") == "google-bert/bert-base-uncased"
