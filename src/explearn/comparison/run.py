@@ -572,10 +572,11 @@ def time_left(expected: Mapping[str, float | None], pace: float) -> str:
         expected: method -> seconds, None for one that was not timed.
         pace: by how much the methods so far took longer than was expected.
     """
-    seconds = pace * sum(of_method for of_method in expected.values() if of_method is not None)
+    timed = [of_method for of_method in expected.values() if of_method is not None]
     untimed = [name for name, of_method in expected.items() if of_method is None]
-    known = f"about {int(seconds // 60)}:{int(seconds % 60):02d} left"
-    return f"{known}, then {', '.join(untimed)}" if untimed else known
+    seconds = pace * sum(timed)
+    ahead = [f"about {int(seconds // 60)}:{int(seconds % 60):02d} left"] if timed else []
+    return ", ".join(ahead + ([f"then {', '.join(untimed)}"] if untimed else []))
 
 
 def _load(

@@ -184,7 +184,8 @@ def _problem_sentence(problem: Any, root: Any, document: bool) -> str:
         known = _known_fields(problem["loc"], root)
         near = difflib.get_close_matches(str(problem["loc"][-1]), known, n=1, cutoff=0.5)
         of = ", ".join(known) if len(known) <= _MOST_NAMES else "those in conf/config.yaml"
-        return f"{where}no such parameter; {f'did you mean {near[0]}?' if near else f'expected one of {of}'}"
+        expected = f"did you mean {near[0]}?" if near else f"expected one of {of}" if known else "there are none"
+        return f"{where}no such parameter; {expected}"
     if problem["type"] == "value_error":
         return f"{where}{problem['ctx']['error']}"
     if problem["type"] == "missing":

@@ -75,7 +75,7 @@ def explain(
             f"method: got {kind_of(method)}; expected one name or explainer (explearn.side_by_side shows several)"
         )
     if options and not isinstance(method, str):
-        raise ParamsError(f"options {', '.join(options)}: got no name of a method that they are of")
+        raise ParamsError(f"{', '.join(options)}: no such argument; a method's options need its name, method='lime'")
     explainer = get_explainer(method, **options) if isinstance(method, str) else method or best_at_once(model)
     single = isinstance(texts, str) or is_pair(texts)
     return side_by_side(explainer.explain(model, [texts] if single else texts, targets, windows=windows, unit=unit))  # type: ignore[list-item,arg-type]

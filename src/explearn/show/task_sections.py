@@ -78,13 +78,14 @@ def _data(task: TaskReport, unit: str) -> Iterator[Block]:
     mean_length, alpha = agreement.get("mean_length"), agreement.get("alpha")
     mean = "" if mean_length is None else f" (mean length of the rationales in training: {mean_length:.2f})"
     over = f" over {several(agreement['alpha_texts'], 'text')}" if agreement.get("alpha_texts") else ""
+    # Where nobody marked anything, K is 1 and the share 0, for want of anything better.
+    k, rate = (None, None) if has_no_marks(task) else (task.k, task.positive_rate)
     facts = {
         "Labels": ", ".join(task.labels),
         "Texts": _counts(task.split_counts),
         "Texts with rationales": _counts(texts_of),
-        # Where nobody marked anything, K is 1 for want of anything better.
-        f"Number of {unit}s chosen by the top-K rule, K": "" if not task.k or has_no_marks(task) else f"{task.k}{mean}",
-        f"Share of {unit}s marked in training": "" if task.positive_rate is None else figure(task.positive_rate),
+        f"Number of {unit}s chosen by the top-K rule, K": f"{k}{mean}" if k else "",
+        f"Share of {unit}s marked in training": "" if rate is None else figure(rate),
         "Rationales": _counts(agreement.get("kinds") or {}),
     }
     if alpha is not None:

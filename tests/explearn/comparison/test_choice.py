@@ -81,6 +81,7 @@ def test_random_scores_stay_and_something_to_compare_them_with(random: float) ->
     [
         ({"rollout": 65.0, "gae": 60.0}, 1.0, "about 2:05 left"),
         ({"rollout": 65.0, "lime": None, "shap": None}, 2.0, "about 2:10 left, then lime, shap"),
+        ({"lime": None}, 2.0, "then lime"),
     ],
 )
 def test_what_is_left(left: dict[str, float | None], pace: float, said: str) -> None:
