@@ -134,7 +134,7 @@ class TestDocuments:
         with pytest.raises(DataError, match=r"j\.json: not valid JSON"):
             read_json(tmp_path / "j.json")
         (tmp_path / "l.jsonl").write_bytes(b'{"a": 1}\n\n{' + content + b"\n")
-        with pytest.raises(DataError, match=r"l\.jsonl, row 3: not valid JSON"):
+        with pytest.raises(DataError, match=r"l\.jsonl, (row 3: not valid JSON|line 3: byte 1 is not valid UTF-8)"):
             list(read_jsonl(tmp_path / "l.jsonl"))
 
     def test_a_line_that_is_no_object(self, tmp_path: Path) -> None:

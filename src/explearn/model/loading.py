@@ -139,8 +139,8 @@ def _check_place(name: str) -> None:
     from huggingface_hub import constants, model_info
     from huggingface_hub.file_download import repo_folder_name
 
-    if not Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type="model")).exists():
-        with hub_errors(f"{name}: no such folder, and not to be had from the hub"):
+    with hub_errors(f"{name}: no such folder, and not to be had from the hub"):
+        if not Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type="model")).exists():
             model_info(name, timeout=constants.HF_HUB_ETAG_TIMEOUT)
 
 
