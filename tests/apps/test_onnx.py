@@ -100,6 +100,20 @@ def test_the_graph_explains_as_pytorch_does(made: Callable[[str], Made], name: s
     same(list(small.explain(BATCHES[2])), list(explainer.explain(of, BATCHES[2])))
 
 
+@pytest.mark.slow
+def test_both_questions_are_in_one_file(made: Callable[[str], Made]) -> None:
+    path, of, explainer = made("bert l2e, people")
+    explainer.save_pretrained(path.parent / "trained")
+    for aim in (0.0, 0.3, 1.0):
+        other = explearn.get_explainer("l2e", path=path.parent / "trained", aim=aim)
+        found = list(OnnxExplainer(path, threads=1, aim=aim).explain(tiny.TEXTS))
+        same(found, list(other.explain(of, tiny.TEXTS)))
+        assert all((one.certificate is not None) == (aim == 1) for one in found)
+    plain = made("bert expnet")[0]
+    with pytest.raises(ParamsError, match="has not learned what people would mark; expected no `aim`"):
+        OnnxExplainer(plain, aim=0)
+
+
 def test_what_the_file_says_of_itself(made: Callable[[str], Made]) -> None:
     path, of, _ = made("bert expnet")
     model = onnx.load(path)

@@ -10,7 +10,7 @@ from pydantic import Field
 from explearn.core.documents import parse_json
 from explearn.core.errors import ModelError
 from explearn.core.records import Aggregation, label_problem
-from explearn.core.validation import MOST, Shape, check
+from explearn.core.validation import MOST, Fraction, Shape, check
 
 FACTS, TOKENIZER = "explearn", "tokenizer"
 """Keys of the metadata. The tokenizer is a tokenizer.json, as the library tokenizers reads it."""
@@ -21,11 +21,11 @@ OUTPUTS = ("logits", "token_scores")
 CERTIFICATE = "certificate"
 """A further output of L2E: predicted agreement, the bound, and 1 for a familiar text, else 0; float32, (batch, 3)."""
 
-Input = Literal["input_ids", "attention_mask", "token_type_ids", "word_ids", "target"]
-"""Names of the graph's inputs, int64. All are (batch, tokens), padded on the right, but `target`, (batch,).
+Input = Literal["input_ids", "attention_mask", "token_type_ids", "word_ids", "target", "aim"]
+"""Names of the graph's inputs, int64. All are (batch, tokens), padded on the right, but `target` and `aim`, (batch,).
 
 word_ids: the word of each sub-token, from 0, -1 for none and at padding; the words of a second segment follow those of
-the first. target: the class to explain, -1 for the most probable one.
+the first. target: the class to explain, -1 for the most probable one. aim: L2E's option, float32.
 """
 
 WORDS = (
@@ -43,7 +43,7 @@ class Facts(Shape):
         method: registry name. aggregation: how sub-tokens' scores make a word's. signed: as of `Attribution`.
         classifier: name, architecture and fingerprint.
         labels: names of the classes. problem: how logits become probabilities.
-        inputs: of the graph.
+        inputs: of the graph. aim: of the explainer that was exported.
         max_length: most sub-tokens a text, special ones included; longer texts are cut, pairs from the longer segment.
         truncation_side: where texts are cut. pad_token_id: fills up the shorter texts of a batch.
         split_special_tokens: whether special tokens written in a text are split as any text.
@@ -59,6 +59,7 @@ class Facts(Shape):
     labels: list[str] = Field(min_length=1)
     problem: Literal["single_label", "binary", "multi_label", "regression"]
     inputs: list[Input]
+    aim: Fraction = 1.0
     max_length: int = Field(ge=1, le=MOST)
     truncation_side: Literal["left", "right"]
     pad_token_id: int = Field(ge=0, le=MOST)

@@ -8,7 +8,7 @@ b = batch, n = tokens, h = heads.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
@@ -21,7 +21,7 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.expnet.network import log_attention
 from explearn.methods.expnet.paper import ExpNetPaper
-from explearn.methods.l2e.explainer import L2E
+from explearn.methods.l2e.explainer import L2E, aimed
 from explearn.model.architectures import reads
 from explearn.model.classifier import Classifier
 from explearn.model.problems import Problem
@@ -32,7 +32,7 @@ from explearn_apps.onnx.facts import CERTIFICATE, OUTPUTS, Input
 class Graph(nn.Module):
     """Base: the classifier, which inputs beside its own the explainer needs, and what comes out."""
 
-    more: ClassVar[tuple[Input, ...]] = ()
+    more: tuple[Input, ...] = ()
     outputs: tuple[str, ...] = OUTPUTS
 
     def __init__(self, classifier: Classifier) -> None:
@@ -157,9 +157,9 @@ class ExpNetPaperGraph(_Attending):
 
 
 class L2EGraph(Graph):
-    """L2E, which reads the classifier's hidden states; with its certificate where it has one."""
+    """L2E, which reads the classifier's hidden states: the scores that it has learned, and its certificate."""
 
-    more = ("word_ids", "target")
+    more: tuple[Input, ...] = ("word_ids", "target")
 
     def __init__(self, classifier: Classifier, explainer: L2E) -> None:
         super().__init__(classifier)
@@ -168,8 +168,9 @@ class L2EGraph(Graph):
         self.reader, self.certifier, self.layers = explainer.reader, explainer.certifier, explainer.layers
         self.problem = classifier.problem
         self.probabilities = classifier.probabilities
-        self.certified = explainer.certified
-        if self.certified:
+        if explainer.options.people is not None:
+            self.more = (*self.more, "aim")
+        if explainer.texts["held_out"]:
             self.outputs = (*OUTPUTS, CERTIFICATE)
 
     def forward(
@@ -179,6 +180,7 @@ class L2EGraph(Graph):
         token_type_ids: torch.Tensor | None = None,
         word_ids: torch.Tensor | None = None,
         target: torch.Tensor | None = None,
+        aim: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, ...]:
         assert word_ids is not None and target is not None
         output = self._classify(
@@ -191,12 +193,15 @@ class L2EGraph(Graph):
         read = self.reader(states, attention_mask != 0)
         wanted = chosen[:, None, None].expand(-1, read.scores.shape[1], 1)
         scores = read.scores.gather(-1, wanted)[..., 0]
-        if not self.certified:
-            return logits, self.explainer.aimed(scores, self.explainer.marked(read.marks, word_ids))
+        shown = scores
+        if aim is not None:
+            shown = aimed(scores, self.explainer.marked(read.marks, word_ids), aim[:, None])
+        if CERTIFICATE not in self.outputs:
+            return logits, shown
         answers = logits if self.problem is Problem.REGRESSION else self.probabilities(logits)
         answer = answers.gather(-1, chosen[:, None])[:, 0]
         features = self.certifier.features(read.units, word_ids != NO_WORD, scores, answer)
-        return logits, scores, self.certifier(features)
+        return logits, shown, self.certifier(features)
 
 
 def graph_of(classifier: Classifier, explainer: Explainer) -> Graph:

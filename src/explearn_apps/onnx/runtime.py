@@ -21,7 +21,7 @@ from explearn.core.errors import ModelError, ParamsError, first_line
 from explearn.core.extras import need
 from explearn.core.finite import check_logits
 from explearn.core.records import Attribution
-from explearn.core.validation import Count, check
+from explearn.core.validation import Count, Fraction, check
 from explearn.methods.base.attributions import TextScores, attribution_of
 from explearn.methods.base.targets import Target, targeted_texts, windows_of
 from explearn.model.batching import budget_batches
@@ -44,6 +44,7 @@ class OnnxExplainer(Labelled):
     Attributes:
         path: of the file. facts: what it says of itself (`explearn_apps.onnx.facts.Facts`).
         max_tokens: most padded sub-tokens in a batch.
+        aim: which of L2E's two questions the scores answer.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class OnnxExplainer(Labelled):
         providers: Sequence[str] = ("CPUExecutionProvider",),
         threads: int = 0,
         max_tokens: int = 4096,
+        aim: float | None = None,
     ) -> None:
         """Load a file.
 
@@ -61,9 +63,10 @@ class OnnxExplainer(Labelled):
             providers: of onnxruntime, the preferred one first.
             threads: of one computation; 0: as many as onnxruntime finds cores.
             max_tokens: most padded sub-tokens in a batch.
+            aim: of an L2E that has learned what people would mark, too (default: as it was exported).
 
-        Raises ModelError for a file that is no such graph, ParamsError for providers that onnxruntime does not have,
-        MissingExtraError where it is not installed.
+        Raises ModelError for a file that is no such graph, ParamsError for providers that onnxruntime does not have and
+        an `aim` that the graph does not take, MissingExtraError where onnxruntime is not installed.
         """
         ort: Any = need("onnxruntime", extra="onnx", what="an explanation by ONNX")
         self.path, self.max_tokens = Path(path_of("path", path)), max_tokens
@@ -84,6 +87,9 @@ class OnnxExplainer(Labelled):
             raise ModelError(f"{self.path}: is no ONNX graph that can be run ({first_line(error)[:200]})") from error
         metadata = self._session.get_modelmeta().custom_metadata_map
         self.facts = facts_from(metadata, str(self.path))
+        self.aim = self.facts.aim if aim is None else check(Fraction, aim, ParamsError, "aim: ")
+        if self.aim != self.facts.aim and "aim" not in self.facts.inputs:
+            raise ParamsError(f"{self.path}: its explainer has not learned what people would mark; expected no `aim`")
         self.name, self.labels, self.problem = str(path), self.facts.labels, Problem(self.facts.problem)
         from tokenizers import Tokenizer
 
@@ -160,13 +166,13 @@ class OnnxExplainer(Labelled):
                 )
             check_logits(logits, str(self.path))
             seconds = (time.perf_counter() - start) / len(batch)
-            known = certificates(rest[0].tolist()) if rest else [None] * len(batch)
+            known = certificates(rest[0].tolist()) if rest and self.aim == 1 else [None] * len(batch)
             for row, i in enumerate(batch):
                 target = int(logits[row].argmax()) if targets[i] == PREDICTED else targets[i]
                 scores[i] = TextScores(token_scores[row], logits[row], target, seconds, certificate=known[row])
         return [scores[i] for i in range(len(encodings))]
 
-    def _inputs(self, encodings: Sequence[Encoding], targets: Sequence[int]) -> dict[str, NDArray[np.int64]]:
+    def _inputs(self, encodings: Sequence[Encoding], targets: Sequence[int]) -> dict[str, NDArray[Any]]:
         rows: dict[str, tuple[list[Sequence[int]], int]] = {
             "input_ids": ([e.input_ids for e in encodings], self.facts.pad_token_id),
             "attention_mask": ([[1] * len(e) for e in encodings], 0),
@@ -174,9 +180,10 @@ class OnnxExplainer(Labelled):
             "word_ids": ([e.word_ids for e in encodings], NO_WORD),
         }
         width = max(map(len, encodings))
-        padded = {
+        padded: dict[str, NDArray[Any]] = {
             name: np.array([[*row, *[fill] * (width - len(row))] for row in values], dtype=np.int64)
             for name, (values, fill) in rows.items()
         }
         padded["target"] = np.asarray(targets, dtype=np.int64)
+        padded["aim"] = np.full(len(encodings), self.aim, dtype=np.float32)
         return {name: padded[name] for name in self.facts.inputs}

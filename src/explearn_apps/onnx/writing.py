@@ -127,7 +127,9 @@ def _model_proto(graph: Graph, classifier: Classifier) -> Any:
     inputs = classifier.batch(classifier.encode(["slow", _SENTENCE])).model_inputs()
     ids = inputs["input_ids"]
     for name in graph.more:
-        inputs[name] = torch.zeros_like(ids[:, 0] if name == "target" else ids)
+        inputs[name] = torch.zeros_like(ids[:, 0] if name in ("target", "aim") else ids)
+    if "aim" in inputs:
+        inputs["aim"] = inputs["aim"].float()
     axes = {name: {0: "batch", 1: "tokens"} if value.ndim == 2 else {0: "batch"} for name, value in inputs.items()}
     model: Any = classifier.model
     attention = model.config._attn_implementation
@@ -184,6 +186,7 @@ def _facts(explainer: Explainer, classifier: Classifier, graph: Graph) -> Facts:
         labels=classifier.labels,
         problem=classifier.problem.value,
         inputs=["input_ids", "attention_mask", *types, *graph.more],
+        aim=getattr(explainer.options, "aim", 1.0),
         max_length=classifier.max_length,
         truncation_side=tokenizer.truncation_side,
         pad_token_id=classifier.pad_token_id,

@@ -306,7 +306,8 @@ class L2E(BoundExplainer, BatchExplainer):
         read = self._read(classifier, batch, targets)
         _, certifier = self._parts()
         known = certificates(certifier(read.features).tolist()) if self.certified else None
-        return BatchScores(self.aimed(read.scores, read.marks), read.logits, read.targets, certificates=known)
+        aim = read.scores.new_full((len(batch), 1), self.options.aim)
+        return BatchScores(aimed(read.scores, read.marks, aim), read.logits, read.targets, certificates=known)
 
     def marked(self, logits: torch.Tensor, word_ids: torch.Tensor) -> torch.Tensor:
         """Return each sub-token's part in the probability that a person would mark its word: it adds up to their mean.
@@ -317,15 +318,6 @@ class L2E(BoundExplainer, BatchExplainer):
         slope, offset = self.calibration
         pieces = (word_ids[:, :, None] == word_ids[:, None, :]).sum(-1)
         return torch.where(word_ids != NO_WORD, (slope * logits + offset).sigmoid() / pieces, 0.0)
-
-    def aimed(self, scores: torch.Tensor, marks: torch.Tensor) -> torch.Tensor:
-        """Mix scores of the class explained with what people would mark, both (b, n), as `aim` says."""
-        aim = self.options.aim
-        if aim in (0, 1):
-            return scores if aim else marks
-        scores = torch.where(marks > 0, scores, 0.0)  # of words alone
-        sizes = [part.abs().sum(-1, keepdim=True).clamp_min(1e-9) for part in (scores, marks)]
-        return aim * scores / sizes[0] + (1 - aim) * marks / sizes[1]
 
     def score_texts(
         self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
@@ -358,6 +350,14 @@ class L2E(BoundExplainer, BatchExplainer):
             lambda: torch.nn.ModuleDict({"reader": Reader(inputs, classes, width), "certifier": Certifier(width)})
         )
         self.reader, self.certifier = parts["reader"], parts["certifier"]
+
+
+def aimed(scores: torch.Tensor, marks: torch.Tensor, aim: torch.Tensor) -> torch.Tensor:
+    """Mix scores of the class explained with what people would mark, both (b, n), as `aim`, (b, 1), says."""
+    of_words = torch.where(marks > 0, scores, 0.0)
+    sizes = [part.abs().sum(-1, keepdim=True).clamp_min(1e-9) for part in (of_words, marks)]
+    mixed = aim * of_words / sizes[0] + (1 - aim) * marks / sizes[1]
+    return torch.where(aim == 1, scores, torch.where(aim == 0, marks, mixed))
 
 
 def _marks(encoding: Encoding, marks: Mapping[str, WordTargets]) -> NDArray[np.float32]:
