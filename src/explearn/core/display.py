@@ -230,7 +230,7 @@ PAGE_START = f"""<!doctype html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
 base-uri 'none'; form-action 'none'">
 <meta name="color-scheme" content="light dark">
-<title>Explanations</title>
+<title>Words for and against the classifier's answers</title>
 <link rel="icon" href="data:,">
 <style>
 {LOOK}{STYLE}body{{max-width:60rem}}
@@ -239,7 +239,7 @@ h1{{font-size:1.4rem}}
 </head>
 <body>
 <main>
-<h1>Explanations</h1>
+<h1>Words for and against the classifier's answers</h1>
 <div class="explearn"><p class="words">{_LEGEND}</p></div>
 """
 """The start of a page; blocks follow, then PAGE_END. It runs no script and asks no network."""
