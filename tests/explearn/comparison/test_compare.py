@@ -39,7 +39,8 @@ def run(*arguments: object) -> tuple[int, str]:
 
 class TestWithoutLabelsOrMarks:
     @pytest.fixture(scope="class")
-    def comparison(self, model: Path, tmp_path_factory: pytest.TempPathFactory) -> explearn.Comparison:
+    @classmethod
+    def comparison(cls, model: Path, tmp_path_factory: pytest.TempPathFactory) -> explearn.Comparison:
         out = tmp_path_factory.mktemp("plain") / "report.html"
         return explearn.compare(model, list(TEXTS), methods=METHODS, out=out)
 
@@ -214,7 +215,8 @@ class TestOtherHeads:
     """Models whose answer is not one class of several."""
 
     @pytest.fixture(scope="class")
-    def multi_label(self) -> Classifier:
+    @classmethod
+    def multi_label(cls) -> Classifier:
         made = tiny.model("bert", 3, problem_type="multi_label_classification")
         with torch.no_grad():
             made.classifier.bias.copy_(torch.tensor([3.0, -3.0, 4.0]))

@@ -55,7 +55,8 @@ def explain(name: str, of: Classifier, texts: Any, targets: Any = None, **option
 
 class TestMultiLabel:
     @pytest.fixture(scope="class")
-    def of(self) -> Classifier:
+    @classmethod
+    def of(cls) -> Classifier:
         return classifier(problem_type="multi_label_classification")
 
     def test_probabilities_are_sigmoids(self, of: Classifier) -> None:
@@ -108,7 +109,8 @@ class TestMultiLabel:
 
 class TestOneOutput:
     @pytest.fixture(scope="class", params=["bert", "roberta"])
-    def of(self, request: pytest.FixtureRequest) -> tuple[Any, Classifier]:
+    @classmethod
+    def of(cls, request: pytest.FixtureRequest) -> tuple[Any, Classifier]:
         model = tiny.model(request.param, 1)
         return model, Classifier(model, tiny.tokenizer(request.param), name="given")
 
@@ -165,7 +167,8 @@ class TestOneOutput:
 
 class TestRegression:
     @pytest.fixture(scope="class")
-    def of(self) -> Classifier:
+    @classmethod
+    def of(cls) -> Classifier:
         return classifier(classes=1, problem_type="regression")
 
     @pytest.mark.parametrize("name", [name for name in METHODS if name not in ("integrated_gradients", "solvex")])

@@ -86,7 +86,8 @@ def check_same(name: str, kind: str, spread: Classifier, devices: Callable[[], A
 
 class TestOverTwoDevices:
     @pytest.fixture(scope="class")
-    def spread(self) -> dict[str, Classifier]:
+    @classmethod
+    def spread(cls) -> dict[str, Classifier]:
         with pretend_devices():
             return {kind: over_two(kind) for kind in ("bert", "gpt2", "albert", "deberta-v2")}
 
@@ -135,12 +136,13 @@ class TestOverTwoDevices:
 
 class TestWithWeightsOnDisk:
     @pytest.fixture(scope="class")
-    def spread(self) -> dict[str, Classifier]:
+    @classmethod
+    def spread(cls) -> dict[str, Classifier]:
         return {kind: partly_on_disk(kind) for kind in ("bert", "gpt2")}
 
     @pytest.mark.parametrize(
         ("name", "kind"),
-        zip(("raw_attention", "gae", "attcat", "integrated_gradients", "lime"), KINDS * 3, strict=False),
+        list(zip(("raw_attention", "gae", "attcat", "integrated_gradients", "lime"), KINDS * 3, strict=False)),
     )
     def test_methods_that_run_the_model_give_the_same(
         self, spread: dict[str, Classifier], kind: str, name: str
