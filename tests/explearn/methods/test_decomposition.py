@@ -119,11 +119,11 @@ class Loops:
         vector = self.norm(self.anatomy.blocks[layer].norm, self.part(layer, i, j), self.wholes[layer][i][2])
         return float((vector * vector).sum().sqrt())
 
-    def rolled_out(self, contribution: Callable[[int, int, int], float]) -> np.ndarray:
+    def rolled_out(self, contribution: Callable[[int, int, int], float], shares: bool = True) -> np.ndarray:
         product = np.eye(len(self.tokens))
         for layer in range(len(self.anatomy.blocks)):
             actual = np.array([[contribution(layer, i, j) for j in self.tokens] for i in self.tokens])
-            product = actual / actual.sum(1, keepdims=True) @ product
+            product = (actual / actual.sum(1, keepdims=True) if shares else actual) @ product
         return product[0]
 
     def decompx(
@@ -200,6 +200,12 @@ class TestFormulas:
             expected = loops.rolled_out(getattr(loops, name))
             scores = scores_of(explearn.get_explainer(name), of, text, 0)
             np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-12)
+
+    def test_globenc_s_original_rollout_keeps_the_sizes_of_rows(self, kind: str) -> None:
+        of = double_classifier(kind)
+        loops = Loops(of, TEXTS[0])
+        scores = scores_of(explearn.get_explainer("globenc", rows="original"), of, TEXTS[0], 0)
+        np.testing.assert_allclose(scores, loops.rolled_out(loops.globenc, shares=False), rtol=1e-9, atol=1e-12)
 
     @pytest.mark.parametrize("options", OPTIONS, ids=str)
     def test_decompx_adds_up_to_the_logit(self, kind: str, options: dict[str, Any]) -> None:

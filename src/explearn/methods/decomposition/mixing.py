@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from typing import Literal
 
 import torch
 from torch import nn
 
 from explearn.core.errors import UnsupportedError
+from explearn.core.validation import Section
 from explearn.lens.anatomy import BlockTrace, EncoderBlock, TracedPass, dissect
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
@@ -71,6 +73,10 @@ class LayerMixing(BatchExplainer):
         Returns (b, sources, r), not below 0, and 0 where all weights are.
         """
 
+    def rows(self, contributions: torch.Tensor) -> torch.Tensor:
+        """Return a layer's map, (b, r, n), from its contributions."""
+        return normalise_rows(contributions)
+
     check = staticmethod(check_parts)
 
     @torch.inference_mode()
@@ -85,7 +91,7 @@ class LayerMixing(BatchExplainer):
                 self.contributions(block, kept, head_vectors(block, kept, j), head_weights(kept, j, rows))
                 for j in slices(tokens, len(batch) * max(rows, block.heads + 1), classifier.max_tokens)
             ]
-            rollout = normalise_rows(torch.cat(columns, dim=1).transpose(1, 2)) @ rollout
+            rollout = self.rows(torch.cat(columns, dim=1).transpose(1, 2)) @ rollout
         return BatchScores(rollout[:, 0], run.logits, resolve_targets(run.logits, targets))
 
 
@@ -182,7 +188,7 @@ class GlobEnc(LayerMixing):
     to sum 1, layers multiplied, row [CLS] (see LayerMixing).
 
     The two deviations of token i divide all of its row, and vanish when the row is brought to sum 1; so they are left
-    out. The authors' code multiplies the maps as they are, deviations included.
+    out. The authors' code multiplies the maps as they are, deviations included: option `rows`, `original`.
     """
 
     about = About(
@@ -193,9 +199,20 @@ class GlobEnc(LayerMixing):
         uncounted=True,
     )
 
+    class Options(Section):
+        rows: Literal["shares", "original"] = "shares"
+        """Whether each layer's rows are brought to sum 1 before they are multiplied, as in attention rollout, or not,
+        as in the authors' code."""
+
+    def rows(self, contributions: torch.Tensor) -> torch.Tensor:
+        return contributions if self.options.rows == "original" else normalise_rows(contributions)
+
     def contributions(
         self, block: EncoderBlock, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
     ) -> torch.Tensor:
         parts = weights @ linear_norm(block.norm, linear_norm(block.attention_norm, vectors))
         size: torch.Tensor = torch.linalg.vector_norm(parts, dim=-1)
+        if self.options.rows == "original":
+            for norm, total in ((block.attention_norm, kept.attention_sum), (block.norm, kept.sum)):
+                size /= deviation(norm, total[:, : weights.shape[2]]).transpose(1, 2)
         return size
