@@ -23,10 +23,10 @@ RIDGE = 1.0
 """Penalty on the squared weights of `MapJudge.worth`, in squared probabilities."""
 
 PERCENTS = (1, 5, 10, 20, 50)
-"""Shares of the words that an AOPC is over, in percent (AML, section 4)."""
+"""Shares of the words that an AOPC is over, in percent (AML, A.5)."""
 
 HEADLINE_PERCENT = 20
-"""Share of the words that a single value is for, in percent (AML, section 4)."""
+"""Share of the words that a single value is for, in percent (AML, A.5)."""
 
 Map = NDArray[np.float32]
 """Attributions in [0, 1], one a position of the text, (tokens,)."""

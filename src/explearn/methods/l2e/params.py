@@ -11,7 +11,7 @@ from explearn.methods.base.teachers import ANSWERS
 from explearn.methods.expnet.params import Protocol
 
 HEADS = 4
-"""Attention heads of a block (L2E section 4.2)."""
+"""Attention heads of a block (L2E section 4.3)."""
 
 Width = Annotated[int, Field(ge=HEADS, le=MOST_UNITS, multiple_of=HEADS)]
 
