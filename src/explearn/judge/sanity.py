@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 Array = NDArray[np.float64]
 
 CONFIDENCE = 0.95
-"""Of the intervals of rank correlations."""
+"""Level of the intervals around rank correlations."""
 
 
 @dataclass(frozen=True, slots=True)

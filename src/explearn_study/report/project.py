@@ -21,7 +21,7 @@ from explearn_study.report.costs import split_costs
 from explearn_study.workspace import Workspace
 
 HEADLINE_METRICS = ("f1", "f1_topk", "auroc", "aopc_comprehensiveness", "aopc_sufficiency")
-"""Of the explainer under study, for `dvc metrics show`."""
+"""Metrics of the explainer under study that `dvc metrics show` prints."""
 
 DECIMALS = 3
 """Of the figures that git keeps: beyond them, processors and library versions differ."""

@@ -179,7 +179,7 @@ class LearnedExplainer(Explainer):
         return hashlib.sha256(save(tensors)).hexdigest()
 
     def _trained(self, part: PartT | None) -> PartT:
-        """Return what comes from training. Raises ModelError where it is missing."""
+        """Return a part that training makes. Raises ModelError where it is missing."""
         if not part:
             raise ModelError(
                 f"this {self.name} is not trained; call fit, or load a trained one with get_explainer(name, "

@@ -71,13 +71,13 @@ Rule = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, Any], Passed]
 """(gradient at the output, output, input, module or None) -> what is passed on."""
 
 
-# What is named in none of these keeps its gradient (Achtibat et al. 2024, section 3).
+# A module or function without a rule keeps its gradient (Achtibat et al. 2024, section 3).
 MODULE_RULES: Mapping[Callable[[nn.Module], bool], Rule] = {is_norm: norm_rule, is_activation: identity_rule}
 _FUNCTIONS = (torch.tanh, torch.Tensor.tanh, nn.functional.relu, nn.functional.gelu, nn.functional.silu)
 FUNCTION_RULES: Mapping[Any, Rule] = dict.fromkeys(_FUNCTIONS, identity_rule)
 _PRODUCTS = (torch.matmul, torch.Tensor.matmul, torch.bmm, torch.mul, torch.Tensor.mul)
 PRODUCT_RULES: Mapping[Any, Rule] = dict.fromkeys(_PRODUCTS, uniform_rule)
-"""Of functions of two operands; they hold where both depend on the input."""
+"""Rules for functions of two operands, used where both operands depend on the input."""
 
 
 class ChangedBackward(TorchFunctionMode):
