@@ -14,7 +14,7 @@ from explearn.core.errors import DataError
 from explearn.core.writing import write_json
 from explearn.judge.runs import read_run, write_run
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.timing import explain_timed
+from explearn.methods.base.timing import ForwardClock, explain_timed
 from explearn.methods.registry import make_explainer, with_seed
 from explearn.model.classifier import Classifier
 from explearn.text.choice import texts_to_explain
@@ -26,6 +26,9 @@ logger = logging.getLogger(__name__)
 SOURCES = "sources.json"
 """In a folder of attributions: file -> hash of all that it was made from."""
 
+
+WARM_UP_TEXTS = 2
+"""Texts that each method explains before the clock starts."""
 
 SUB_TOKEN_FAMILIES = ("attention", "gradient", "relevance", "decomposition")
 """Families whose methods score each sub-token by itself; others give all of a word's the same."""
@@ -52,13 +55,15 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
             explainer.aggregation = params.attribute.pooling
     root = workspace.attributions(task)
     sources: dict[str, str] = read_json(root / SOURCES) if (root / SOURCES).exists() else {}
-    classifiers: dict[Path, Classifier] = {}
+    classifiers: dict[Path, tuple[Classifier, ForwardClock]] = {}
     files: set[str] = set()
     for (method, own_model), (explainer, options) in zip(jobs, made, strict=True):
         folder = workspace.explained(params, task, own_model or method.name)
         if folder not in classifiers:
-            classifiers[folder] = Classifier.from_pretrained(folder, compute)
-        classifier, path = classifiers[folder], workspace.attributions(task, own_model) / f"{method.name}.parquet"
+            loaded = Classifier.from_pretrained(folder, compute)
+            classifiers[folder] = loaded, ForwardClock(loaded, examples)
+        classifier, clock = classifiers[folder]
+        path = workspace.attributions(task, own_model) / f"{method.name}.parquet"
         files.add(name := path.relative_to(root).as_posix())
         trained = trained_folder(method, params, workspace, task)
         settings = json.dumps([options, explainer.aggregation], sort_keys=True)
@@ -70,7 +75,7 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
             logger.info("%s: the word scores of %s are kept", task, name)
             sources[name] = source
             continue
-        run = explain_timed(explainer, classifier, examples, options)
+        run = explain_timed(explainer, classifier, examples, options, clock, warm_up=WARM_UP_TEXTS)
         # While the file is replaced, nothing is known of it.
         write_json(root / SOURCES, sources)
         write_run(path, run)

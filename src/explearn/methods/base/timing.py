@@ -18,8 +18,8 @@ from explearn.methods.base.targets import judged_targets
 from explearn.model.classifier import Classifier
 from explearn.text.units import Unit
 
-WARM_UP_TEXTS = 2
-"""Texts explained before the clock starts: first calls load kernels and allocate buffers."""
+CLOCKED_TEXTS = 20
+"""Least number of texts, where there are as many, whose classification is timed."""
 
 
 class ForwardClock:
@@ -28,10 +28,16 @@ class ForwardClock:
     A computer is not equally fast all the time, so a ratio of two durations is taken close together.
     """
 
-    def __init__(self, classifier: Classifier, examples: Sequence[Example], share: int = 1) -> None:
-        """Time 1 / share of the texts, drawn evenly over their lengths, and take the others to be as fast."""
-        by_length = sorted(examples, key=lambda example: -len(example.all_words)) if share > 1 else examples
-        self._classifier, self._examples = classifier, by_length[share // 2 :: share] or examples
+    def __init__(self, classifier: Classifier, examples: Sequence[Example]) -> None:
+        """Time every so many texts by length, CLOCKED_TEXTS or somewhat more, and take the others to be as fast.
+
+        Raises DataError where there is no text.
+        """
+        if not examples:
+            raise DataError("there is no text to explain; expected at least one")
+        by_length = sorted(examples, key=lambda example: -len(example.all_words))
+        share = max(1, len(examples) // CLOCKED_TEXTS)
+        self._classifier, self._examples = classifier, by_length[share // 2 :: share]
         self._scale = len(examples) / len(self._examples)
         self._run()  # first calls load kernels and allocate buffers
         self._before = self._run()
@@ -52,27 +58,25 @@ def explain_timed(
     classifier: Classifier,
     examples: Sequence[Example],
     options: Mapping[str, Any],
-    clock: ForwardClock | None = None,
+    clock: ForwardClock,
     unit: Unit = "word",
+    warm_up: int = 0,
 ) -> MethodRun:
     """Explain the predicted class (`judged_targets`) of every example; passes and cost are those of this very run.
 
     Args:
         options: of the method, noted in the result.
-        clock: one of the same texts that has been running, where the method has explained texts in this process before;
-            without it, both are warmed up here.
+        clock: of the same texts.
         unit: what is scored.
+        warm_up: texts that are explained before, where the method has not explained any in this process: first calls
+            load kernels and allocate buffers.
 
-    Raises DataError when there is no example, UnsupportedError where the method cannot explain the classifier.
+    Raises UnsupportedError where the method cannot explain the classifier.
     """
-    if not examples:
-        raise DataError(f"{explainer.name}: there is no text to explain; expected at least one")
     explainer.check_explains(classifier)
     # First of all, since it gives freed memory back to the system, and what allocates it anew is some 20 % slower.
     peak = peak_from_here(classifier.device)
-    forward = clock or ForwardClock(classifier, examples)
-    if clock is None:
-        list(explainer.explain(classifier, examples[:WARM_UP_TEXTS], unit=unit))
+    list(explainer.explain(classifier, examples[:warm_up], unit=unit))
     targets = judged_targets(classifier, examples)
     # Of a function of texts there are no passes to count.
     with count_passes(classifier.model) if classifier.has_model else nullcontext() as passes:
@@ -91,5 +95,5 @@ def explain_timed(
         backward_passes=None if passes is None else passes.backward / len(examples),
         threshold=explainer.threshold,
         notes=explainer.notes(),
-        cost=Cost(texts=len(examples), seconds=seconds, forward_seconds=forward.seconds(), peak_memory_mb=memory),
+        cost=Cost(texts=len(examples), seconds=seconds, forward_seconds=clock.seconds(), peak_memory_mb=memory),
     )
