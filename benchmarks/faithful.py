@@ -1,7 +1,7 @@
 """L2E against the methods that ask the classifier itself: faithfulness, certificate and repair.
 
     python benchmarks/faithful.py --task reviews [--root .] [--texts 100] [--exact 100] [--seeds 5]
-        [--complete] [--curve]
+        [--complete] [--curve] [--function]
 
 After `make repro`. Trains L2E on the task's training texts, once a seed, and explains test texts. Prints, means over
 the seeds where there are several:
@@ -16,6 +16,9 @@ the seeds where there are several:
   how many are told apart as unfamiliar, and the true agreement by verdict.
 * The rank correlation of scores with those of the classifier with all weights drawn anew.
 * With --curve: comprehensiveness after training on 50, 100, 200 and 400 texts.
+
+With --function the classifier is a function of texts, scikit-learn's logistic regression of the task's words and pairs
+of words; what looks inside a model is left out.
 """
 
 from __future__ import annotations
@@ -29,6 +32,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr, wilcoxon
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 from explearn.core.records import Attribution, Example
 from explearn.core.storage import read_examples
@@ -41,6 +47,7 @@ from explearn.methods.l2e.certificate import top_words
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_explainer, known_infos
+from explearn.model.callable import CallableClassifier
 from explearn.model.classifier import Classifier
 
 BUDGETS = (16, 32, 64)
@@ -64,10 +71,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--complete", action="store_true")
     parser.add_argument("--curve", action="store_true")
+    parser.add_argument("--function", action="store_true")
     options = parser.parse_args()
     data = options.root / "data"
-    classifier = Classifier.from_pretrained(data / "classifiers" / options.task, device="cpu")
     train, validation, test = (read(data, options.task, split) for split in ("train", "validation", "test"))
+    trained_on = data / "classifiers" / options.task
+    classifier = function_of_words(train) if options.function else Classifier.from_pretrained(trained_on, device="cpu")
     test = test[: options.texts]
     task = ListedTask(classifier, train, validation, name=options.task)
     encodings = {str(encoding.example_id): encoding for encoding in classifier.encode(test)}
@@ -89,8 +98,11 @@ def main() -> None:
             results[f"l2e, budget {budget}"] = list(one.explain(classifier, test))
         one.options = one.options.model_copy(update={"budget": 0})
     asked_for = BASELINES | (others() if options.complete else {})
+    methods = {label: get_explainer(name, **more) for label, (name, more) in asked_for.items()}
     baselines = {
-        label: list(get_explainer(name, **more).explain(classifier, test)) for label, (name, more) in asked_for.items()
+        label: list(method.explain(classifier, test))
+        for label, method in methods.items()
+        if classifier.has_model or not method.needs_model
     }
     figures = judged(baselines)
     of_seeds = [judged(results) for results in seeds]
@@ -116,12 +128,20 @@ def main() -> None:
     for other in sorted(folder.name for folder in (data / "examples").iterdir() if folder.is_dir()):
         texts = read(data, other, "test")
         coverage(classifier, texts, [list(one.explain(classifier, texts)) for one in trained], other)
-    trained[0].any_classifier = True
-    checks = check_methods([trained[0]], classifier, test[:20], SanityParams(noise_samples=1), seed=0)["l2e"]
-    print(f"all weights drawn anew: {checks.random_model} {checks.skipped}")
+    if classifier.has_model:
+        trained[0].any_classifier = True
+        checks = check_methods([trained[0]], classifier, test[:20], SanityParams(noise_samples=1), seed=0)["l2e"]
+        print(f"all weights drawn anew: {checks.random_model} {checks.skipped}")
     for count in (50, 100, 200, 400) if options.curve else ():
         found = judged({"few": list(L2E(max_texts=count).fit(task).explain(classifier, test))})["few"]
         print(f"trained on {count} texts: compr. {found[0].mean():.3f}, suff. {found[1].mean():+.3f}", flush=True)
+
+
+def function_of_words(texts: Sequence[Example]) -> Classifier:
+    """Fit a logistic regression of TF-IDF of words and pairs of words."""
+    pipeline = make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression(C=30, max_iter=1000))
+    pipeline.fit([" ".join(text.all_words) for text in texts], [text.label for text in texts])
+    return CallableClassifier(pipeline.predict_proba, pipeline.classes_)
 
 
 def read(data: Path, task: str, split: str) -> list[Example]:

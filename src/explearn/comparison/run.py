@@ -63,9 +63,6 @@ from explearn.text.units import Unit, check_unit, example_in_units, in_units, ma
 TIMED_TEXTS, TIMED_TEXTS_COSTLY = 4, 2
 """Texts on which a method's speed is measured; of one that takes tens of passes or more."""
 
-CLOCKED_TEXTS = 25
-"""Classify at least this many texts, if there are, around each method to time it against."""
-
 SANITY_TEXTS, INFIDELITY_SAMPLES, SHOWN_TEXTS = 5, 6, 20
 """Texts explained again on perturbed models, sets of words masked in each text, and example texts on the page."""
 
@@ -198,7 +195,7 @@ def compare(
         matched = run.match(records)
         run.explain({name: chosen[name] for name in plan.methods})
         for name, attributions in matched.items():
-            run.add(MethodRun(name, attributions, model.fingerprint), "from a file")
+            run.add(MethodRun(name, attributions, run.fingerprint), "from a file")
         if not run.runs:
             raise UnsupportedError(f"{model.name}: no method can explain it ({'; '.join(run.refused.values())})")
         facts, task = run.judge(from_files, limit is not None)
@@ -307,6 +304,11 @@ class MethodsRun:
         if unit != "word":
             encodings = self._in_units(encodings)
         self.encodings = {e.id: encoding for e, encoding in zip(self.examples, encodings, strict=True)}
+        self.fingerprint = classifier.fingerprint
+        if not classifier.has_model:
+            # A function may have changed behind its name: what was kept is of use while it answers these texts alike.
+            answers = classifier.predict_proba(encodings)
+            self.fingerprint = hashlib.sha256(self.fingerprint.encode() + answers.tobytes()).hexdigest()
         self.gold = _marked(self.rationales)
         self.predictions = Predictions(classifier)
         self.runs: dict[str, MethodRun] = {}
@@ -368,9 +370,9 @@ class MethodsRun:
                 # What a process imports and compiles once is no part of what explaining a text costs.
                 self._used[name].prepare()
                 seconds = time.perf_counter() - begun
-                share = max(1, len(self.examples) // CLOCKED_TEXTS)
-                forward = forward or ForwardClock(self.classifier, self.examples, share)
+                forward = forward or ForwardClock(self.classifier, self.examples)
                 run = explain_timed(self._used[name], self.classifier, self.examples, options, forward, self.unit)
+                run = replace(run, classifier=self.fingerprint)
                 seconds += run.cost.seconds if run.cost else 0.0
             except UnsupportedError as error:
                 self.refused[name] = str(error)
@@ -387,7 +389,7 @@ class MethodsRun:
         except DataError:  # missing or damaged: it is computed again
             return None
         texts = [(attribution.example_id, tuple(attribution.words)) for attribution in run.attributions]
-        same = (run.classifier, run.options) == (self.classifier.fingerprint, dict(options))
+        same = (run.classifier, run.options) == (self.fingerprint, dict(options))
         return run if same and texts == [(e.id, self.units[e.id].all_words) for e in self.examples] else None
 
     def add(self, run: MethodRun, note: str) -> None:
@@ -587,11 +589,4 @@ def _load(
     if model.problem is Problem.REGRESSION:
         raise UnsupportedError(f"{model.why_not(CLASSES)}; `explearn explain` says which words speak for a value")
     check_labels(model.name, model.labels, texts.labels, "map the texts' labels with --label-name VALUE=CLASS")
-    if model.has_model:
-        return model
-    # A function has no weights to tell it from another by: its fingerprint is that of its answers to these texts, and
-    # what was kept is of use while it answers so.
-    answers = model.predict_proba(model.encode(texts.examples))
-    model = copy.copy(model)
-    model.__dict__["fingerprint"] = hashlib.sha256(repr(model.labels).encode() + answers.tobytes()).hexdigest()
     return model

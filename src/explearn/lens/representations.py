@@ -1,13 +1,18 @@
-"""Hidden states of a model, of sub-tokens and of whole texts, and its embeddings of single words."""
+"""Hidden states of a model, of sub-tokens and of whole texts, and its embeddings of single words.
+
+A function of texts has none; `read_states` gives the letters of its words in their place.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.utils.rnn import pad_sequence
 from tqdm.auto import tqdm
 
 from explearn.core.compute import at_least_float32
@@ -17,6 +22,9 @@ from explearn.model.batching import run_batches
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding
 from explearn.text.alignment import NO_WORD
+
+PIECES = 2048
+"""Numbers that a word's pieces are hashed to."""
 
 
 @torch.inference_mode()
@@ -48,8 +56,11 @@ def aggregate_states(
 def spaced_layers(classifier: Classifier, count: int) -> list[int]:
     """Choose layers, evenly spaced from the embeddings (0) to the last, at most `count` of those that a model gives.
 
-    Those of an encoder-decoder are its encoder's, then its decoder's. Raises as `read_states` does.
+    Those of an encoder-decoder are its encoder's, then its decoder's. Of a function of texts there are none. Raises as
+    `read_states` does.
     """
+    if not classifier.has_model:
+        return []
     _, parts = _run(classifier, classifier.batch(classifier.encode_samples("a")))
     total = sum(len(part) for part in parts)
     return sorted({round(layer) for layer in np.linspace(0, total - 1, count).tolist()})
@@ -59,8 +70,11 @@ def spaced_layers(classifier: Classifier, count: int) -> list[int]:
 def read_states(classifier: Classifier, batch: Batch, layers: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """Return logits, (b, C), and the hidden states of some layers end to end, (b, n, layers d), from one pass.
 
+    Without layers, of a function of texts, the states are each sub-token's word as hashed pieces (`hashed_pieces`).
     Raises UnsupportedError for a model that does not give its hidden states.
     """
+    if not layers:
+        return classifier.logits(batch), hashed_pieces(batch.encodings)
     logits, parts = _run(classifier, batch)
     states = [layer for part in parts for layer in part]
     if max(layers) >= len(states):
@@ -81,6 +95,28 @@ def _run(classifier: Classifier, batch: Batch) -> tuple[torch.Tensor, list[list[
             "sub-token and layer; l2e, stability by meaning and consistency need them"
         )
     return at_least_float32(output.logits), parts
+
+
+def hashed_pieces(encodings: Sequence[Encoding]) -> torch.Tensor:
+    """Return the word of each sub-token as hashed pieces, (b, n, PIECES), 0 where there is no word.
+
+    A word's pieces are the word, and its runs of three to five letters with its ends marked, so that forms of one word
+    have much in common (Bojanowski et al. 2017, section 3.2); a signed hash adds each to one of the numbers.
+    """
+    from sklearn.feature_extraction.text import HashingVectorizer  # takes a second to import
+
+    words = [["" if owner == NO_WORD else of.words[owner] for owner in of.word_ids] for of in encodings]
+    places = {word: place for place, word in enumerate(dict.fromkeys(["", *chain.from_iterable(words)]))}
+    vectors = HashingVectorizer(analyzer=_pieces, n_features=PIECES, dtype=np.float32).transform(places).toarray()
+    rows = [torch.tensor([places[word] for word in of_text]) for of_text in words]
+    return torch.from_numpy(vectors)[pad_sequence(rows, batch_first=True)]
+
+
+def _pieces(word: str) -> list[str]:
+    if not word:
+        return []
+    marked = f"<{word.lower()}>"
+    return [marked, *(marked[i : i + size] for size in (3, 4, 5) for i in range(len(marked) - size + 1))]
 
 
 def word_embeddings(classifier: Classifier, encodings: Sequence[Encoding]) -> list[NDArray[np.float32]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -50,9 +52,10 @@ class CallableClassifier(Classifier):
 
         CallableClassifier(pipeline.predict_proba, pipeline.classes_)
 
-    Methods of perturbation explain it, and the metrics of faithfulness judge the explanations; what looks inside a
-    model refuses. The function gets the words of a text, with single blanks in the place of white space. A word that
-    is left out is gone, or has the mask word in its place. Its "logits" are log p, or log p / (1 - p) by label.
+    Methods of perturbation explain it, and an `l2e` that was trained for it; the metrics of faithfulness judge the
+    explanations. What looks inside a model refuses. The function gets the words of a text, with single blanks in the
+    place of white space. A word that is left out is gone, or has the mask word in its place. Its "logits" are log p, or
+    log p / (1 - p) by label.
 
     The function gets each distinct text of a request once, `batch_size` texts a call.
 
@@ -64,7 +67,8 @@ class CallableClassifier(Classifier):
             `regression` (values).
         batch_size: most texts a call.
         max_words: most words that a text may have; longer ones are refused.
-        name: for messages.
+        name: for messages; trained explainers know the function by its name and labels, so that another version needs
+            another name.
 
     Raises ParamsError for labels or options that cannot be. Asking it raises ModelError, in one sentence, where the
     function fails, gives another shape, NaN, or rows that are no probabilities.
@@ -107,9 +111,15 @@ class CallableClassifier(Classifier):
         self._lock = threading.Lock()
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name in ("model", "tokenizer", "fingerprint"):
+        if name in ("model", "tokenizer"):
             raise UnsupportedError(f"{self.name}: is a function of texts and has no {name}")
         raise AttributeError(name)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the name, the labels, and the kind of answers."""
+        labels = [self.file_labels.get(label, label) for label in self.labels]
+        return hashlib.sha256(repr((self.name, labels, self.problem.value)).encode()).hexdigest()
 
     # ---- texts ---------------------------------------------------------------------------------------------------
 

@@ -83,8 +83,8 @@ class Explainer(ABC):
     """Name of the method, or of the variant that the object was made as."""
     threshold: float | None = None
     """Score from which a word counts as chosen, for methods whose own rule is a threshold."""
-    needs_model: ClassVar[bool] = True
-    """Whether the method looks inside the model; without, it explains any function of texts."""
+    needs_model: bool = True
+    """Whether it looks inside the model; without, it explains any function of texts. `l2e` decides in training."""
     perturbs: ClassVar[bool] = False
     """Whether the method leaves parts of the text out: the units that are scored, whatever they are."""
     reads_weights: ClassVar[bool] = False
@@ -132,7 +132,7 @@ class Explainer(ABC):
         if self.needs_model and not classifier.has_model:
             raise UnsupportedError(
                 f"{self.name}: looks inside a model, which {classifier.name} does not show; use a method that needs "
-                "predictions alone, such as occlusion, lime, shap, kernel_shap or solvex"
+                "predictions alone, such as occlusion, lime, shap, kernel_shap or solvex, or train l2e for it"
             )
         if classifier.problem not in self.problems:
             raise UnsupportedError(f"{self.name}: {classifier.why_not(self.problems)}")

@@ -21,10 +21,10 @@ from pydantic import Field
 from explearn.core.certificate import certificates
 from explearn.core.errors import DataError
 from explearn.core.records import Example
-from explearn.core.validation import Number
+from explearn.core.validation import Count, Number
 from explearn.lens.representations import read_states, spaced_layers
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
-from explearn.methods.base.learned import BoundExplainer, Calibration, LayerList, TrainedState
+from explearn.methods.base.learned import BoundExplainer, Calibration, TrainedState
 from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.base.teachers import ANSWERS, check_lesson, members
 from explearn.methods.expnet.params import ExpNetParams
@@ -110,7 +110,7 @@ class L2E(BoundExplainer, BatchExplainer):
     options: L2EParams
     weights_file = "reader.safetensors"
     kept: ClassVar = {
-        "layers": LayerList,
+        "layers": list[Count],
         "signed": bool,
         "texts": Annotated[dict[Literal["training", "held_out"], int], Field(min_length=2)],
         "usual_bound": Number,
@@ -143,6 +143,7 @@ class L2E(BoundExplainer, BatchExplainer):
         With `people` it also raises what `ExpNet.fit` does.
         """
         check_task(task)
+        self.needs_model = task.classifier.has_model
         self.check_problem(task.classifier)
         training, held_out = (self._texts(task, split) for split in ("train", "validation"))
         training = training[: self.options.max_texts]
@@ -344,6 +345,7 @@ class L2E(BoundExplainer, BatchExplainer):
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
         self.trained_classifier = state.value("classifier", str)
+        self.needs_model = bool(self.layers)
         classes, inputs = state.size("reader.head.bias"), state.size("reader.read.weight", 1)
         width = self.options.width
         parts: Any = state.restore(

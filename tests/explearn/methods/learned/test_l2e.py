@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from numpy.typing import NDArray
 
 import explearn
 from explearn.core.certificate import Certificate
@@ -245,6 +246,42 @@ class TestPeople:
             L2E(people="universal", aim=0.5, budget=5)
 
 
+def counting_foxes(name: str = "foxes") -> explearn.CallableClassifier:
+    def answer(rows: list[str]) -> NDArray[np.float64]:
+        some = np.array([row.split().count("fox") / 6 for row in rows])
+        return np.stack([1 - some, some], 1)
+
+    return explearn.CallableClassifier(answer, ["none", "some"], name=name)
+
+
+@pytest.fixture(scope="module")
+def of_function() -> L2E:
+    return L2E(samples=8, width=16, epochs=25, learning_rate=0.01).fit(task(counting_foxes(), 100))
+
+
+class TestAFunction:
+    def test_the_words_it_counts_have_the_scores_and_all_texts_a_certificate(self, of_function: L2E) -> None:
+        rows = texts(20, seed=9)
+        for row in of_function.explain(counting_foxes(), rows, ["some"] * len(rows)):
+            foxes = np.array([word == "fox" for word in row.words])
+            assert (row.scores[foxes] > 0.08).all() and (np.abs(row.scores[~foxes]) < 0.08).all()
+            assert row.certificate is not None
+
+    def test_a_stored_one_explains_the_function_of_this_name_alone(self, of_function: L2E, tmp_path: Path) -> None:
+        of_function.save_pretrained(tmp_path / "l2e")
+        read = L2E.from_pretrained(tmp_path / "l2e")
+        for before, after in zip(
+            explained(of_function, counting_foxes()), explained(read, counting_foxes()), strict=True
+        ):
+            np.testing.assert_array_equal(before.scores, after.scores)
+        with pytest.raises(UnsupportedError, match="trained for another classifier"):
+            explained(read, counting_foxes("foxes, version 2"))
+
+    def test_what_needs_a_model_refuses(self) -> None:
+        with pytest.raises(UnsupportedError, match="foxes: is a function of texts and has no model"):
+            L2E(**QUICK, people="universal").fit(task(counting_foxes()))
+
+
 class TestMistakes:
     def test_what_cannot_be_learned(self) -> None:
         of = tiny.classifier("bert")
@@ -267,7 +304,7 @@ class TestMistakes:
         with pytest.raises(UnsupportedError, match="trained for another classifier"):
             explained(trained, tiny.make_classifier("bert", seed=5))
         with pytest.raises(UnsupportedError, match="looks inside a model"):
-            L2E(**QUICK).fit(task(explearn.CallableClassifier(lambda rows: np.ones((len(rows), 2)) / 2, ["a", "b"])))  # type: ignore[arg-type]
+            explained(trained, counting_foxes())
 
 
 def test_top_words_are_the_three_largest() -> None:
