@@ -166,8 +166,9 @@ def test_every_package_that_is_imported_is_named_by_the_core_or_an_extra() -> No
 def test_what_is_asked_for_is_what_the_extra_brings() -> None:
     asked = re.compile(r"""(?:need|check_installed)\(((?:"[\w.]+", )+)extra="(\w+)\"""")
     actual = [match.groups() for source in SOURCES for match in asked.finditer(source.read_text(encoding="utf-8"))]
+    brought_by = packages_distributions()
     assert len(actual) > 10
     for packages, extra in actual:
         for package in re.findall(r'"(\w+)', packages):
-            brought = {canonicalize_name(name) for name in packages_distributions().get(package, [package])}
+            brought = {canonicalize_name(name) for name in brought_by.get(package, [package])}
             assert brought & names(EXTRAS[extra]), f"the extra {extra} does not name {package}"
