@@ -23,8 +23,6 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 settings.register_profile("explearn", deadline=None)
 settings.load_profile("explearn")
 
-REPOSITORY = ROOT
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow files come first: begun last, one would keep a core busy and let the others wait.
@@ -40,13 +38,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """The root of the checkout."""
-    return REPOSITORY
+    return ROOT
 
 
 @pytest.fixture(scope="session")
 def shared_dir() -> Path:
     """The development data beside the checkout; skips the test where there is none."""
-    path = REPOSITORY.parent / "shared"
+    path = ROOT.parent / "shared"
     if not (path / "datasets").is_dir():
         pytest.skip("no folder 'shared' beside the checkout")
     return path

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny
@@ -67,10 +66,6 @@ class Checkout:
             "learned={from_texts: [ivra, paml], from_features: [expnet_in_domain]}",
         ]
         return ["profile=smoke", "roster=quick", f"encoder={self.encoder}", *few, *more]
-
-    def params(self) -> dict[str, Any]:
-        params: dict[str, Any] = yaml.safe_load((self.root / "params.yaml").read_text(encoding="utf-8"))
-        return params
 
     def repro(self, *arguments: str) -> set[str]:
         """The names of the stages that DVC runs, as in dvc.yaml."""

@@ -87,9 +87,3 @@ def test_as_dvc_repro_would(tmp_path: Path, repository: Path) -> None:
     again = together.repro().stdout
     assert "'join@red'" in again and "Running stage 'cut@red'" not in again
     assert "twice" in (together.root / "end").read_text(encoding="utf-8")
-
-
-def test_jobs_that_are_no_number(repository: Path) -> None:
-    command = [sys.executable, "scripts/repro.py", "--jobs", "0"]
-    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "--jobs" in done.stderr
