@@ -23,29 +23,28 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 settings.register_profile("explearn", deadline=None)
 settings.load_profile("explearn")
 
-REPOSITORY = ROOT
-
-LONGEST = "test_pipeline.py"
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The file that takes minutes comes first: begun last, it would keep one core busy and let the others wait.
+    """Slow files come first: begun last, one would keep a core busy and let the others wait.
 
+    The two that share the fixture `finished` follow each other on one core, while another is busy with the longest.
     `make test` asks pytest-xdist to keep this order, which by itself would take files with many tests first.
     """
-    items.sort(key=lambda item: item.path.name != LONGEST)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    first = ("test_pipeline.py", "test_bad_input.py", "test_outputs.py")
+    items.sort(key=lambda item: (first.index(item.path.name) if item.path.name in first else 3, item.path not in slow))
 
 
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """The root of the checkout."""
-    return REPOSITORY
+    return ROOT
 
 
 @pytest.fixture(scope="session")
 def shared_dir() -> Path:
     """The development data beside the checkout; skips the test where there is none."""
-    path = REPOSITORY.parent / "shared"
+    path = ROOT.parent / "shared"
     if not (path / "datasets").is_dir():
         pytest.skip("no folder 'shared' beside the checkout")
     return path

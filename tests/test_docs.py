@@ -1,41 +1,18 @@
-"""What the documentation says of the methods is what the code does."""
+"""Links, parameters and environment variables that the documentation names are there."""
 
 from __future__ import annotations
 
 import re
 import shlex
-import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import typer
 import yaml
+from doc_commands import pages
 from dvc.utils.hydra import get_hydra_sweeps
 
-import explearn
-from explearn.cli.app import app
-from explearn.methods.registry import explainer_class
 from explearn_study.params import Params
-
-BASELINES = [name for name in explearn.list_explainers() if not explearn.get_info(name).learned]
-
-
-@pytest.mark.parametrize("name", BASELINES)
-def test_the_table_of_methods_is_true(repository: Path, name: str) -> None:
-    info, method = explearn.get_info(name), explainer_class(name)
-    signed = " ±" if method.signed else ""
-    row = f"| {name}{signed} | {info.family} | {info.cost} | {info.summary} |"
-    assert row in (repository / "docs" / "explearn" / "methods.md").read_text(encoding="utf-8").splitlines()
-
-
-def test_the_complete_roster_is_complete(repository: Path) -> None:
-    text = (repository / "conf" / "roster" / "complete.yaml").read_text(encoding="utf-8")
-    assert [name for name in BASELINES if f"\n  {name}: " not in text] == []
-
-
-def pages(repository: Path) -> list[Path]:
-    return [repository / "README.md", repository / "CONTRIBUTING.md", *sorted((repository / "docs").rglob("*.md"))]
 
 
 def anchors(page: Path) -> set[str]:
@@ -55,16 +32,6 @@ def test_links_between_pages_lead_somewhere(repository: Path) -> None:
             assert not anchor or anchor in anchors(actual), f"{page.name}: {target}"
 
 
-def test_the_options_of_explain_in_the_documentation_are_options_that_there_are(repository: Path) -> None:
-    known = {option for p in typer.main.get_command(app).commands["explain"].params for option in p.opts}
-    actual = []
-    for page in pages(repository):
-        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
-        actual += re.findall(r"^explearn explain .*$", text, re.M)
-    used = {word for command in actual for word in shlex.split(command.partition("<")[0]) if word.startswith("-")}
-    assert used and used <= known
-
-
 def commands(repository: Path) -> list[str]:
     """The overrides of every `dvc exp run` that the documentation and the profiles name."""
     actual = []
@@ -81,12 +48,12 @@ def commands(repository: Path) -> list[str]:
     return sorted({shlex.join(names) for names in overrides if names and not open_ended.search(" ".join(names))})
 
 
-def test_the_commands_of_the_documentation_are_of_parameters_that_there_are(repository: Path) -> None:
-    sys.path.insert(0, str(repository / "scripts"))
-    try:
-        from compose_params import compose
-    finally:
-        sys.path.pop(0)
+def test_the_commands_of_the_documentation_are_of_parameters_that_there_are(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(repository / "scripts")
+    from compose_params import compose
+
     actual = commands(repository)
     assert len(actual) > 10 and "+methods.expnet.options.hidden=32" in actual
     for overrides in actual:

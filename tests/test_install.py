@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -29,7 +30,8 @@ MOST_PACKAGES = 75
 OURS = ("explearn", "explearn_study", "explearn_apps")
 SOURCES = [path for name in OURS for path in (ROOT / "src" / name).rglob("*.py")]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT: dict[str, Any] = PYPROJECT["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 BROUGHT = {"tokenizers": "transformers", "numba": "shap", "pydantic_core": "pydantic"}
 """Packages that a direct dependency is known to bring, and that are imported without being named."""
@@ -166,8 +168,23 @@ def test_every_package_that_is_imported_is_named_by_the_core_or_an_extra() -> No
 def test_what_is_asked_for_is_what_the_extra_brings() -> None:
     asked = re.compile(r"""(?:need|check_installed)\(((?:"[\w.]+", )+)extra="(\w+)\"""")
     actual = [match.groups() for source in SOURCES for match in asked.finditer(source.read_text(encoding="utf-8"))]
+    brought_by = packages_distributions()
     assert len(actual) > 10
     for packages, extra in actual:
         for package in re.findall(r'"(\w+)', packages):
-            brought = {canonicalize_name(name) for name in packages_distributions().get(package, [package])}
+            brought = {canonicalize_name(name) for name in brought_by.get(package, [package])}
             assert brought & names(EXTRAS[extra]), f"the extra {extra} does not name {package}"
+
+
+def test_no_string_names_a_module_of_another_house_or_of_a_layer_above() -> None:
+    """As importlib takes them: import-linter reads import statements alone."""
+    layers = PYPROJECT["tool"]["importlinter"]["contracts"][1]["layers"]
+    depth = {name: place for place, layer in enumerate(layers) for name in layer.split(" | ")}
+    for source in SOURCES:
+        house, layer = source.relative_to(ROOT / "src").with_suffix("").parts[:2]
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+            named = re.fullmatch(r"(explearn\w*)\.(\w*)[\w.:]*", str(getattr(node, "value", "")))
+            if named and (ROOT / "src" / named[1]).is_dir():
+                assert named[1] in (house, "explearn"), f"{source}: {named[0]}"
+                if house == "explearn":
+                    assert depth.get(named[2], 99) >= depth.get(layer, 0), f"{source}: {named[0]}"

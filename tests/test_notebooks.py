@@ -16,11 +16,13 @@ MOST_STORED = 20_000
 """Characters of output that a notebook may be committed with."""
 
 
-def run(name: str, folder: Path) -> list[str]:
-    """Execute a notebook in a folder; what its code cells show, as one string each."""
-    read: Any = nbformat.read(FOLDER / name, as_version=4)
-    nbclient.NotebookClient(read, timeout=240, resources={"metadata": {"path": str(folder)}}).execute()
-    return [str(cell.outputs) for cell in read.cells if cell.cell_type == "code"]
+SETUP = """
+import functools
+from explearn.cli.demo import classifier
+classifier._EPOCHS = 1
+classifier.demo_classifier = functools.cache(classifier.demo_classifier)
+"""
+"""Both notebooks train the same demo classifier: here once, and for one epoch."""
 
 
 @pytest.mark.parametrize("name", ["compare.ipynb", "explain.ipynb"])
@@ -34,18 +36,22 @@ def test_it_is_stored_with_its_output(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_explaining(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_run_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    labels, drawn, top, other, beside, table = run("explain.ipynb", tmp_path)
+    cells, shown = [nbformat.v4.new_code_cell(SETUP)], []
+    for name in ("explain.ipynb", "compare.ipynb"):
+        read: Any = nbformat.read(FOLDER / name, as_version=4)
+        code = [nbformat.v4.new_code_cell(cell.source) for cell in read.cells if cell.cell_type == "code"]
+        cells += [nbformat.v4.new_code_cell("%reset -f"), *code]
+        shown += code
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    nbclient.NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    labels, drawn, top, other, beside, table, _, compared, figures, intervals, left_out = (
+        str(cell.outputs) for cell in shown
+    )
     assert "sports" in labels and "sports" in top
     assert all("text/html" in shown and "goalkeeper" in shown for shown in (drawn, other, beside, table))
     assert all(name in beside for name in ("consensus", "attn_lrp", "random"))
-
-
-@pytest.mark.slow
-def test_comparing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    _, compared, figures, intervals, left_out = run("compare.ipynb", tmp_path)
     assert "3 methods on 20 texts" in compared and (tmp_path / "report.html").stat().st_size > 10_000
     assert all(name in shown for name in ("attn_lrp", "attcat", "random") for shown in (figures, intervals))
     assert "comprehensiveness" in figures and "aopc_comprehensiveness_low" in intervals and "'{}'" in left_out

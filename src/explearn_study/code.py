@@ -87,9 +87,9 @@ def fingerprint(paths: Iterable[Path], shows: bool) -> str:
             if shows or not any(module == left_out or module.startswith(f"{left_out}.") for left_out in SHOWS_ONLY):
                 ahead.update(file for file in _files(module) if file not in reached)
     # Templates, prompts and weights count with the packages that hold them. The index of methods counts by method, and
-    # the rosters beside it are for what runs outside a project.
+    # the rosters beside it are for what runs outside a project. A style sheet only shows things.
     for package in {path.parent for path in reached if path.is_relative_to(SOURCE)} - {INDEX.parent}:
-        reached.update(_data_files(package))
+        reached.update(file for file in _data_files(package) if shows or file.suffix != ".css")
     named = {path.relative_to(SOURCE.parent).as_posix(): path for path in reached}
     return "".join(f"{hashlib.sha256(named[name].read_bytes()).hexdigest()} {name}\n" for name in sorted(named))
 

@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,13 +123,21 @@ def become(argv: list[str], folder: str, environment: dict[str, str], streams: l
     sys.argv = argv
     own = [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
     sys.path[:] = [str(script.parent), *own, *(entry for entry in sys.path[1:] if entry not in own)]
+    code = 0
     try:
         runpy.run_path(str(script), run_name="__main__")
-    finally:
-        if folder := environment.get(LOADED):
-            loaded = sorted(name for name in sys.modules if name.partition(".")[0].startswith("explearn"))
-            (Path(folder) / f"{script.stem}.loaded").write_text("\n".join(loaded), encoding="utf-8")
-    sys.exit()
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    if folder := environment.get(LOADED):
+        loaded = sorted(name for name in sys.modules if name.partition(".")[0].startswith("explearn"))
+        (Path(folder) / f"{script.stem}.loaded").write_text("\n".join(loaded), encoding="utf-8")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # sys.exit would free every object of the modules loaded beforehand, which takes seconds.
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ stages:
     outs: [code.out]
   cut:
     matrix: {task: "${tasks}"}
-    cmd: python -c "open('cut-${item.task}', 'w').write('${item.task} ' + open('start').read())"
-    deps: [start, code.out]
+    cmd: python -c "open('cut-${item.task}', 'w').write('${item.task} ' + open('code.out').read())"
+    deps: [code.out]
     outs: ["cut-${item.task}"]
   join:
     matrix: {task: "${tasks}"}
@@ -46,7 +46,7 @@ class Project:
         self.root = root
         (root / "scripts").mkdir(parents=True)
         shutil.copy(repository / "scripts" / "repro.py", root / "scripts")
-        files = {"dvc.yaml": PIPELINE, "join.py": JOIN, "start": "once\n", "code.txt": "1\n"}
+        files = {"dvc.yaml": PIPELINE, "join.py": JOIN, "code.txt": "once\n"}
         for name, text in {**files, "params.yaml": "tasks: [red, blue]\n"}.items():
             (root / name).write_text(text, encoding="utf-8")
         self.run("git", "init", "--quiet")
@@ -73,11 +73,13 @@ def test_as_dvc_repro_would(tmp_path: Path, repository: Path) -> None:
     assert locks[0] == locks[1] and len(locks[0]["stages"]) == 6
     assert together.repro().stdout.splitlines() == ["Data and pipelines are up to date."]
 
-    # One stage fails: what runs beside it ends, what needs it does not start, and the exit code says so.
-    (together.root / "start").write_text("twice\n", encoding="utf-8")
+    # The stage code runs first, and alone says what else is stale. Then one stage fails: what runs beside it ends, what
+    # needs it does not start, and the exit code says so.
+    (together.root / "code.txt").write_text("twice\n", encoding="utf-8")
     (together.root / "fail-red").touch()
     failed = together.repro(check=False)
     assert failed.returncode != 0
+    assert "[code] Running stage 'code':" in failed.stdout and "[cut@red] Running stage 'cut@red':" in failed.stdout
     assert "[join@red] no red" in failed.stdout and "Running stage 'end'" not in failed.stdout
     assert "once" in (together.root / "end").read_text(encoding="utf-8")
 
@@ -85,13 +87,3 @@ def test_as_dvc_repro_would(tmp_path: Path, repository: Path) -> None:
     again = together.repro().stdout
     assert "'join@red'" in again and "Running stage 'cut@red'" not in again
     assert "twice" in (together.root / "end").read_text(encoding="utf-8")
-
-    # The stage code runs first, and alone says what else is stale.
-    (together.root / "code.txt").write_text("2\n", encoding="utf-8")
-    assert "[code] Running stage 'code':" in together.repro().stdout
-
-
-def test_jobs_that_are_no_number(repository: Path) -> None:
-    command = [sys.executable, "scripts/repro.py", "--jobs", "0"]
-    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "--jobs" in done.stderr

@@ -15,8 +15,7 @@ import explearn
 from explearn_apps.serve.limits import MOST_BODY_BYTES, MOST_SCORES, MOST_WAITING, Limits
 from explearn_apps.serve.schemas import ExplainRequest, ExplainResponse
 
-REPOSITORY = ROOT
-PAGE = (REPOSITORY / "docs" / "apps" / "serve.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "apps" / "serve.md").read_text(encoding="utf-8")
 
 
 def test_the_example_is_answered_as_it_says(client: TestClient) -> None:
@@ -61,14 +60,14 @@ def test_the_example_in_python(client: TestClient) -> None:
 
 
 def test_the_container_runs_as_a_user_without_rights() -> None:
-    lines = (REPOSITORY / "Containerfile").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "Containerfile").read_text(encoding="utf-8").splitlines()
     last = next(number for number, line in reversed(list(enumerate(lines))) if line.startswith("FROM "))
     stage = lines[last:]
     assert "USER 10001" in stage and stage.index("USER 10001") < next(
         number for number, line in enumerate(stage) if line.startswith("ENTRYPOINT")
     )
-    kept = (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").split()
+    kept = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
     for line in lines:
         if line.startswith("COPY ") and "--from" not in line:
             for name in line.split()[1:-1]:
-                assert (REPOSITORY / name).exists() and f"!{name}" in kept, name
+                assert (ROOT / name).exists() and f"!{name}" in kept, name

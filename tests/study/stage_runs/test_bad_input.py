@@ -14,6 +14,8 @@ from stage_cases import COMMANDS, METHODS, STAGES, change_params, complaint, req
 
 from explearn.cli.running import compute_options
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("stage", STAGES)
 class TestEveryStage:

@@ -33,6 +33,7 @@ from explearn.judge.runs import read_run
 from explearn.judge.significance import compare_methods
 from explearn_study.metric_files import read_agreement, read_by_text
 
+pytestmark = pytest.mark.slow
 SIZES = {"train": 24, "validation": 8, "test": 8}
 
 
