@@ -18,7 +18,7 @@ from explearn_study.workspace import Workspace
 logger = logging.getLogger(__name__)
 
 
-@stage()
+@stage
 def features(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Write what learned explainers read of a task's classifier, or why there is nothing to read.
 

@@ -10,7 +10,7 @@ from explearn_study.staging import TaskOption, stage
 from explearn_study.workspace import Workspace
 
 
-@stage()
+@stage
 def prepare(task: TaskOption, params: Params, seed: int) -> None:
     """Read a task's source (embedded corpus, files or hub), map its rows, split and subsample them by seed.
 

@@ -13,7 +13,7 @@ AGREEMENT = ("alpha", "alpha_texts", "pairwise_f1", "alpha_by_pair")
 """Figures on what the annotators marked, before anybody decided between them."""
 
 
-@stage()
+@stage
 def rationalise(task: TaskOption, params: Params, seed: int, meter: Budget) -> None:
     """Collect a task's rationales: by people, and with `llm` by a language model for the texts that nobody has marked.
 

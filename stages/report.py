@@ -6,7 +6,7 @@ from explearn_study.staging import stage
 from explearn_study.workspace import Workspace
 
 
-@stage()
+@stage
 def report(params: Params, seed: int) -> None:
     """Put the metrics of all tasks together: report.md with figures/ and report.html for people, metrics.json for
     programs, and headline.json for `dvc metrics` and `dvc exp show`. Times and memory, which depend on the machine, go
