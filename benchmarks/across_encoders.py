@@ -150,7 +150,7 @@ def encoder_folder(run: Run, name: str) -> Path:
             texts = [" ".join(e.all_words) for task in run.sources for e in run.workspace.read_examples(task, "train")]
             words = byte_pairs(name, texts)
             torch.manual_seed(0)
-            model = transformers.AutoModel.from_config(config_of(name, words))  # type: ignore[no-untyped-call]
+            model = transformers.AutoModel.from_config(config_of(name, words))
         model.save_pretrained(partial)
         words.save_pretrained(partial)
     return folder
@@ -167,9 +167,7 @@ def byte_pairs(name: str, texts: Sequence[str]) -> transformers.PreTrainedTokeni
         made.post_processor = tokenizers.processors.TemplateProcessing(
             single="<s> $A </s>", pair="<s> $A </s> $B </s>", special_tokens=ends
         )
-    return transformers.PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=made, model_max_length=POSITIONS, **special
-    )
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=POSITIONS, **special)
 
 
 def config_of(name: str, words: transformers.PreTrainedTokenizerFast) -> transformers.PretrainedConfig:

@@ -69,7 +69,7 @@ class RayEngine:
 
         # Ray sets OMP_NUM_THREADS anew in its workers.
         threads = begun.get("threads") or whole_number(os.environ.get("OMP_NUM_THREADS", "")) or None
-        nodes: Any = ray.nodes()  # type: ignore[no-untyped-call]
+        nodes: Any = ray.nodes()
         self._share = share_of(nodes, self._workers, threads)
         # A worker's working folder is another.
         classifier = Path(job.classifier)
