@@ -186,26 +186,21 @@ def sheet(
         if not rows:
             raise DataError(f"task {task!r}: people have marked every text of {', '.join(marks.llm.splits)}")
     else:
-        rows = _differences(marks, run_params.rationale_agreement)
+        opinions: dict[str, dict[str, tuple[bool, ...]]] = {}
+        for rationale in marks.rationales:
+            opinions.setdefault(rationale.example_id, {})[rationale.annotator] = rationale.mask
+        decided = {rationale.example_id for rationale in marks.adjudicated}
+        merged = merge_annotators(marks.rationales, run_params.rationale_agreement)
+        rows = {
+            example.id: SheetRow(example, merged[example.id], opinions=opinions[example.id])
+            for example in marks.examples
+            if example.id not in decided and len(set(opinions.get(example.id, {}).values())) > 1
+        }
         if not rows:
             raise DataError(f"task {task!r}: there is no text on which annotators differ, or all of them are decided")
     drawn = [rows[item] for item in hash_order(rows, run_params.seed)]
     most = len(drawn) if kind == "adjudicate" else SHEET_TEXTS
     _write_sheet(kind, f"{kind.title()} {task}", spread_over_labels(drawn, marks.labels, most), out, marks)
-
-
-def _differences(marks: TaskMarks, share: float) -> dict[str, SheetRow]:
-    """Return the texts on which annotators differ and nobody has decided, each with all opinions."""
-    opinions: dict[str, dict[str, tuple[bool, ...]]] = {}
-    for rationale in marks.rationales:
-        opinions.setdefault(rationale.example_id, {})[rationale.annotator] = rationale.mask
-    decided = {rationale.example_id for rationale in marks.adjudicated}
-    merged = merge_annotators(marks.rationales, share)
-    return {
-        e.id: SheetRow(e, merged[e.id], opinions=opinions[e.id])
-        for e in marks.examples
-        if e.id not in decided and len(set(opinions.get(e.id, {}).values())) > 1
-    }
 
 
 def _write_sheet(kind: SheetKind, title: str, rows: Sequence[SheetRow], out: Path, marks: TaskMarks) -> None:
