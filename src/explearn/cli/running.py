@@ -51,14 +51,13 @@ def compute_options(
         str, typer.Option(help="Where to compute: auto, cpu, cuda, cuda:N or mps.", envvar="EXPLEARN_DEVICE")
     ] = "auto",
 ) -> ComputeOptions:
-    """Return the options of computing: the device, and what EXPLEARN_PRECISION, EXPLEARN_MAX_TOKENS, EXPLEARN_COMPILE,
+    """Return the options of computing: the device, and what EXPLEARN_PRECISION, EXPLEARN_MAX_TOKENS,
     EXPLEARN_DEVICE_MAP and EXPLEARN_MAX_MEMORY say. Raises ParamsError or DeviceError."""
     tokens = os.environ.get("EXPLEARN_MAX_TOKENS") or "auto"
     return ComputeOptions(
         device,
         os.environ.get("EXPLEARN_PRECISION") or "fp32",  # type: ignore[arg-type]
         max_tokens=whole_number(tokens) or tokens,  # type: ignore[arg-type]
-        compile=os.environ.get("EXPLEARN_COMPILE") == "1",
         device_map=os.environ.get("EXPLEARN_DEVICE_MAP") or None,
         max_memory=read_max_memory(os.environ.get("EXPLEARN_MAX_MEMORY", "")),
     )
