@@ -7,10 +7,9 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.records import SPLITS
 from explearn.core.writing import atomic_folder
 from explearn.lens.attention import layer_count
-from explearn.lens.features import write_features, write_refusal
-from explearn.methods.consensus.signals import write_signals
 from explearn.model.classifier import Classifier
 from explearn.text.choice import texts_to_learn_from
+from explearn_study.feature_files import write_features, write_refusal, write_signals
 from explearn_study.params import Params
 from explearn_study.staging import TaskOption, stage
 from explearn_study.workspace import Workspace

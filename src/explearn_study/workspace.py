@@ -54,7 +54,7 @@ class Workspace:
         return self.root / "data" / "features" / task
 
     def signals(self, task: str) -> Path:
-        """Folder: train.parquet and validation.parquet; see `explearn.lens.word_signals`."""
+        """Folder: train.parquet and validation.parquet; see `explearn_study.feature_files`."""
         return self.root / "data" / "signals" / task
 
     def teacher(self, task: str, name: str) -> Path:
