@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr, wilcoxon
 
 from explearn.core.records import Attribution, Example
-from explearn.core.storage import read_examples
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams, SanityParams
 from explearn.judge.sanity import check_methods
@@ -42,6 +41,7 @@ from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_explainer, known_infos
 from explearn.model.classifier import Classifier
+from explearn_study.example_files import read_examples
 
 BUDGETS = (16, 32, 64)
 BASELINES: dict[str, tuple[str, dict[str, Any]]] = {

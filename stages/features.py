@@ -8,8 +8,7 @@ from explearn.core.records import SPLITS
 from explearn.core.writing import atomic_folder
 from explearn.lens.attention import layer_count
 from explearn.model.classifier import Classifier
-from explearn.text.choice import texts_to_learn_from
-from explearn_study.feature_files import write_features, write_refusal, write_signals
+from explearn_study.feature_files import texts_to_learn_from, write_features, write_refusal, write_signals
 from explearn_study.params import Params
 from explearn_study.staging import TaskOption, stage
 from explearn_study.workspace import Workspace

@@ -1,12 +1,12 @@
-"""What the stage features writes: attention features of sub-tokens and signals of words, a row a text, in Parquet.
+"""The files of the stage features: attention features of sub-tokens and signals of words, a row a text, in Parquet.
 
-Files are written and read a shard of texts at a time, so that memory does not grow with their number.
+They are written and read a shard of texts at a time, so that memory does not grow with the number of texts.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,29 @@ from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.signals import available_signals, compute_signals
 from explearn.model.classifier import Classifier
 from explearn.text.alignment import NO_WORD
+from explearn.text.choice import texts_to_explain
 
 REFUSAL = "refused.json"
 
 SHARD_TEXTS = 512
 """Texts in memory at a time; one Parquet row group each."""
+
+
+def texts_to_learn_from(
+    examples: Iterable[Example], marked: Collection[str], most: int | None, unmarked: int, seed: int
+) -> list[Example]:
+    """Choose the texts that many methods explain side by side, for learned explainers.
+
+    Those of `texts_to_explain`, whose marks are learned from, and at most `unmarked` besides that have no rationale,
+    which a trained consensus can mark. However many these are, the marked ones stay the same.
+
+    Returned in the order given. The draw depends on ids and seed alone.
+    """
+    rows = list(examples)
+    chosen = {example.id for example in texts_to_explain(rows, marked, most, seed)}
+    rest = [example for example in rows if example.id not in chosen and example.id not in marked]
+    chosen |= {example.id for example in texts_to_explain(rest, (), unmarked, seed)}
+    return [example for example in rows if example.id in chosen]
 
 
 # ---- rows of texts ---------------------------------------------------------------------------------------------------

@@ -17,13 +17,13 @@ from explearn.core.errors import DataError
 from explearn.core.parquet import read_metadata
 from explearn.core.records import Example
 from explearn.core.storage import read_attributions, write_attributions
-from explearn.core.validation import read_document
 from explearn.core.writing import resumable_folder, write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
 from explearn.methods.base.task import Lessons
 from explearn.methods.base.teachers import combine_lessons, lesson_of
 from explearn.model.classifier import Classifier
+from explearn_study.workspace import read_document
 
 MANIFEST = "teacher.json"
 

@@ -296,7 +296,7 @@ import contextlib, io, json, resource
 import numpy as np, torch
 from safetensors.torch import save_file
 from explearn.core.parquet import write_table
-from explearn.core.storage import EXAMPLE_SCHEMA
+from explearn_study.example_files import EXAMPLE_SCHEMA
 from explearn.core.writing import atomic_folder, write_json
 from explearn.cli.running import user_errors
 rows = [{"id": str(n), "words": ["w"], "pair": [], "label": "l", "split": "test", "task": "t"} for n in range(999)]

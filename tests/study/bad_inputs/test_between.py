@@ -18,9 +18,10 @@ from trained_cases import Kept, keep
 
 from explearn.core.parquet import METADATA_KEY, parquet_writer, read_metadata
 from explearn.core.records import Example
-from explearn.core.storage import ATTRIBUTION_SCHEMA, read_attributions, read_examples, read_rationales
+from explearn.core.storage import ATTRIBUTION_SCHEMA, read_attributions
 from explearn.lens.features import ExampleFeatures
 from explearn.lens.word_signals import SIGNALS, WordSignals
+from explearn_study.example_files import read_examples, read_rationales
 from explearn_study.feature_files import SIGNAL_SCHEMA, feature_schema, read_features, table_of
 from explearn_study.train import of_examples
 from explearn_study.workspace import Workspace
