@@ -44,15 +44,16 @@ from numpy.typing import NDArray
 from explearn.core.compute import ComputeOptions
 from explearn.core.writing import atomic_folder, write_json
 from explearn.judge.plausibility import rationale_counts, rationale_k, select_top_k
-from explearn.lens.word_signals import SIGNALS, read_signals
+from explearn.lens.word_signals import SIGNALS
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, weight_of_skill
-from explearn.methods.consensus.signals import available_signals, write_signals
+from explearn.methods.consensus.signals import available_signals
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import evaluate_classifier, finetune
 from explearn.model.loading import EMBEDDED, embedded_encoder
 from explearn.model.params import FinetuneParams
 from explearn.text.choice import texts_to_explain
+from explearn_study.feature_files import read_signals, write_signals
 from explearn_study.params import Params, load_params
 from explearn_study.workspace import Workspace
 from universal import DRAWS, Judged, auroc, f1, right_order, top_f1
@@ -150,7 +151,7 @@ def encoder_folder(run: Run, name: str) -> Path:
             texts = [" ".join(e.all_words) for task in run.sources for e in run.workspace.read_examples(task, "train")]
             words = byte_pairs(name, texts)
             torch.manual_seed(0)
-            model = transformers.AutoModel.from_config(config_of(name, words))  # type: ignore[no-untyped-call]
+            model = transformers.AutoModel.from_config(config_of(name, words))
         model.save_pretrained(partial)
         words.save_pretrained(partial)
     return folder
@@ -167,9 +168,7 @@ def byte_pairs(name: str, texts: Sequence[str]) -> transformers.PreTrainedTokeni
         made.post_processor = tokenizers.processors.TemplateProcessing(
             single="<s> $A </s>", pair="<s> $A </s> $B </s>", special_tokens=ends
         )
-    return transformers.PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=made, model_max_length=POSITIONS, **special
-    )
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=POSITIONS, **special)
 
 
 def config_of(name: str, words: transformers.PreTrainedTokenizerFast) -> transformers.PretrainedConfig:

@@ -37,7 +37,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from explearn.core.records import Attribution, Example
-from explearn.core.storage import read_examples
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams, SanityParams
 from explearn.judge.sanity import check_methods
@@ -49,6 +48,7 @@ from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_explainer, known_infos
 from explearn.model.callable import CallableClassifier
 from explearn.model.classifier import Classifier
+from explearn_study.example_files import read_examples
 
 BUDGETS = (16, 32, 64)
 BASELINES: dict[str, tuple[str, dict[str, Any]]] = {

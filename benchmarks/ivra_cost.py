@@ -53,9 +53,9 @@ def step(classifier: Classifier, texts: list[str], criteria: list[str]) -> Calla
     def run() -> None:
         optimiser.zero_grad(set_to_none=True)
         if criteria:
-            torch.stack(list(trainer.losses(examples).values())).sum().backward()  # type: ignore[no-untyped-call]
+            torch.stack(list(trainer.losses(examples).values())).sum().backward()
         else:
-            torch.nn.functional.cross_entropy(copied.model(**batch.model_inputs()).logits, targets).backward()  # type: ignore[no-untyped-call]
+            torch.nn.functional.cross_entropy(copied.model(**batch.model_inputs()).logits, targets).backward()
         optimiser.step()
 
     return run

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.storage import read_examples
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.params import EvaluateParams
 from explearn.methods.registry import get_explainer
 from explearn.model.classifier import Classifier
+from explearn_study.example_files import read_examples
 
 
 def long_texts(texts: Sequence[str], count: int, words: int) -> list[str]:

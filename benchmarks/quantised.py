@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from explearn.core.compute import ComputeOptions, Precision
-from explearn.core.storage import read_examples
 from explearn.methods.registry import get_explainer
 from explearn.model.classifier import Classifier
+from explearn_study.example_files import read_examples
 
 
 def main() -> None:

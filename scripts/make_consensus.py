@@ -24,11 +24,11 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ExplearnError
-from explearn.lens.word_signals import WordSignals, read_signals
+from explearn.lens.word_signals import WordSignals
 from explearn.methods.consensus.explainer import SHIPPED, Consensus
 from explearn.methods.consensus.model import marked_texts, weight_of_skill
-from explearn.methods.consensus.signals import write_signals
 from explearn.text.choice import texts_to_explain
+from explearn_study.feature_files import read_signals, write_signals
 from explearn_study.params import Params, load_params
 from explearn_study.train import WorkspaceTask
 from explearn_study.workspace import Workspace

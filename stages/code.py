@@ -8,7 +8,7 @@ from explearn_study.staging import stage
 from explearn_study.workspace import Workspace
 
 
-@stage()
+@stage
 def code(params: Params) -> None:
     """Write data/code/STAGE.txt and data/code/methods/METHOD.txt: a line with hash and name for each module.
 

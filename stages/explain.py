@@ -7,7 +7,7 @@ from explearn_study.staging import TaskOption, stage
 from explearn_study.workspace import Workspace
 
 
-@stage()
+@stage
 def explain(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Explain the predicted class of a task's test texts with every method.
 

@@ -7,10 +7,8 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.records import SPLITS
 from explearn.core.writing import atomic_folder
 from explearn.lens.attention import layer_count
-from explearn.lens.features import write_features, write_refusal
-from explearn.methods.consensus.signals import write_signals
 from explearn.model.classifier import Classifier
-from explearn.text.choice import texts_to_learn_from
+from explearn_study.feature_files import texts_to_learn_from, write_features, write_refusal, write_signals
 from explearn_study.params import Params
 from explearn_study.staging import TaskOption, stage
 from explearn_study.workspace import Workspace
@@ -18,7 +16,7 @@ from explearn_study.workspace import Workspace
 logger = logging.getLogger(__name__)
 
 
-@stage()
+@stage
 def features(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Write what learned explainers read of a task's classifier, or why there is nothing to read.
 

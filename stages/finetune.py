@@ -1,6 +1,7 @@
 """Stage finetune: the classifier that all methods explain, trained here or taken as it is."""
 
-from dataclasses import asdict
+import os
+from dataclasses import asdict, replace
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.writing import write_json
@@ -12,7 +13,7 @@ from explearn_study.staging import TaskOption, stage
 from explearn_study.workspace import Workspace
 
 
-@stage(precision="auto")
+@stage
 def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Fine-tune the encoder on a task's train split, with early stopping on its validation split.
 
@@ -21,9 +22,11 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
     Writes data/classifiers/TASK/ as save_pretrained does, and data/classifiers/TASK.json: accuracy, macro-F1 and MCC on
     validation and test, and how training went, epoch by epoch.
 
-    Training is in mixed precision where the device has it (--precision auto): weights stay in fp32, and the classifier
-    is judged and explained in fp32.
+    Training is in mixed precision where the device has it, unless EXPLEARN_PRECISION is set: weights stay in fp32, and
+    the classifier is judged and explained in fp32.
     """
+    if not os.environ.get("EXPLEARN_PRECISION"):
+        compute = replace(compute, precision="auto")
     workspace = Workspace()
     examples = workspace.read_examples(task)
     folder = workspace.classifier(task)

@@ -14,7 +14,7 @@ from explearn_study.workspace import Workspace
 MethodOption = Annotated[str, typer.Option(help="Name of a method under `learned`.", envvar="EXPLEARN_METHOD")]
 
 
-@stage()
+@stage
 def fit(task: TaskOption, method: MethodOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Train a learned explainer for a task, on what its protocol allows.
 

@@ -9,7 +9,7 @@ from explearn_study.staging import TaskOption, stage
 from explearn_study.workspace import Workspace
 
 
-@stage()
+@stage
 def judge(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Judge every method's attributions of a task's test texts, all on the same texts and the same perturbed inputs.
 

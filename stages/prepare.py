@@ -1,8 +1,8 @@
 """Stage prepare: a task's texts from its source into one Parquet file a split."""
 
 from explearn.core.records import SPLITS
-from explearn.core.storage import write_examples, write_rationales
 from explearn.core.writing import atomic_folder, write_json
+from explearn_study.example_files import write_examples, write_rationales
 from explearn_study.params import Params
 from explearn_study.sources import load_task
 from explearn_study.sources.neutral import add_neutral
@@ -10,7 +10,7 @@ from explearn_study.staging import TaskOption, stage
 from explearn_study.workspace import Workspace
 
 
-@stage()
+@stage
 def prepare(task: TaskOption, params: Params, seed: int) -> None:
     """Read a task's source (embedded corpus, files or hub), map its rows, split and subsample them by seed.
 

@@ -1,9 +1,9 @@
 """Stage rationalise: a task's rationales, by people and by a language model, with the agreement of the annotators."""
 
-from explearn.core.storage import write_rationales
 from explearn.core.writing import write_json
 from explearn.text.agreement import agreement_metrics
 from explearn_study.annotate.options import Budget
+from explearn_study.example_files import write_rationales
 from explearn_study.params import Params
 from explearn_study.rationalise import read_task_marks
 from explearn_study.staging import TaskOption, stage
@@ -13,7 +13,7 @@ AGREEMENT = ("alpha", "alpha_texts", "pairwise_f1", "alpha_by_pair")
 """Figures on what the annotators marked, before anybody decided between them."""
 
 
-@stage()
+@stage
 def rationalise(task: TaskOption, params: Params, seed: int, meter: Budget) -> None:
     """Collect a task's rationales: by people, and with `llm` by a language model for the texts that nobody has marked.
 

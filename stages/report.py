@@ -6,11 +6,11 @@ from explearn_study.staging import stage
 from explearn_study.workspace import Workspace
 
 
-@stage()
+@stage
 def report(params: Params, seed: int) -> None:
     """Put the metrics of all tasks together: report.md with figures/ and report.html for people, metrics.json for
-    programs, and headline.json for `dvc metrics` and `dvc exp show`. Times and memory, which depend on the machine, go
-    to machine/ and costs.json. The seed chooses example texts.
+    programs, and headline.json for `dvc metrics`. Times and memory, which depend on the machine, go to machine/ and
+    costs.json. The seed chooses example texts.
 
     report.json, the manifest beside report.html, has the hashes of all that the run rests on; `explearn verify` checks
     them.

@@ -14,7 +14,7 @@ from explearn_study.workspace import Workspace
 StudyOption = Annotated[str, typer.Option(help="A name under `studies`.", envvar="EXPLEARN_STUDY")]
 
 
-@stage()
+@stage
 def run(study: StudyOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Make a study on all of its tasks.
 

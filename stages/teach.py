@@ -17,7 +17,7 @@ from explearn_study.workspace import Workspace
 TeacherOption = Annotated[str, typer.Option(help="A method under `teachers`.", envvar="EXPLEARN_TEACHER")]
 
 
-@stage()
+@stage
 def run(task: TaskOption, teacher: TeacherOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Explain the predicted class of a task's training and validation texts, once, with one method.
 

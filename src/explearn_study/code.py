@@ -113,17 +113,14 @@ def _imported(tree: ast.AST, left_out: type[ast.AST] | tuple[()]) -> Iterator[st
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
         else:
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-                yield from _named_by(node.args[0])
+                # Of an f-string, each part in braces may be anything.
+                name = node.args[0]
+                parts = name.values if isinstance(name, ast.JoinedStr) else [name]
+                pattern = "".join(str(part.value) if isinstance(part, ast.Constant) else "*" for part in parts)
+                if pattern.startswith("explearn"):
+                    for path in SOURCE.glob(f"{pattern.replace('.', '/')}.py"):
+                        yield ".".join(path.relative_to(SOURCE).with_suffix("").parts)
             yield from _imported(node, left_out)
-
-
-def _named_by(argument: ast.expr) -> Iterator[str]:
-    """Yield the project's modules that an argument of import_module may name: each part in braces may be anything."""
-    parts = argument.values if isinstance(argument, ast.JoinedStr) else [argument]
-    pattern = "".join(str(part.value) if isinstance(part, ast.Constant) else "*" for part in parts)
-    if pattern.startswith("explearn"):
-        for path in SOURCE.glob(f"{pattern.replace('.', '/')}.py"):
-            yield ".".join(path.relative_to(SOURCE).with_suffix("").parts)
 
 
 @cache

@@ -12,7 +12,6 @@ import numpy as np
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
 from explearn.core.records import filled
-from explearn.core.validation import read_document
 from explearn.judge.context import mean_where_defined
 from explearn.judge.plausibility import rationale_k
 from explearn.judge.predictions import Predictions
@@ -28,7 +27,7 @@ from explearn.text.choice import texts_to_explain
 from explearn_study.params import Params
 from explearn_study.student_figures import SideScores, choose, judge, summarise
 from explearn_study.teacher_files import read_lessons
-from explearn_study.workspace import Workspace
+from explearn_study.workspace import Workspace, read_document
 
 TIMED_RUNS = 3
 """Of the student and of the classifier, whose median is taken; the teacher is timed once."""

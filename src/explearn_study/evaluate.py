@@ -8,7 +8,6 @@ from typing import Any
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
-from explearn.core.validation import read_document
 from explearn.core.writing import write_json
 from explearn.judge.evaluate import TaskEvaluation, evaluate_task
 from explearn.judge.plausibility import rationale_k
@@ -17,7 +16,7 @@ from explearn.model.classifier import Classifier
 from explearn.model.finetune import evaluate_classifier
 from explearn_study.metric_files import write_by_text, write_pairs
 from explearn_study.params import Params
-from explearn_study.workspace import Workspace
+from explearn_study.workspace import Workspace, read_document
 
 
 def judge_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> None:

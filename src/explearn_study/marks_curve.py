@@ -12,7 +12,6 @@ from tqdm.auto import tqdm
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
-from explearn.core.validation import read_document
 from explearn.judge.plausibility import rationale_k
 from explearn.lens.features import ExampleFeatures
 from explearn.methods.expnet.explainer import ExpNet, check_source
@@ -21,7 +20,7 @@ from explearn.text.choice import texts_to_explain
 from explearn_study.curve_figures import judge_draws
 from explearn_study.params import Params
 from explearn_study.train import WorkspaceTask
-from explearn_study.workspace import Workspace
+from explearn_study.workspace import Workspace, read_document
 
 SECTIONS = {"universal": "expnet", "few_shot": "expnet_few_shot", "in_domain": "expnet_in_domain"}
 """Protocol -> the method whose options of the run are used."""

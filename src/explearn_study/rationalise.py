@@ -7,9 +7,9 @@ from pathlib import Path
 
 from explearn.core.errors import DataError
 from explearn.core.records import Rationale
-from explearn.core.storage import read_rationales
 from explearn_study.annotate.store import Store
 from explearn_study.annotate.task import TaskMarks
+from explearn_study.example_files import read_rationales
 from explearn_study.params import Params
 from explearn_study.sections import LLMParams
 from explearn_study.sources.rationale_files import import_rationales

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from explearn.core.validation import read_document
 from explearn.judge.runs import COST_FIGURES, Cost
+from explearn_study.workspace import read_document
 
 
 def read_costs(path: Path, methods: Iterable[str]) -> dict[str, dict[str, float | None]]:

@@ -13,7 +13,6 @@ from typing import Annotated, Any, cast
 import typer
 
 from explearn.cli.running import Compute, Seed, command
-from explearn.core.compute import Precision
 from explearn.core.writing import locked
 
 RUN_OPTIONS = ("task", "method", "teacher", "study")
@@ -38,45 +37,38 @@ def run_alone(stage: str, **options: object) -> Iterator[None]:
         yield
 
 
-def stage(*, precision: Precision = "fp32") -> Callable[[Callable[..., None]], Callable[[], None]]:
+def stage(function: Callable[..., None]) -> Callable[[], None]:
     """Turn a function into a stage: a Typer command that reads params.yaml and takes the shared options.
-
-    Args:
-        precision: this stage's default of the option --precision.
 
     Of the function's arguments, `params` is filled with the checked parameters (option --params), `compute` with the
     compute options, `seed` with the option or else the parameter of that name. `task` is checked against the profile's
     tasks. All others are options of the stage itself. The docstring is the help.
     """
+    arguments = inspect.signature(function, eval_str=True).parameters
+    name_of_stage = Path(inspect.getfile(function)).stem
+    own = [argument for argument in arguments.values() if argument.name not in ("params", "compute", "seed")]
 
-    def decorate(function: Callable[..., None]) -> Callable[[], None]:
-        arguments = inspect.signature(function, eval_str=True).parameters
-        name_of_stage = Path(inspect.getfile(function)).stem
-        own = [argument for argument in arguments.values() if argument.name not in ("params", "compute", "seed")]
+    @functools.wraps(function)
+    def run(**options: Any) -> None:
+        from explearn_study.params import load_params
 
-        @functools.wraps(function)
-        def run(**options: Any) -> None:
-            from explearn_study.params import load_params
+        params, seed, compute = load_params(options.pop("params_file")), options.pop("seed"), options.pop("compute")
+        if "task" in options:
+            params.check_task(options["task"])
+        filled = {"params": params, "compute": compute, "seed": params.seed if seed is None else seed}
+        with run_alone(name_of_stage, **options):
+            function(**options, **{name: value for name, value in filled.items() if name in arguments})
 
-            params, seed, compute = load_params(options.pop("params_file")), options.pop("seed"), options.pop("compute")
-            if "task" in options:
-                params.check_task(options["task"])
-            filled = {"params": params, "compute": compute, "seed": params.seed if seed is None else seed}
-            with run_alone(name_of_stage, **options):
-                function(**options, **{name: value for name, value in filled.items() if name in arguments})
-
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        params_file = Annotated[Path, typer.Option("--params", help="File of parameters.", envvar="EXPLEARN_PARAMS")]
-        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [
-                *(argument.replace(kind=keyword) for argument in own),
-                inspect.Parameter("params_file", keyword, default=Path("params.yaml"), annotation=params_file),
-                inspect.Parameter("compute", keyword, annotation=Compute),
-                inspect.Parameter("seed", keyword, default=None, annotation=Seed),
-            ]
-        )
-        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        app.command()(command(run, precision))
-        return cast(Callable[[], None], app)
-
-    return decorate
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    params_file = Annotated[Path, typer.Option("--params", help="File of parameters.", envvar="EXPLEARN_PARAMS")]
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            *(argument.replace(kind=keyword) for argument in own),
+            inspect.Parameter("params_file", keyword, default=Path("params.yaml"), annotation=params_file),
+            inspect.Parameter("compute", keyword, annotation=Compute),
+            inspect.Parameter("seed", keyword, default=None, annotation=Seed),
+        ]
+    )
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(command(run))
+    return cast(Callable[[], None], app)

@@ -17,13 +17,13 @@ from explearn.core.errors import DataError
 from explearn.core.parquet import read_metadata
 from explearn.core.records import Example
 from explearn.core.storage import read_attributions, write_attributions
-from explearn.core.validation import read_document
-from explearn.core.writing import resumable_folder, write_json
+from explearn.core.writing import atomic_folder, write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
 from explearn.methods.base.task import Lessons
 from explearn.methods.base.teachers import combine_lessons, lesson_of
 from explearn.model.classifier import Classifier
+from explearn_study.workspace import read_document
 
 MANIFEST = "teacher.json"
 
@@ -58,7 +58,7 @@ def teach(
     origin = {"teacher": teacher.name, "options": dict(options), "classifier": classifier.fingerprint}
     shards: dict[str, list[str]] = {split: [] for split in splits}
     with (
-        resumable_folder(folder) as unfinished,
+        atomic_folder(folder, resume=True) as unfinished,
         tqdm(total=total, desc=description, unit="text", disable=None if description else True) as bar,
     ):
         shards_of = ((s, of[n : n + shard_texts]) for s, of in splits.items() for n in range(0, len(of), shard_texts))

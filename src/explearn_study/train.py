@@ -13,16 +13,16 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
 from explearn.core.records import Example
 from explearn.core.seeds import seed_everything
-from explearn.core.validation import read_document
-from explearn.lens.features import ExampleFeatures, check_refusal, read_feature_metadata, read_features
-from explearn.lens.word_signals import WordSignals, read_signals
+from explearn.lens.features import ExampleFeatures
+from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.base.teachers import members
 from explearn.methods.registry import make_explainer
+from explearn_study.feature_files import check_refusal, read_feature_metadata, read_features, read_signals
 from explearn_study.params import Params
 from explearn_study.teacher_files import read_lessons
-from explearn_study.workspace import Workspace
+from explearn_study.workspace import Workspace, read_document
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every method needs it.

@@ -9,7 +9,6 @@ from typing import Any
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
 from explearn.core.records import Attribution, Example
-from explearn.core.validation import read_document
 from explearn.judge.evaluate import evaluate_task
 from explearn.judge.params import EvaluateParams
 from explearn.judge.runs import MethodRun
@@ -19,7 +18,7 @@ from explearn.model.classifier import Classifier
 from explearn.model.finetune import evaluate_classifier
 from explearn.text.choice import texts_to_explain
 from explearn_study.params import Params
-from explearn_study.workspace import Workspace
+from explearn_study.workspace import Workspace, read_document
 
 CRITERIA = ("aopc_comprehensiveness", "aopc_sufficiency", "consistency", "simulatability")
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from explearn.core.documents import read_json
 from explearn.core.records import SPLITS, Example, Rationale
-from explearn.core.storage import read_examples, read_rationales
-from explearn.core.validation import Count, Shape, read_document
+from explearn.core.validation import Count, Shape, check_shape
 from explearn.text.rationales import merge_annotators
+from explearn_study.example_files import read_examples, read_rationales
 from explearn_study.params import Params
 
 ON_MODEL = "on_"
 """Prefix of the folder of what explains the classifier of an explainer."""
+
+
+def read_document(path: str | os.PathLike[str], shape: Any, stage: str) -> Any:
+    """Return the document of a stage. Raises DataError as `read_json` and `check_shape` do.
+
+    Args:
+        stage: the stage that writes it, which the error tells to run again.
+    """
+    return check_shape(read_json(path), shape, path, f"run the stage {stage} again")
 
 
 class TaskFacts(Shape):
@@ -54,7 +65,7 @@ class Workspace:
         return self.root / "data" / "features" / task
 
     def signals(self, task: str) -> Path:
-        """Folder: train.parquet and validation.parquet; see `explearn.lens.word_signals`."""
+        """Folder: train.parquet and validation.parquet; see `explearn_study.feature_files`."""
         return self.root / "data" / "signals" / task
 
     def teacher(self, task: str, name: str) -> Path:

@@ -154,7 +154,7 @@ def test_the_page_and_a_bundle(
 ) -> None:
     """docs/apps/onnx.md as it stands there; the graph is not traced again."""
     path, of, explainer = made("bert expnet")
-    monkeypatch.setattr(writing, "_model_proto", lambda *_: _without_metadata(path))
+    monkeypatch.setattr(writing, "model_proto", lambda *_: _without_metadata(path))
     monkeypatch.chdir(tmp_path)
     of.model.save_pretrained("my-classifier")
     of.tokenizer.save_pretrained("my-classifier")
@@ -198,7 +198,7 @@ def test_a_graph_that_gives_other_scores_is_not_written(
     made: Callable[[str], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, of, explainer = made("bert expnet")
-    monkeypatch.setattr(writing, "_model_proto", lambda *_: _without_metadata(path))
+    monkeypatch.setattr(writing, "model_proto", lambda *_: _without_metadata(path))
     wrong = onnx_cases.explainer("expnet_in_domain", of, seed=5)
     with pytest.raises(UnsupportedError, match=r"differ by .* from PyTorch's; expected at most 0.0001"):
         export_onnx(tmp_path / "a.onnx", explainer=wrong, classifier=of)

@@ -1,4 +1,4 @@
-"""Large jobs on a Ray cluster of this machine: `explearn job --engine ray`."""
+"""Large jobs on a Ray cluster of this machine: `explearn job --ray N`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def explain(*given: Any) -> str:
 class TestOnACluster:
     def test_two_workers_write_the_bytes_of_one_process(self, tiny_folder: Path, texts: Path, tmp_path: Path) -> None:
         explain(tiny_folder, texts, tmp_path / "local", "--shard-texts", "250")
-        ray_options = ["--shard-texts", "250", "--engine", "ray", "--workers", "2"]
+        ray_options = ["--shard-texts", "250", "--ray", "2"]
         said = explain(tiny_folder, texts, tmp_path / "ray", *ray_options)
         assert "620 texts" in said and "3 parts" in said
         assert joined(tmp_path / "ray") == joined(tmp_path / "local")
@@ -66,7 +66,7 @@ class TestOnACluster:
         path = tmp_path / "pairs.jsonl"
         rows = [{"text": "quick fox", "b": "lazy dog"}] * 5 + [{"text": "fox " * 90, "b": "dog " * 90}]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        more = ["--pair-column", "b", "--windows", "5", "--engine", "ray", "--workers", "1"]
+        more = ["--pair-column", "b", "--windows", "5", "--ray", "1"]
         command_complaint(
             *arguments(tiny_folder, path, tmp_path / "out", *more), words=(f"{path}, row 6", "leaves no room")
         )
@@ -74,14 +74,13 @@ class TestOnACluster:
     def test_a_classifier_that_no_worker_can_load_is_one_sentence(self, texts: Path, tmp_path: Path) -> None:
         (tmp_path / "empty").mkdir()
         command_complaint(
-            *arguments(tmp_path / "empty", texts, tmp_path / "out", "--engine", "ray"), words=(str(tmp_path / "empty"),)
+            *arguments(tmp_path / "empty", texts, tmp_path / "out", "--ray", "auto"), words=(str(tmp_path / "empty"),)
         )
 
 
-def test_workers_go_with_ray_alone(tiny_folder: Path, texts: Path, tmp_path: Path) -> None:
-    command_complaint(
-        *arguments(tiny_folder, texts, tmp_path / "out", "--workers", "2"), words=("without --engine ray",)
-    )
+@pytest.mark.parametrize("workers", ["0", "-1", "two"])
+def test_no_number_of_workers_is_refused(tiny_folder: Path, texts: Path, tmp_path: Path, workers: str) -> None:
+    command_complaint(*arguments(tiny_folder, texts, tmp_path / "out", "--ray", workers), words=(f"got {workers!r}",))
 
 
 def node(cpus: int, gpus: int = 0, alive: bool = True) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from explearn.cli.app import app
 from explearn.core.records import SPLITS, Example, Rationale
-from explearn.core.storage import write_examples, write_rationales
 from explearn.core.writing import write_json
+from explearn_study.example_files import write_examples, write_rationales
 from explearn_study.params import load_params
 from explearn_study.rationalise import read_task_marks
 from explearn_study.workspace import Workspace

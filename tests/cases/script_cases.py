@@ -56,7 +56,7 @@ def classifier(kind: str) -> explearn.Classifier:
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
     )
     names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]", "cls_token": "[CLS]"}
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=62, **names)  # type: ignore[no-untyped-call]
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=62, **names)
     return explearn.Classifier(tiny.model("bert", vocab_size=len(fast)), fast, ComputeOptions(device="cpu"), kind)
 
 

@@ -146,7 +146,7 @@ def _decoder_tokenizer(begins: bool, limit: int) -> transformers.PreTrainedToken
         made.post_processor = tokenizers.processors.TemplateProcessing(
             single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", bpe.token_to_id("<s>"))]
         )
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=limit, **special)  # type: ignore[no-untyped-call]
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=limit, **special)
 
 
 def model(kind: str, classes: int = 2, seed: int = 0, **config: Any) -> transformers.PreTrainedModel:
@@ -177,7 +177,7 @@ def make_answerer(kind: str = "bert", seed: int = 0, limit: int = POSITIONS - 2)
     config = model(kind).config
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        made = transformers.AutoModelForQuestionAnswering.from_config(config).eval()  # type: ignore[no-untyped-call]
+        made = transformers.AutoModelForQuestionAnswering.from_config(config).eval()
     return QuestionAnswerer.around(made, tokenizer(kind, limit), ComputeOptions(device="cpu"), kind)
 
 
@@ -186,7 +186,7 @@ def make_tagger(kind: str = "bert", seed: int = 0, **config: Any) -> TokenClassi
     settings = model(kind, 3, **config).config
     with torch.inference_mode(False), torch.random.fork_rng():
         torch.manual_seed(seed)
-        made = transformers.AutoModelForTokenClassification.from_config(settings).eval()  # type: ignore[no-untyped-call]
+        made = transformers.AutoModelForTokenClassification.from_config(settings).eval()
     return TokenClassifier.around(made, tokenizer(kind), ComputeOptions(device="cpu"), kind)
 
 

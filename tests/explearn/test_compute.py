@@ -105,7 +105,6 @@ class TestSpreading:
             ({"device_map": {}}, "device-map: got {}; expected auto"),
             ({"device_map": 3}, "device-map: got 3; expected auto"),
             ({"device_map": "auto", "device": "cpu"}, "device-map: got device 'cpu' as well"),
-            ({"device_map": "auto", "compile": True}, "device-map: got compile as well"),
         ],
         ids=str,
     )

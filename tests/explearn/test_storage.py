@@ -13,14 +13,8 @@ from explearn.core.documents import parse_yaml, read_json, read_jsonl
 from explearn.core.errors import DataError
 from explearn.core.parquet import iter_rows
 from explearn.core.records import Attribution, Example, Rationale
-from explearn.core.storage import (
-    read_attributions,
-    read_examples,
-    read_rationales,
-    write_attributions,
-    write_examples,
-    write_rationales,
-)
+from explearn.core.storage import read_attributions, write_attributions
+from explearn_study.example_files import read_examples, read_rationales, write_examples, write_rationales
 
 EXAMPLES = [
     Example("a", ("two", "w\u00f6rds"), "yes", "train", "t"),

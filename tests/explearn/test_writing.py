@@ -24,7 +24,6 @@ from explearn.core.writing import (
     atomic_path,
     locked,
     put_files,
-    resumable_folder,
     scratch_folder,
     write_json,
     write_text,
@@ -222,11 +221,11 @@ class TestOtherFolders:
             pass
 
     def test_an_unfinished_one_is_gone_on_with(self, tmp_path: Path) -> None:
-        with pytest.raises(KeyboardInterrupt), resumable_folder(tmp_path / "d") as partial:
+        with pytest.raises(KeyboardInterrupt), atomic_folder(tmp_path / "d", resume=True) as partial:
             (partial / "a").write_text("first")
             raise KeyboardInterrupt
         assert not (tmp_path / "d").exists()
-        with resumable_folder(tmp_path / "d") as partial:
+        with atomic_folder(tmp_path / "d", resume=True) as partial:
             (partial / "b").write_text("second")
         assert held(tmp_path / "d") == {"a": "first", "b": "second"}
         assert [path.name for path in tmp_path.iterdir()] == ["d"]
@@ -296,7 +295,7 @@ import contextlib, io, json, resource
 import numpy as np, torch
 from safetensors.torch import save_file
 from explearn.core.parquet import write_table
-from explearn.core.storage import EXAMPLE_SCHEMA
+from explearn_study.example_files import EXAMPLE_SCHEMA
 from explearn.core.writing import atomic_folder, write_json
 from explearn.cli.running import user_errors
 rows = [{"id": str(n), "words": ["w"], "pair": [], "label": "l", "split": "test", "task": "t"} for n in range(999)]

@@ -41,6 +41,12 @@ def card(
         options: of the method, by name. record: config.json of a trained one, else empty.
         classifier: that the bundle was made for, None for any. figures: as in the bundle's metrics.json, None for none.
     """
+    values: Mapping[str, Any] = figures["figures"] if figures else {}
+    shown: list[tuple[Metric, float]] = [
+        (metric, value)
+        for name, metric in CATALOGUE.items()
+        if metric.group in GROUPS and (value := values.get(name)) is not None
+    ]
     data = ModelCardData(library_name="explearn", tags=["explearn", "explanation", "attribution"])
     if figures is not None:
         data.model_name = info.name
@@ -53,15 +59,21 @@ def card(
                 metric_name=metric.heading,
                 metric_value=value,
             )
-            for metric, value in _shown(figures["figures"])
+            for metric, value in shown
         ]
     facts: list[tuple[str, str]] = []
     if classifier is not None:
         if "/" in classifier.name:
             data.base_model = classifier.name
-        values = {**classifier.model_dump(), "labels": ", ".join(classifier.labels)}
-        facts = [(what, values[what]) for what in ("fingerprint", "name", "architecture", "labels") if values[what]]
+        known = {**classifier.model_dump(), "labels": ", ".join(classifier.labels)}
+        facts = [(what, known[what]) for what in ("fingerprint", "name", "architecture", "labels") if known[what]]
         facts.append(("in this bundle", f"{classifier.folder}/" if classifier.folder else "no"))
+    rows = []
+    for metric, value in shown:
+        low, high = values.get(f"{metric.name}_low"), values.get(f"{metric.name}_high")
+        digits = f".{metric.decimals}f"
+        interval = f"{low:{digits}} to {high:{digits}}" if low is not None and high is not None else ""
+        rows.append((metric.heading, f"{value:{digits}}", interval, metric.direction or ""))
     return _TEMPLATES.get_template("card.md.j2").render(
         head=Markdown(data.to_yaml()),
         info=info,
@@ -72,24 +84,6 @@ def card(
         classifier=classifier,
         figures=figures,
         classifier_table=table(("", ""), facts, left=2),
-        figure_table=table(
-            ("Metric", "Value", "Interval", "Better"), _figure_rows(figures["figures"] if figures else {})
-        ),
+        figure_table=table(("Metric", "Value", "Interval", "Better"), rows),
         option_table=table(("Option", "Value"), [(k, json.dumps(v)) for k, v in options.items()], left=2),
     )
-
-
-def _figure_rows(values: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    rows: list[tuple[str, str, str, str]] = []
-    for metric, value in _shown(values):
-        low, high = values.get(f"{metric.name}_low"), values.get(f"{metric.name}_high")
-        digits = f".{metric.decimals}f"
-        interval = f"{low:{digits}} to {high:{digits}}" if low is not None and high is not None else ""
-        rows.append((metric.heading, f"{value:{digits}}", interval, metric.direction or ""))
-    return rows
-
-
-def _shown(values: Mapping[str, Any]) -> list[tuple[Metric, float]]:
-    """Return the figures of GROUPS."""
-    shown = [(metric, values.get(name)) for name, metric in CATALOGUE.items() if metric.group in GROUPS]
-    return [(metric, value) for metric, value in shown if value is not None]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import inspect
 import sys
-from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -22,7 +21,7 @@ from explearn.cli.finetune import finetune
 from explearn.cli.running import command
 from explearn.cli.train import train
 from explearn.core.errors import ParamsError, UnsupportedError
-from explearn.methods.info import Family, MethodInfo
+from explearn.methods.info import Family
 from explearn.methods.registry import explainer_class, get_explainer, get_info, list_explainers
 
 if TYPE_CHECKING:
@@ -73,7 +72,17 @@ def methods(
             infos.append(get_info(known))
         except ParamsError as error:  # a package's method that cannot be loaded
             print(f"warning: {error}", file=sys.stderr)
-    refused = {} if classifier is None else _refused(classifier, infos)
+    refused: dict[str, str] = {}
+    if classifier is not None:
+        from explearn.model.classifier import Classifier
+
+        loaded = Classifier.from_pretrained(classifier)
+        for info in infos:
+            if not info.untrained:
+                try:
+                    get_explainer(info.name).check_explains(loaded)
+                except UnsupportedError as error:
+                    refused[info.name] = str(error)
     infos.sort(key=lambda info: (info.untrained, get_args(Family).index(info.family)))
     for (untrained, family), of_family in groupby(infos, key=lambda info: (info.untrained, info.family)):
         console.print(f"[bold]{family}{', to be trained first (explearn train)' if untrained else ''}[/bold]")
@@ -88,21 +97,6 @@ def methods(
         console.print("[bold]cannot explain this classifier[/bold]")
     for reason in refused.values():
         console.print(Padding(Text(reason), (0, 0, 0, 2)))
-
-
-def _refused(classifier: str, infos: Sequence[MethodInfo]) -> dict[str, str]:
-    """Return the methods that cannot explain a classifier, and why, of those that need no training."""
-    from explearn.model.classifier import Classifier
-
-    loaded = Classifier.from_pretrained(classifier)
-    reasons = {}
-    for info in infos:
-        if not info.untrained:
-            try:
-                get_explainer(info.name).check_explains(loaded)
-            except UnsupportedError as error:
-                reasons[info.name] = str(error)
-    return reasons
 
 
 def _describe(console: Console, name: str) -> None:

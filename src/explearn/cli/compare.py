@@ -35,7 +35,6 @@ def compare(
     budget: Annotated[
         str | None, typer.Option(help="Time to keep to, such as 90s, 10m or 1.5h: fewer texts, then fewer methods.")
     ] = None,
-    max_texts: Annotated[int | None, typer.Option(help="Most texts.", min=1)] = None,
     scores: Annotated[
         list[Path] | None,
         typer.Option(help="JSON Lines of word scores from elsewhere, to judge beside the methods; may be repeated."),
@@ -64,7 +63,6 @@ def compare(
         texts,
         methods=[*(method or ["light"]), *trained],
         budget=budget,
-        max_texts=max_texts,
         out=out,
         work=work,
         scores=scores or (),

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from explearn.core.compute import ComputeOptions, Precision, read_max_memory
+from explearn.core.compute import ComputeOptions, read_max_memory
 from explearn.core.errors import ExplearnError, sentence_of
 from explearn.core.escape import printable
 from explearn.core.validation import LARGEST_SEED, whole_number
@@ -50,24 +50,14 @@ def compute_options(
     device: Annotated[
         str, typer.Option(help="Where to compute: auto, cpu, cuda, cuda:N or mps.", envvar="EXPLEARN_DEVICE")
     ] = "auto",
-    precision: Annotated[
-        Precision,
-        typer.Option(
-            help="Precision of matrix products. auto: bf16 where the device computes it natively, else fp16 on CUDA, "
-            "else fp32. saved: weights stay in the precision of their file. nf4, int8: the encoder's weights are "
-            "quantised to 4 or 8 bits.",
-            envvar="EXPLEARN_PRECISION",
-        ),
-    ] = "fp32",
 ) -> ComputeOptions:
-    """Return the options of computing: these two, and what EXPLEARN_MAX_TOKENS, EXPLEARN_COMPILE, EXPLEARN_DEVICE_MAP
-    and EXPLEARN_MAX_MEMORY say. Raises ParamsError or DeviceError."""
+    """Return the options of computing: the device, and what EXPLEARN_PRECISION, EXPLEARN_MAX_TOKENS,
+    EXPLEARN_DEVICE_MAP and EXPLEARN_MAX_MEMORY say. Raises ParamsError or DeviceError."""
     tokens = os.environ.get("EXPLEARN_MAX_TOKENS") or "auto"
     return ComputeOptions(
         device,
-        precision,
+        os.environ.get("EXPLEARN_PRECISION") or "fp32",  # type: ignore[arg-type]
         max_tokens=whole_number(tokens) or tokens,  # type: ignore[arg-type]
-        compile=os.environ.get("EXPLEARN_COMPILE") == "1",
         device_map=os.environ.get("EXPLEARN_DEVICE_MAP") or None,
         max_memory=read_max_memory(os.environ.get("EXPLEARN_MAX_MEMORY", "")),
     )
@@ -99,12 +89,8 @@ class Group:
 Compute = Annotated[ComputeOptions, Group("Computing", compute_options)]
 
 
-def command(function: Callable[..., None], precision: Precision = "fp32") -> Callable[..., None]:
-    """Turn a function into a command: it ends on errors as `user_errors` says, and its groups become options.
-
-    Args:
-        precision: default of --precision.
-    """
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Turn a function into a command: it ends on errors as `user_errors` says, and its groups become options."""
     signature = inspect.signature(function, eval_str=True)
     groups = {
         name: group
@@ -124,7 +110,6 @@ def command(function: Callable[..., None], precision: Precision = "fp32") -> Cal
     parameters = [one for one in signature.parameters.values() if one.name not in shared]
     parameters += [one for options in shared.values() for one in options]
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
-    parameters = [one.replace(default=precision) if one.name == "precision" else one for one in parameters]
     del run.__wrapped__
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -15,7 +15,7 @@ from explearn.core.words import word_number, words_of
 from explearn.text.custom import CustomRows
 from explearn.text.encoding import TEXT, Text, as_segments
 from explearn.text.params import Columns
-from explearn.text.rows import LINES, READERS, RawRow, read_file, read_text_lines
+from explearn.text.rows import RawRow, read_file
 
 if TYPE_CHECKING:
     from explearn.model.classifier import Classifier
@@ -120,19 +120,10 @@ def given_texts(texts: Any, labels: Sequence[str] | None = None, columns: TextCo
 def read_texts(path: str | Path, columns: TextColumns) -> UserTexts:
     """Read the texts of a .csv, .jsonl or .parquet table, or of a .txt file with a text a line.
 
-    Raises DataError, naming file, row and column, for what cannot be used; ParamsError for columns that do not go with
-    the file.
+    Raises DataError, naming file, row and column, for what cannot be used.
     """
     path = Path(path)
-    if path.suffix == LINES:
-        named = (columns.pair, columns.label, columns.id, columns.rationales, columns.token)
-        if any(column is not None for column in named) or columns.text not in (None, TEXT):
-            raise ParamsError(f"{path}: got names of columns; a .txt file has none, each of its lines is a text")
-        rows = list(read_text_lines(path))
-    elif path.suffix in READERS:
-        rows = list(read_file(path))
-    else:
-        raise DataError(f"{path}: got a file ending in {path.suffix!r}; expected {', '.join((*READERS, LINES))}")
+    rows = list(read_file(path))
     if not rows:
         raise DataError(f"{path}: no text; expected at least one")
     # The file's own, as far as it may name files.

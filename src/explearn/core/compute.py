@@ -1,4 +1,4 @@
-"""Where and how fast to compute: device, numeric precision, batch budget, compilation, and what memory it took.
+"""Where and how fast to compute: device, numeric precision, batch budget, and what memory it took.
 
 None of this is a pipeline parameter. A result may differ in its last digits between devices and precisions, but moving
 to a GPU must not make every cached stage stale, so these come from options and environment variables.
@@ -54,7 +54,6 @@ class ComputeOptions:
             float32. saved: weights stay as their file has them, bf16 ones in half the memory; scores are float32. nf4,
             int8: the encoder's linear maps are quantised to 4 or 8 bits while it is loaded (`model.quantised`).
         max_tokens: most sub-tokens in a batch, padding included, or auto.
-        compile: run the classifier's plain forward pass through torch.compile.
         device_map: spread the model over several devices, and offload what finds no room on them; in the place of a
             device.
         max_memory: with device_map, most bytes of weights on each device: a number, or a size such as "20GiB".
@@ -65,7 +64,6 @@ class ComputeOptions:
     device: str = "auto"
     precision: Precision = "fp32"
     max_tokens: int | Literal["auto"] = "auto"
-    compile: bool = False
     device_map: DeviceMap | None = None
     max_memory: Mapping[Place, Place] | None = None
 
@@ -86,9 +84,8 @@ class ComputeOptions:
             raise ParamsError(
                 f"device-map: got {shown(self.device_map)}; expected {', '.join(RULES)}, or each module's device"
             )
-        if self.device != "auto" or self.compile:
-            other = f"device {self.device!r}" if self.device != "auto" else "compile"
-            raise ParamsError(f"device-map: got {other} as well; expected one of them")
+        if self.device != "auto":
+            raise ParamsError(f"device-map: got device {self.device!r} as well; expected one of them")
 
     def check_one_device(self, what: str) -> None:
         """Raise ParamsError for a device_map, where only one device will do."""

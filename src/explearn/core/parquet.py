@@ -103,7 +103,14 @@ def open_parquet(
             raise DataError(f"{path}: no such file") from error
         names = file.schema_arrow.names
         groups = [file.metadata.row_group(index) for index in range(file.num_row_groups)]
-        sizes = [sum(_sizes(group, columns)) for group in groups]
+        sizes = [
+            sum(
+                max(column.total_uncompressed_size, column.num_values * _WIDTHS.get(column.physical_type, 1))
+                for column in map(group.column, range(group.num_columns))
+                if columns is None or column.path_in_schema.partition(".")[0] in columns
+            )
+            for group in groups
+        ]
     with file:
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -112,14 +119,6 @@ def open_parquet(
         if schema is not None:
             check_schema(file.schema_arrow, schema, path)
         yield file
-
-
-def _sizes(group: Any, columns: Collection[str] | None) -> Iterator[int]:
-    """Yield the bytes of each column of a group of rows, at least."""
-    for index in range(group.num_columns):
-        column = group.column(index)
-        if columns is None or column.path_in_schema.partition(".")[0] in columns:
-            yield max(column.total_uncompressed_size, column.num_values * _WIDTHS.get(column.physical_type, 1))
 
 
 def _check_size(path: str | os.PathLike[str], size: int) -> None:

@@ -15,7 +15,6 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
-from explearn.core.documents import read_json
 from explearn.core.errors import DataError, ExplearnError, ParamsError, shown
 from explearn.core.escape import is_unicode
 
@@ -128,15 +127,6 @@ def check_shape(document: Any, shape: Any, path: str | os.PathLike[str], hint: s
     """Return a document as it is. Raises DataError, naming the file, as `check` does; `hint` ends the sentence."""
     check(shape, document, DataError, f"{path}, ", f"; {hint}")
     return document
-
-
-def read_document(path: str | os.PathLike[str], shape: Any, stage: str) -> Any:
-    """Return the document of a stage. Raises DataError as `read_json` and `check_shape` do.
-
-    Args:
-        stage: the stage that writes it, which the error tells to run again.
-    """
-    return check_shape(read_json(path), shape, path, f"run the stage {stage} again")
 
 
 def check_fields(record: Any) -> None:

@@ -53,17 +53,14 @@ class WordRows:
     def __init__(self) -> None:
         self._last: dict[str, tuple[int, tuple[object, ...], set[str]]] = {}
 
-    def _number(self, attribution: Attribution) -> int:
+    def rows(self, attribution: Attribution) -> Iterator[dict[str, Any]]:
         number, before, classes = self._last.get(attribution.method, (-1, (), set()))
         text = (attribution.example_id, attribution.words, attribution.pair_start, attribution.token)
         if text != before or attribution.target in classes:
             number, classes = number + 1, set()
         self._last[attribution.method] = number, text, classes | {attribution.target}
-        return number
-
-    def rows(self, attribution: Attribution) -> Iterator[dict[str, Any]]:
         shared = {
-            "text": self._number(attribution),
+            "text": number,
             "id": attribution.example_id,
             "method": attribution.method,
             "target": attribution.target,

@@ -265,28 +265,35 @@ def write_json(target: str | os.PathLike[str], value: object) -> None:
 
 
 @contextmanager
-def atomic_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_folder(target: str | os.PathLike[str], resume: bool = False) -> Iterator[Path]:
     """Give a folder to fill; it takes the place of `target` when the block ends without an exception.
 
     An earlier folder is moved aside for the moment of the rename: should the process die in it, the next writer puts it
     back first. Raises DataError where the folder cannot be written, another writer does not end in time (`locked`), or
     the folder to fill was removed meanwhile: if something made it anew, it holds a part.
+
+    Args:
+        resume: keep what was filled in when the block ends with an exception or the process dies; the next call goes
+            on with it.
     """
-    partial = _fresh(Path(target))
+    target = Path(target)
+    if os.path.lexists(target) and not target.is_dir():
+        raise ParamsError(f"{_final(target)}: is no folder; expected a folder, or nothing")
+    partial = _partial(target, "unfinished") if resume else _fresh(target)
     try:
-        with _filling(Path(target), partial):
-            yield partial
+        with locked(target), _write_errors(target):
+            partial.mkdir(exist_ok=True)
+            handle = os.open(partial, os.O_RDONLY)  # while it is open no other folder can have its number
+            try:
+                yield partial
+                if not (partial.is_dir() and os.path.samestat(os.fstat(handle), partial.stat())):
+                    raise _vanished(partial)
+            finally:
+                os.close(handle)
+            _put(partial, target)
     finally:
-        _remove(partial)
-
-
-@contextmanager
-def resumable_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Do as `atomic_folder`, but keep what was filled in when the block ends with an exception or the process dies:
-    the next call goes on with it."""
-    partial = _partial(Path(target), "unfinished")
-    with _filling(Path(target), partial):
-        yield partial
+        if not resume:
+            _remove(partial)
 
 
 @contextmanager
@@ -320,22 +327,6 @@ def check_replaceable(
             f"{_final(folder)}: holds {foreign[0]!r}, which belongs to no {what}; expected a new or an empty folder, "
             f"or one with a {what} alone"
         )
-
-
-@contextmanager
-def _filling(target: Path, partial: Path) -> Iterator[None]:
-    if os.path.lexists(target) and not target.is_dir():
-        raise ParamsError(f"{_final(target)}: is no folder; expected a folder, or nothing")
-    with locked(target), _write_errors(target):
-        partial.mkdir(exist_ok=True)
-        handle = os.open(partial, os.O_RDONLY)  # while it is open no other folder can have its number
-        try:
-            yield
-            if not (partial.is_dir() and os.path.samestat(os.fstat(handle), partial.stat())):
-                raise _vanished(partial)
-        finally:
-            os.close(handle)
-        _put(partial, target)
 
 
 def _put(partial: Path, target: Path) -> None:

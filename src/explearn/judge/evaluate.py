@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,7 +155,16 @@ def evaluate_task(
     columns = MetricColumns()
     for measure in FAMILIES:
         measure(context, columns)
-    metrics = _with_intervals(columns, runs, params)
+    metrics: dict[str, MethodMetrics] = {}
+    for method in runs:
+        known = columns.figures[method]
+        figures = {f"{name}{end}": None for name in METRICS for end in ("", "_low", "_high")} | known
+        # Intervals of the means, for metrics that have none of their own yet.
+        for metric in METRICS.keys() & columns.by_text.keys():
+            if f"{metric}_low" not in known and method in columns.by_text[metric]:
+                low, high = mean_interval(columns.by_text[metric][method], params.confidence)
+                figures |= {f"{metric}_low": low, f"{metric}_high": high}
+        metrics[method] = figures
     scores = {method: [text.filled() for text in of_method] for method, of_method in attributions.items()}
     return TaskEvaluation(
         metrics=metrics,
@@ -217,16 +226,3 @@ def _inside(task: str, model: Classifier, compute: Callable[[], Any]) -> Any:
     except UnsupportedError as error:
         logger.warning("%s: %s, and stay empty", task, error)
         return None
-
-
-def _with_intervals(columns: MetricColumns, methods: Iterable[str], params: EvaluateParams) -> dict[str, MethodMetrics]:
-    """Return every method's figures, with intervals of the means for metrics that have none of their own yet."""
-    metrics: dict[str, MethodMetrics] = {}
-    for method in methods:
-        figures = {f"{name}{end}": None for name in METRICS for end in ("", "_low", "_high")} | columns.figures[method]
-        for metric in METRICS.keys() & columns.by_text.keys():
-            if f"{metric}_low" not in columns.figures[method] and method in columns.by_text[metric]:
-                low, high = mean_interval(columns.by_text[metric][method], params.confidence)
-                figures |= {f"{metric}_low": low, f"{metric}_high": high}
-        metrics[method] = figures
-    return metrics

@@ -189,7 +189,7 @@ def _train_and_test(
             split = attention.masked_fill(absent, 0.0).view(len(target), arms, students, length)
             divergence = -(pull * split).sum(-1).flatten(1).T
             loss = divergence - outputs.log_softmax(-1)[:, rows, target]
-            (share * loss).sum().backward()  # type: ignore[no-untyped-call]
+            (share * loss).sum().backward()
             optimiser.step()
     with torch.no_grad():
         outputs, _ = forward()

@@ -146,13 +146,10 @@ def check_words(classifier: Classifier) -> None:
     What is known of (`models.architectures`) does; any other model is tried with a short text. Raises as `word_layers`
     does, too.
     """
-    if architecture(classifier.model.config).attention is None:
-        _try_words(classifier)
-    word_layers(classifier)
-
-
-def _try_words(classifier: Classifier) -> None:
     model: Any = classifier.model
+    if architecture(model.config).attention is not None:
+        word_layers(classifier)
+        return
     _ = classifier.same_length  # a model that cannot read a text at all says so here
     table = word_table(model)
     if table is None:
@@ -174,6 +171,7 @@ def _try_words(classifier: Classifier) -> None:
             f"a {model.config.model_type!r} model has no gradients at its embeddings ({first_line(error)[:200]}); "
             f"{INSTEAD}"
         ) from error
+    word_layers(classifier)
 
 
 @contextmanager

@@ -138,7 +138,6 @@ class Classifier(Answers):
         prepare_quantised(self.model, None if compute.precision == "saved" else self.dtype, name or "the classifier")
         devices = (self.device,) if self.spread is None else self.spread.devices
         self.max_tokens = min(compute.resolve_max_tokens(device) for device in devices)
-        self._forward: Any = torch.compile(self.model, dynamic=True) if compute.compile else self.model
 
     @classmethod
     @torch.inference_mode(False)
@@ -215,7 +214,7 @@ class Classifier(Answers):
         changed: Any = with_both_classes(model, self.name)
         if self.spread is None:
             changed = changed.to(self.device)
-        other._forward = other.model = changed.eval().requires_grad_(False)
+        other.model = changed.eval().requires_grad_(False)
         return other
 
     def renamed(self, names: Mapping[str, str]) -> Classifier:
@@ -332,7 +331,7 @@ class Classifier(Answers):
     def logits(self, batch: Batch) -> torch.Tensor:
         """Return logits, shape (batch, C), float32 (float64 of a float64 model)."""
         with self.autocast():
-            logits = cast(torch.Tensor, self._forward(**batch.model_inputs()).logits)
+            logits = cast(torch.Tensor, self.model(**batch.model_inputs()).logits)
         return at_least_float32(logits)
 
     def loss(self, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:

@@ -100,7 +100,17 @@ class Completion:
             if len(ids) != 1:
                 raise ModelError(f"{name}: the mask {params.mask!r} is {len(ids)} tokens; expected a text of one token")
             self.mask_token_id = int(ids[0])
-        self._check_end()
+        # A masked word at the prompt's end must not be taken for padding by the head.
+        masks = (self.mask_token_id, tokenizer.mask_token_id, tokenizer.unk_token_id)
+        mask = next((i for i in masks if i is not None), None)
+        pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+        if mask is None:
+            raise ModelError(f"{name}: its tokenizer has neither a mask nor an unknown token; name one as `mask`")
+        if mask == pad and params.template.rstrip().endswith((TEXT_SLOT, PAIR_SLOT)):
+            raise ModelError(
+                f"{name}: the template ends with the text, and {tokenizer.convert_ids_to_tokens(mask)!r}, which "
+                "stands for masked words, is also padding; expected words behind the text, or another `mask`"
+            )
 
     def prompt(self, text: str, pair: str | None = None) -> str:
         """Return the string that the model reads of a text that is not too long."""
@@ -200,20 +210,6 @@ class Completion:
                 f"{self.params.template!r} in a token; expected the blank between them in the word, not in the template"
             )
         return longer[len(prompt)]
-
-    def _check_end(self) -> None:
-        """Raise ModelError where a masked word at the prompt's end would be taken for padding by the head."""
-        tokenizer = self.tokenizer
-        masks = (self.mask_token_id, tokenizer.mask_token_id, tokenizer.unk_token_id)
-        mask = next((i for i in masks if i is not None), None)
-        pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
-        if mask is None:
-            raise ModelError(f"{self.name}: its tokenizer has neither a mask nor an unknown token; name one as `mask`")
-        if mask == pad and self.params.template.rstrip().endswith((TEXT_SLOT, PAIR_SLOT)):
-            raise ModelError(
-                f"{self.name}: the template ends with the text, and {tokenizer.convert_ids_to_tokens(mask)!r}, which "
-                "stands for masked words, is also padding; expected words behind the text, or another `mask`"
-            )
 
 
 def with_label_head(model: Any, completion: Completion) -> Any:

@@ -368,7 +368,6 @@ def _arguments(
         greater_is_better=True,
         bf16=dtype is torch.bfloat16,
         fp16=dtype is torch.float16,
-        torch_compile=compute.compile,
         use_cpu=device.type == "cpu",
         disable_tqdm=not sys.stderr.isatty(),
         report_to=[],

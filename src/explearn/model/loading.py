@@ -153,9 +153,9 @@ def quiet_transformers() -> None:
     """Keep transformers' notices out of the output, and its progress bars when nobody watches."""
     import transformers
 
-    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    transformers.logging.set_verbosity_error()
     if not sys.stderr.isatty():
-        transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        transformers.logging.disable_progress_bar()
 
 
 @contextmanager

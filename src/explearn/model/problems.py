@@ -118,7 +118,7 @@ class Answers(Labelled):
         if not view.has_model:
             view.logits = lambda batch: change(given.logits(batch))
             return cast(Self, view)
-        view._forward = view.model = _with_values(view.model, len(self.labels), change, rows)
+        view.model = _with_values(view.model, len(self.labels), change, rows)
         return cast(Self, view)
 
 

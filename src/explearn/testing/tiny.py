@@ -145,7 +145,7 @@ def model(
     # Shared models may be made first by a test in inference mode, and no gradient passes weights made there.
     with torch.inference_mode(False), torch.random.fork_rng():
         torch.manual_seed(seed)
-        made: transformers.PreTrainedModel = transformers.AutoModelForSequenceClassification.from_config(  # type: ignore[no-untyped-call]
+        made: transformers.PreTrainedModel = transformers.AutoModelForSequenceClassification.from_config(
             settings
         ).eval()
     return made

@@ -88,6 +88,19 @@ def agreement_metrics(
     per_split = {split: [mask for i, mask in merged.items() if by_id[i].split == split] for split in SPLITS}
     marked = {split: [mask for mask in masks if any(mask)] for split, masks in per_split.items()}
     shared = [list(masks.values()) for masks in by_text.values() if len(masks) >= 2]
+    pairs: dict[tuple[str, str], list[tuple[Mask, Mask]]] = defaultdict(list)
+    for masks in by_text.values():
+        for a, b in combinations(sorted(masks), 2):
+            pairs[a, b].append((masks[a], masks[b]))
+    by_pair = {
+        f"{a} and {b}": {
+            "alpha": krippendorff_alpha(both),
+            "pairwise_f1": mean_pairwise_f1(both),
+            "texts": len(both),
+        }
+        for (a, b), both in sorted(pairs.items())
+        if len(pairs) <= MAX_PAIRS
+    }
     return {
         "mean_length": _mean_length(marked[train_split]),
         "mean_length_by_split": {split: _mean_length(masks) for split, masks in marked.items()},
@@ -97,27 +110,10 @@ def agreement_metrics(
         "alpha": krippendorff_alpha(shared),
         "alpha_texts": len(shared),
         "pairwise_f1": mean_pairwise_f1(shared),
-        "alpha_by_pair": _by_pair(by_text.values()),
+        "alpha_by_pair": by_pair,
         "rationales": len(rationales),
         "annotators": len({rationale.annotator for rationale in rationales}),
         "kinds": dict(sorted(Counter(rationale.kind for rationale in rationales).items())),
-    }
-
-
-def _by_pair(texts: Iterable[dict[str, Mask]]) -> dict[str, dict[str, float | int | None]]:
-    pairs: dict[tuple[str, str], list[tuple[Mask, Mask]]] = defaultdict(list)
-    for masks in texts:
-        for a, b in combinations(sorted(masks), 2):
-            pairs[a, b].append((masks[a], masks[b]))
-    if len(pairs) > MAX_PAIRS:
-        return {}
-    return {
-        f"{a} and {b}": {
-            "alpha": krippendorff_alpha(shared),
-            "pairwise_f1": mean_pairwise_f1(shared),
-            "texts": len(shared),
-        }
-        for (a, b), shared in sorted(pairs.items())
     }
 
 

@@ -23,20 +23,3 @@ def texts_to_explain(
     order = sorted(hash_order((example.id for example in rows), seed), key=lambda example_id: example_id not in marked)
     chosen = set(order[:most])
     return [example for example in rows if example.id in chosen]
-
-
-def texts_to_learn_from(
-    examples: Iterable[Example], marked: Collection[str], most: int | None, unmarked: int, seed: int
-) -> list[Example]:
-    """Choose the texts that many methods explain side by side, for learned explainers.
-
-    Those of `texts_to_explain`, whose marks are learned from, and at most `unmarked` besides that have no rationale,
-    which a trained consensus can mark. However many these are, the marked ones stay the same.
-
-    Returned in the order given. The draw depends on ids and seed alone.
-    """
-    rows = list(examples)
-    chosen = {example.id for example in texts_to_explain(rows, marked, most, seed)}
-    rest = [example for example in rows if example.id not in chosen and example.id not in marked]
-    chosen |= {example.id for example in texts_to_explain(rest, (), unmarked, seed)}
-    return [example for example in rows if example.id in chosen]

@@ -125,29 +125,23 @@ def _read_csv(path: Path, columns: Collection[str] | None) -> Iterator[tuple[int
         raise DataError(f"{path}, row {number + 1}: not valid CSV ({error})") from error
 
 
-LINES = ".txt"
-"""Ending of files that hold a text a line."""
+Reader = Callable[[Path, Collection[str] | None], Iterator[tuple[int, dict[str, Any]]]]
 
-
-def read_text_lines(path: Path) -> Iterator[RawRow]:
-    """Yield the lines of a file that hold more than white space, as rows of the one column TEXT.
-
-    Raises DataError, naming file and line, where it cannot be read or is not UTF-8.
-    """
-    for number, line in read_lines(path):
-        if line.strip():
-            yield RawRow(str(path), path.stem, number, {TEXT: line.rstrip("\r\n")})
-
-
-READERS: dict[str, Callable[[Path, Collection[str] | None], Iterator[tuple[int, dict[str, Any]]]]] = {
+TABLES: dict[str, Reader] = {
     ".jsonl": lambda path, _: read_jsonl(path),
     ".csv": _read_csv,
     ".parquet": lambda path, columns: iter_rows(path, BATCH_ROWS, columns),
 }
 
+READERS: dict[str, Reader] = {
+    **TABLES,
+    # Each line with more than white space is a row of the one column TEXT.
+    ".txt": lambda path, _: ((n, {TEXT: line.rstrip("\r\n")}) for n, line in read_lines(path) if line.strip()),
+}
+
 
 def read_file(path: str | Path, columns: Collection[str] | None = None) -> Iterator[RawRow]:
-    """Yield the rows of a .jsonl, .csv or .parquet file.
+    """Yield the rows of a .jsonl, .csv, .parquet or .txt file.
 
     Args:
         columns: those that will be asked for; of Parquet, no other is decoded. Default: all.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -24,7 +24,7 @@ from explearn.cli.choosing import (
 from explearn.cli.running import Compute, Seed, command
 from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
-from explearn.core.validation import MOST
+from explearn.core.validation import MOST, whole_number
 
 SHARD_TEXTS = 10_000
 
@@ -49,20 +49,13 @@ def job(
         str | None, typer.Option(help="Column of an identifier, kept in the results.", show_default=False)
     ] = None,
     shard_texts: Annotated[int, typer.Option(help="Texts a part.", min=1, max=MOST)] = SHARD_TEXTS,
-    engine: Annotated[
-        Literal["local", "ray"],
+    ray: Annotated[
+        str | None,
         typer.Option(
-            help="What explains the parts: this process, or the workers of Ray, on the cluster that RAY_ADDRESS names "
-            "or on this machine."
-        ),
-    ] = "local",
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            help="With --engine ray: how many workers, each with the classifier in memory.",
-            min=1,
-            max=MOST,
-            show_default="one a GPU; without GPUs, one a node",
+            help="Explain the parts by this many workers of Ray, each with the classifier in memory, on the cluster "
+            "that RAY_ADDRESS names or on this machine. auto: one a GPU; without GPUs, one a node.",
+            metavar="N|auto",
+            show_default="none; this process explains them",
         ),
     ] = None,
     seed: Seed = None,
@@ -83,13 +76,14 @@ def job(
     choices = choose(method, explainer or [])
     classifier = classifier_for(choices, classifier)
     chosen: Engine = LocalEngine()
-    if engine == "ray":
-        compute.check_one_device("a worker of --engine ray")
+    if ray is not None:
+        workers = None if ray == "auto" else whole_number(ray)
+        if ray != "auto" and not workers:
+            raise ParamsError(f"--ray: got {ray[:60]!r}; expected a number of workers, or auto")
+        compute.check_one_device("a worker of --ray")
         from explearn_apps.jobs.ray_engine import RayEngine
 
         chosen = RayEngine(workers)
-    elif workers is not None:
-        raise ParamsError(f"--workers: got {workers} without --engine ray; expected that as well")
     options, targets = parse_options(option or []), target or []
     names = parse_label_names(label_name)
     whole = Job(source, out, shard_texts, classifier, names, choices, options, targets, windows, unit, seed, compute)

@@ -51,7 +51,7 @@ class RayEngine:
     """
 
     def __init__(self, workers: int | None = None) -> None:
-        check_installed("ray", extra="ray", what="--engine ray")
+        check_installed("ray", extra="ray", what="--ray")
         import ray
 
         if not ray.is_initialized():
@@ -61,7 +61,7 @@ class RayEngine:
             try:
                 ray.init(address=address, include_dashboard=dashboard, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, RuntimeError, ValueError) as error:
-                raise ParamsError(f"--engine ray: the cluster {address!r} cannot be reached ({error})") from error
+                raise ParamsError(f"--ray: the cluster {address!r} cannot be reached ({error})") from error
         self._workers = workers
 
     def settings(self, job: Job, stamp: tuple[int, int], begun: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class RayEngine:
 
         # Ray sets OMP_NUM_THREADS anew in its workers.
         threads = begun.get("threads") or whole_number(os.environ.get("OMP_NUM_THREADS", "")) or None
-        nodes: Any = ray.nodes()  # type: ignore[no-untyped-call]
+        nodes: Any = ray.nodes()
         self._share = share_of(nodes, self._workers, threads)
         # A worker's working folder is another.
         classifier = Path(job.classifier)
@@ -179,7 +179,7 @@ def share_of(nodes: Sequence[Mapping[str, Any]], workers: int | None, threads: i
     count = workers or gpus or len(resources)
     if count > most:
         device = "GPU" if gpus else "CPU"
-        raise ParamsError(f"--workers: got {count}; the cluster has {most:,} {device}{'s' * (most != 1)}")
+        raise ParamsError(f"--ray: got {count}; the cluster has {most:,} {device}{'s' * (most != 1)}")
     if gpus:
         # So that each node has CPUs for all of its GPUs.
         fair = min(int(node["CPU"] // node["GPU"]) for node in resources if node.get("GPU"))

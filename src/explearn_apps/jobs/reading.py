@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explearn.core.errors import DataError, ParamsError
+from explearn.core.errors import DataError
 from explearn.core.escape import is_unicode
 from explearn.text.encoding import TEXT
-from explearn.text.rows import LINES, READERS, RawRow, read_file, read_text_lines
+from explearn.text.rows import READERS, RawRow, read_file
 
 if TYPE_CHECKING:
     from explearn.model.encoding import Text
@@ -48,17 +48,11 @@ class Input:
     id: str | None = None
 
     def check(self) -> None:
-        """Raise DataError for a file that is missing or of another kind, ParamsError for columns that do not suit."""
-        if self.path.suffix not in (*READERS, LINES):
-            raise DataError(
-                f"{self.path}: got a file ending in {self.path.suffix!r}; expected {', '.join((*READERS, LINES))}"
-            )
+        """Raise DataError for a file that is missing or of another kind."""
+        if self.path.suffix not in READERS:
+            raise DataError(f"{self.path}: got a file ending in {self.path.suffix!r}; expected {', '.join(READERS)}")
         if not self.path.is_file():
             raise DataError(f"{self.path}: no such file; expected a regular one, as it is read more than once")
-        if self.path.suffix == LINES and (self.pair is not None or self.id is not None or self.text != TEXT):
-            raise ParamsError(
-                f"{self.path}: got names of columns; a {LINES} file has none, each of its lines is a text"
-            )
 
     def stamp(self) -> tuple[int, int]:
         """Return what changes where somebody writes to the file: its size and the time of its last change."""
@@ -95,10 +89,7 @@ class Input:
             yield JobText(identifier, first if second is None else (first, second), row.where)
 
     def _rows(self) -> Iterator[RawRow]:
-        if self.path.suffix == LINES:
-            yield from read_text_lines(self.path)
-            return
-        yield from read_file(self.path, [name for name in (self.text, self.pair, self.id) if name is not None])
+        return read_file(self.path, [name for name in (self.text, self.pair, self.id) if name is not None])
 
 
 class TextReader:

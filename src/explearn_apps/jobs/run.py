@@ -128,7 +128,6 @@ def _settings(job: Job) -> dict[str, Any]:
         "unit": job.unit,
         "seed": job.seed,
         "precision": job.compute.precision,
-        "compile": job.compute.compile,
         "shard_texts": job.part_texts,
         "versions": {
             "python": platform.python_version(),

@@ -82,7 +82,7 @@ def export_onnx(
     # That the longest of them is cut is no news: nobody gave it.
     with unread_words_known():
         expected = list(source.explain(model, texts))
-    proto = _model_proto(graph, model)
+    proto = model_proto(graph, model)
     for key, value in ((FACTS, _facts(source, model, graph).model_dump_json()), (TOKENIZER, _tokenizer(model))):
         entry = proto.metadata_props.add()
         entry.key, entry.value = key, value
@@ -122,7 +122,7 @@ def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, Classifier]:
     return source, classifier
 
 
-def _model_proto(graph: Graph, classifier: Classifier) -> Any:
+def model_proto(graph: Graph, classifier: Classifier) -> Any:
     """Return the graph as ONNX, traced on a batch; batch and length are free in what comes out."""
     inputs = classifier.batch(classifier.encode(["slow", _SENTENCE])).model_inputs()
     ids = inputs["input_ids"]

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from explearn.cli.running import command, plain_console, printed
 from explearn.core.errors import DataError, UnknownNameError
-from explearn.core.records import Attribution, Example, Split
+from explearn.core.records import Attribution
 from explearn.core.seeds import hash_order
 from explearn.core.writing import check_output, locked, write_json
 from explearn.judge.runs import read_run
@@ -23,7 +23,7 @@ from explearn.text.agreement import agreement_metrics
 from explearn.text.rationales import merge_annotators
 from explearn_study.annotate.options import Budget
 from explearn_study.annotate.people.label_studio import read_label_studio
-from explearn_study.annotate.people.sheets import SheetKind, SheetRow, read_sheet, write_new_sheet
+from explearn_study.annotate.people.sheets import MarkingKind, SheetKind, SheetRow, read_sheet, write_new_sheet
 from explearn_study.annotate.people.simulation import (
     TEXTS_A_SHEET,
     draw_texts,
@@ -45,6 +45,9 @@ app = typer.Typer(
 
 JUDGED_TEXTS = 100
 """Most texts that models and prompts are compared on, drawn by seed."""
+
+SHEET_TEXTS = 100
+"""Most texts of a sheet to check or to mark, drawn by seed, as many of each label; a person may do fewer."""
 
 Task = Annotated[str, typer.Option(help="Task of the profile.", envvar="EXPLEARN_TASK")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")]
@@ -69,12 +72,11 @@ def calibrate(
     prompt: Annotated[
         list[str] | None, typer.Option(help="Prompts to compare; may be repeated (default: all that are shipped).")
     ] = None,
-    split: Annotated[Split, typer.Option(help="Split whose marked texts are asked.")] = "validation",
     dry_run: DryRun = False,
     *,
     meter: Budget,
 ) -> None:
-    """Compare models and prompts on texts that people have marked, and pick the best.
+    """Compare models and prompts on training and validation texts that people have marked, and pick the best.
 
     explearn annotate calibrate --task films --model small --model large --dry-run
     """
@@ -93,13 +95,12 @@ def calibrate(
     gold = merge_annotators(marks.settled(marks.rationales), run_params.rationale_agreement)
     # An example in the prompt would be answered by copying it; the whole seed set stays out, whatever llm.shots says.
     seen = {seed.example.id for seed in seeds}
-    marked = {e.id: e.label for e in marks.examples if e.split == split and e.id in gold and e.id not in seen}
+    marked = {e.id: e.label for e in marks.examples if e.split != "test" and e.id in gold and e.id not in seen}
     chosen = subsample(marked, JUDGED_TEXTS, False, run_params.seed)
     judged = [example for example in marks.examples if example.id in chosen]
     if not judged:
         raise DataError(
-            f"task {task!r}: people have marked no text of split {split!r} besides the seeds; import marks, or name "
-            "another split"
+            f"task {task!r}: people have marked no training or validation text besides the seeds; import marks"
         )
     shown = spread_over_labels(seeds, marks.labels, marks.llm.shots)
     bound = [bind_prompt(name, task, marks.labels, shown, marks.llm) for name in prompt or list_prompts()]
@@ -114,7 +115,7 @@ def calibrate(
         judge(*pair, collect(listed, marks), gold, meter.price(pair[0])) for pair, listed in questions.items()
     ]
     best = pick(candidates)
-    figures = {"task": task, "split": split, "best": asdict(best)}
+    figures = {"task": task, "best": asdict(best)}
     write_json(target, {**figures, "candidates": [asdict(candidate) for candidate in candidates]})
     print_candidates(candidates, best)
     plain_console().print(f"{printed(str(target))}: all figures; the best, by F1 and then by cost, is bold")
@@ -152,11 +153,13 @@ def sheet(
     task: Task,
     out: SheetFile,
     kind: Annotated[
-        Literal["check", "mark"], typer.Option(help="check: judge a model's marks. mark: mark unmarked texts.")
+        MarkingKind,
+        typer.Option(
+            help="check: judge a model's marks. mark: mark unmarked texts. adjudicate: decide where annotators differ."
+        ),
     ] = "check",
-    texts: Annotated[int, typer.Option(help="Most texts, drawn by seed, as many of each label.", min=1)] = 50,
 ) -> None:
-    """Write a sheet for people: a random sample of a model's marks to check, or texts to mark.
+    """Write a sheet for people: texts drawn by seed to check or to mark, or all on which annotators differ.
 
     explearn annotate sheet --task films --out check.html
     """
@@ -174,7 +177,7 @@ def sheet(
             raise DataError(
                 f"task {task!r}: no kept rationale that is not judged yet; run `explearn annotate run` first"
             )
-    else:
+    elif kind == "mark":
         rows = {
             example.id: SheetRow(example, (False,) * len(example.all_words))
             for example in marks.examples
@@ -182,8 +185,22 @@ def sheet(
         }
         if not rows:
             raise DataError(f"task {task!r}: people have marked every text of {', '.join(marks.llm.splits)}")
+    else:
+        opinions: dict[str, dict[str, tuple[bool, ...]]] = {}
+        for rationale in marks.rationales:
+            opinions.setdefault(rationale.example_id, {})[rationale.annotator] = rationale.mask
+        decided = {rationale.example_id for rationale in marks.adjudicated}
+        merged = merge_annotators(marks.rationales, run_params.rationale_agreement)
+        rows = {
+            example.id: SheetRow(example, merged[example.id], opinions=opinions[example.id])
+            for example in marks.examples
+            if example.id not in decided and len(set(opinions.get(example.id, {}).values())) > 1
+        }
+        if not rows:
+            raise DataError(f"task {task!r}: there is no text on which annotators differ, or all of them are decided")
     drawn = [rows[item] for item in hash_order(rows, run_params.seed)]
-    _write_sheet(kind, f"{kind.title()} {task}", spread_over_labels(drawn, marks.labels, texts), out, marks)
+    most = len(drawn) if kind == "adjudicate" else SHEET_TEXTS
+    _write_sheet(kind, f"{kind.title()} {task}", spread_over_labels(drawn, marks.labels, most), out, marks)
 
 
 def _write_sheet(kind: SheetKind, title: str, rows: Sequence[SheetRow], out: Path, marks: TaskMarks) -> None:
@@ -199,10 +216,6 @@ def import_(
     path: Annotated[Path, typer.Argument(help="A sheet that people filled in, or an export (.json) of Label Studio.")],
     task: Task,
     annotator: Annotated[str | None, typer.Option(help="Who marked, where the file does not say.")] = None,
-    evidence: Annotated[
-        list[str] | None,
-        typer.Option(help="Of Label Studio: label of the spans that are evidence (default: all); may be repeated."),
-    ] = None,
     seeds: Annotated[
         bool, typer.Option("--seeds", help="The marks become the seed set, the examples in prompts.")
     ] = False,
@@ -218,7 +231,7 @@ def import_(
         target = store.seeds if seeds else store.human
         decisions, untouched, verdicts = [], 0, []
         if path.suffix == ".json":
-            rationales = read_label_studio(path, examples, annotator=annotator, evidence=evidence or ())
+            rationales = read_label_studio(path, examples, annotator=annotator)
         else:
             filled = read_sheet(path, examples, annotator)
             rationales, decisions = filled.rationales, filled.decisions
@@ -270,29 +283,6 @@ def agreement() -> None:
             shown = ("-" if row[key] is None else f"{row[key]:.3f}" for key in ("alpha", "pairwise_f1"))
             table.add_row(printed(name) if row is everyone else "", printed(who), f"{row['texts']:,}", *shown)
     plain_console().print(table)
-
-
-@app.command()
-@command
-def adjudicate(task: Task, out: SheetFile) -> None:
-    """Write a sheet of the texts on which annotators differ; `import` brings the decisions back.
-
-    explearn annotate adjudicate --task films --out differences.html
-    """
-    run_params, marks = _open(task)
-    opinions: dict[str, dict[str, tuple[bool, ...]]] = {}
-    for rationale in marks.rationales:
-        opinions.setdefault(rationale.example_id, {})[rationale.annotator] = rationale.mask
-    decided = {rationale.example_id for rationale in marks.adjudicated}
-    merged = merge_annotators(marks.rationales, run_params.rationale_agreement)
-
-    def differs(example: Example) -> bool:
-        return example.id not in decided and len(set(opinions.get(example.id, {}).values())) > 1
-
-    rows = [SheetRow(e, merged[e.id], opinions=opinions[e.id]) for e in marks.examples if differs(e)]
-    if not rows:
-        raise DataError(f"task {task!r}: there is no text on which annotators differ, or all of them are decided")
-    _write_sheet("adjudicate", f"Adjudicate {task}", rows, out, marks)
 
 
 Method = Annotated[str, typer.Option(help="Method of the run whose explanations people see.", show_default=False)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from explearn.core.records import SPLITS
-from explearn.core.validation import read_document
 from explearn.judge.plausibility import rationale_k
 from explearn.judge.runs import read_run
 from explearn.judge.significance import compare_methods
@@ -15,7 +14,7 @@ from explearn_study.metric_files import read_agreement, read_by_text
 from explearn_study.params import Params
 from explearn_study.report.costs import join_costs
 from explearn_study.runs import read_costs
-from explearn_study.workspace import Workspace
+from explearn_study.workspace import Workspace, read_document
 
 
 def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> TaskReport:

@@ -12,13 +12,12 @@ from typing import Any
 
 import yaml
 
-from explearn.core.validation import read_document
 from explearn.core.writing import put_files, scratch_folder, write_json
 from explearn.judge.arrays import mean_of_known
 from explearn.methods.results import Number, RunFacts, TaskReport, in_table_order
 from explearn_study.params import Params
 from explearn_study.report.costs import split_costs
-from explearn_study.workspace import Workspace
+from explearn_study.workspace import Workspace, read_document
 
 HEADLINE_METRICS = ("f1", "f1_topk", "auroc", "aopc_comprehensiveness", "aopc_sufficiency")
 """Metrics of the explainer under study that `dvc metrics show` prints."""

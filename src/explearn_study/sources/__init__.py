@@ -97,7 +97,20 @@ def _open(task: str, source: SourceParams, adapter: Adapter, data_dir: str | Pat
     if source.splits is not None and "train" not in source.splits and not adapter.splits_in_rows:
         raise ParamsError(f"sources.{task}.splits: got {', '.join(source.splits)}; expected train among them")
     if source.kind == "hub":
-        return _open_hub(task, source, adapter, data_dir)
+        own = adapter.hub
+        name = source.path or (own.name if own else None)
+        if name is None:
+            raise ParamsError(f"sources.{task}.path: got null; expected the name of a data set on the hub")
+        config, revision = source.config, source.revision
+        folder = hub_folder(data_dir, name)
+        if folder is not None:
+            # A copy of the whole repository has the adapter's configuration; a folder of just its files has none.
+            name, revision = str(folder), None
+            if own and own.config and config is None and own.config in folder_configs(folder):
+                config = own.config
+        elif own and name == own.name:
+            config, revision = config or own.config, revision or own.revision
+        return read_hub(name, config, revision, source.splits or (own.splits if own else None), adapter.columns)
     path = find_source(data_dir, source.path or task)
     if path.is_file():
         if source.splits is not None and not adapter.splits_in_rows and set(source.splits) != {"train"}:
@@ -108,25 +121,6 @@ def _open(task: str, source: SourceParams, adapter: Adapter, data_dir: str | Pat
     wanted = {s: (stem,) for s, stem in source.splits.items()} if source.splits else adapter.file_splits
     files = split_files(path, wanted, source.splits is not None)
     return {split: read_file(file, adapter.columns) for split, file in files.items()}
-
-
-def _open_hub(
-    task: str, source: SourceParams, adapter: Adapter, data_dir: str | Path
-) -> Mapping[Split, Iterator[RawRow]]:
-    own = adapter.hub
-    name = source.path or (own.name if own else None)
-    if name is None:
-        raise ParamsError(f"sources.{task}.path: got null; expected the name of a data set on the hub")
-    config, revision = source.config, source.revision
-    folder = hub_folder(data_dir, name)
-    if folder is not None:
-        # A copy of the whole repository has the adapter's configuration; a folder of just its files has none.
-        name, revision = str(folder), None
-        if own and own.config and config is None and own.config in folder_configs(folder):
-            config = own.config
-    elif own and name == own.name:
-        config, revision = config or own.config, revision or own.revision
-    return read_hub(name, config, revision, source.splits or (own.splits if own else None), adapter.columns)
 
 
 def _read(

@@ -9,7 +9,7 @@ from typing import Any
 from explearn.core.errors import DataError, first_line
 from explearn.core.extras import need
 from explearn.core.records import SPLITS, Split
-from explearn.text.rows import READERS, RawRow
+from explearn.text.rows import TABLES, RawRow
 
 
 def find_source(data_dir: str | Path, name: str) -> Path:
@@ -25,12 +25,12 @@ def find_source(data_dir: str | Path, name: str) -> Path:
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     if file is None:
-        raise DataError(f"{path}: no such file or folder; expected a folder, or a file ending in {', '.join(READERS)}")
+        raise DataError(f"{path}: no such file or folder; expected a folder, or a file ending in {', '.join(TABLES)}")
     return file
 
 
 def _with_endings(path: Path) -> Path | None:
-    files = [candidate for ending in READERS if (candidate := path.with_name(path.name + ending)).is_file()]
+    files = [candidate for ending in TABLES if (candidate := path.with_name(path.name + ending)).is_file()]
     if len(files) > 1:
         raise DataError(
             f"{path.parent}: got {', '.join(file.name for file in files)}; expected one file of the name {path.name}"
@@ -50,9 +50,9 @@ def split_files(folder: Path, wanted: Mapping[Split, tuple[str, ...]], strict: b
         if chosen is not None:
             files[split] = chosen
         elif strict or split == "train":
-            present = sorted(p.name for p in folder.iterdir() if p.suffix in READERS)
+            present = sorted(p.name for p in folder.iterdir() if p.suffix in TABLES)
             raise DataError(
-                f"{folder}: no file for split {split!r}; expected {' or '.join(stems)} ending in {', '.join(READERS)}, "
+                f"{folder}: no file for split {split!r}; expected {' or '.join(stems)} ending in {', '.join(TABLES)}, "
                 f"got {', '.join(present) or 'none'}"
             )
     return files

@@ -1,118 +1,12 @@
+"""Attention features of sub-tokens."""
+
 from __future__ import annotations
 
-from pathlib import Path
-
-import numpy as np
-import pyarrow.parquet as pq
 import pytest
 import tiny
-from rounding import assert_close, tolerance
+from rounding import assert_close
 
-from explearn.core.errors import DataError, ParamsError
-from explearn.core.records import Example
-from explearn.lens import text_tables as module
-from explearn.lens.features import batch_features, read_feature_metadata, read_features, write_features
-from explearn.text.alignment import NO_WORD
-
-HALF = 2**-11
-"""Largest relative rounding error of float16."""
-
-EXAMPLES = [
-    *(Example(f"t{i}", tuple(text.split()), "no", "test", "task") for i, text in enumerate(tiny.TEXTS)),
-    *(
-        Example(f"p{i}", tuple(a.split()), "no", "test", "task", tuple(b.split()))
-        for i, (a, b) in enumerate(tiny.PAIRS)
-    ),
-]
-
-
-@pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-@pytest.mark.parametrize("hidden", [False, True])
-def test_what_is_read_is_what_the_model_computes(tmp_path: Path, kind: str, hidden: bool) -> None:
-    of = tiny.classifier(kind, 3)
-    write_features(tmp_path / "f.parquet", of, EXAMPLES, layers=[-2], hidden=hidden)
-    actual = list(read_features(tmp_path / "f.parquet", hidden))
-    assert [row.example_id for row in actual] == [example.id for example in EXAMPLES]
-    for row, example in zip(actual, EXAMPLES, strict=True):
-        (encoding,) = of.encode([example])
-        alone = of.batch([encoding])
-        attention = tiny.eager_attentions(of, alone)[-2][0].numpy()
-        expected = np.concatenate([attention[:, 0], attention[:, :, 0]]).T[encoding.positions]
-        np.testing.assert_allclose(row.attention, expected, rtol=2 * HALF, atol=tolerance())
-        assert row.word_ids.tolist() == [encoding.word_ids[i] for i in encoding.positions]
-        assert_close(row.probabilities, of.predict_proba([encoding])[0])
-        assert row.predicted == of.predict([example])[0]
-        if hidden:
-            states = of.model(**alone.model_inputs(), output_hidden_states=True).hidden_states[-1][0].numpy()
-            np.testing.assert_allclose(row.hidden, states[encoding.positions], rtol=2 * HALF, atol=tolerance(10))
-        else:
-            assert row.hidden is None
-
-
-def test_the_metadata_say_where_the_features_come_from(tmp_path: Path) -> None:
-    of = tiny.classifier("bert")
-    write_features(tmp_path / "f.parquet", of, EXAMPLES)
-    assert read_feature_metadata(tmp_path / "f.parquet") == {
-        "classifier": of.fingerprint,
-        "attended": [0, 1, 2],
-        "layers": 3,
-        "heads": 4,
-        "hidden_size": 32,
-        "texts": 8,
-    }
-
-
-def test_reading_holds_one_row_group_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SHARD_TEXTS", 2)
-    write_features(tmp_path / "f.parquet", tiny.classifier("bert"), EXAMPLES)
-    read: list[int] = []
-    original = pq.ParquetFile.read_row_group
-    monkeypatch.setattr(
-        pq.ParquetFile, "read_row_group", lambda self, group, **kw: (read.append(group), original(self, group, **kw))[1]
-    )
-    rows = read_features(tmp_path / "f.parquet")
-    next(rows), next(rows)
-    assert read == [0]
-    next(rows)
-    assert read == [0, 1]
-
-
-def test_a_text_without_pieces_has_no_features(tmp_path: Path) -> None:
-    examples = [Example("x", ("\u200b",), "no", "test", "task"), EXAMPLES[0]]
-    write_features(tmp_path / "f.parquet", tiny.classifier("bert"), examples)
-    assert [row.attention.shape for row in read_features(tmp_path / "f.parquet")] == [(0, 24), (4, 24)]
-
-
-def test_pieces_of_no_word_are_stored_as_such(tmp_path: Path) -> None:
-    write_features(tmp_path / "f.parquet", tiny.classifier("roberta"), [EXAMPLES[1]])
-    (row,) = read_features(tmp_path / "f.parquet")
-    assert NO_WORD in row.word_ids  # the space before the comma
-
-
-class TestDamage:
-    def test_fewer_texts_than_were_written(self, tmp_path: Path) -> None:
-        path = tmp_path / "f.parquet"
-        write_features(path, tiny.classifier("bert"), EXAMPLES)
-        table = pq.read_table(path)
-        pq.write_table(table.slice(0, 3), path)
-        with pytest.raises(DataError, match="holds 3 texts; expected 8"):
-            read_feature_metadata(path)
-
-    def test_hidden_states_that_were_not_stored(self, tmp_path: Path) -> None:
-        write_features(tmp_path / "f.parquet", tiny.classifier("bert"), EXAMPLES)
-        with pytest.raises(
-            DataError, match=r"holds no hidden states; run the stage features with attend\.hidden_states=true"
-        ):
-            list(read_features(tmp_path / "f.parquet", hidden=True))
-
-    def test_a_text_that_cannot_be_encoded_leaves_the_earlier_file(self, tmp_path: Path) -> None:
-        path = tmp_path / "f.parquet"
-        write_features(path, tiny.classifier("bert"), EXAMPLES)
-        before = path.read_bytes()
-        with pytest.raises(ParamsError, match="layer 9 does not exist"):
-            write_features(path, tiny.classifier("bert"), EXAMPLES, layers=[9])
-        assert path.read_bytes() == before
-        assert [p.name for p in tmp_path.iterdir()] == ["f.parquet"]
+from explearn.lens.features import batch_features
 
 
 @pytest.mark.parametrize("kind", ["bert", "albert"])

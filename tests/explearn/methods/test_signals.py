@@ -1,8 +1,7 @@
-"""The signals: each is its method's own word score, from shared passes; their files; and a word's features."""
+"""The signals: each is its method's own word score, from shared passes; and a word's features."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -14,9 +13,9 @@ import explearn
 from explearn.core.errors import UnsupportedError
 from explearn.core.records import Example
 from explearn.lens.passes import count_passes
-from explearn.lens.word_signals import SIGNALS, WordSignals, read_signals, read_signals_metadata
+from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.params import Signal
-from explearn.methods.consensus.signals import METHODS, compute_signals, write_signals
+from explearn.methods.consensus.signals import METHODS, compute_signals
 from explearn.methods.consensus.word_features import feature_names, word_matrix
 from explearn.model.classifier import Classifier
 
@@ -116,20 +115,6 @@ def text(**columns: list[float]) -> WordSignals:
     for name, values in columns.items():
         scores[:, SIGNALS.index(name)] = values
     return WordSignals("a", ("The", "castle", "...", "(gleamed)."), "yes", 0.75, scores, "yes")
-
-
-class TestFiles:
-    def test_what_is_written_is_read(self, tmp_path: Path) -> None:
-        classifier = tiny.classifier("bert", 3)
-        write_signals(tmp_path / "signals.parquet", classifier, EXAMPLES)
-        metadata = read_signals_metadata(tmp_path / "signals.parquet")
-        assert (metadata["classifier"], metadata["texts"]) == (classifier.fingerprint, len(EXAMPLES))
-        for actual, one in zip(
-            read_signals(tmp_path / "signals.parquet"), compute_signals(classifier, EXAMPLES), strict=True
-        ):
-            np.testing.assert_array_equal(actual.scores, one.scores)
-            assert (actual.example_id, actual.words, actual.predicted) == (one.example_id, one.words, one.predicted)
-            assert (actual.probability, actual.target) == (one.probability, one.target)
 
 
 class TestFeatures:

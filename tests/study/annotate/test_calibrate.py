@@ -20,9 +20,9 @@ from explearn_study.annotate.llm.quotes import quote_evidence
 
 
 def corpus_task(task: str) -> tuple[list[str], list[Example], dict[str, dict[str, tuple[bool, ...]]]]:
-    """Labels, examples (all as test texts), and text -> annotator -> mask of the shipped corpus."""
+    """Labels, examples (all as validation texts), and text -> annotator -> mask of the shipped corpus."""
     rows = [json.loads(line) for line in (REPOSITORY / "data" / "corpus" / f"{task}.jsonl").open(encoding="utf-8")]
-    examples = [Example(row["id"], tuple(row["words"]), row["label"], "test", task) for row in rows]
+    examples = [Example(row["id"], tuple(row["words"]), row["label"], "validation", task) for row in rows]
     marks = {r["id"]: {a["annotator"]: tuple(map(bool, a["rationale"])) for a in r["annotations"]} for r in rows}
     return sorted({row["label"] for row in rows}), examples, marks
 
@@ -43,8 +43,7 @@ class TestCalibrate:
         replay = {e.text: answer_json(e.label, *quote_evidence(e.words, marks[e.id]["reader"])) for e in both}
         server = ChatServer(lambda request: Reply(replay[request.text]))
         with server, patch.object(command, "JUDGED_TEXTS", 10_000):
-            arguments = ["--model", "m", "--prompt", "evidence", "--split", "test"]
-            project.succeed("calibrate", *arguments, server=server)
+            project.succeed("calibrate", "--model", "m", "--prompt", "evidence", server=server)
         document = json.loads((project.root / "reports" / "annotation" / f"{task}.json").read_text())["best"]
         author = np.concatenate([marks[e.id]["author"] for e in both])
         reader = np.concatenate([marks[e.id]["reader"] for e in both])

@@ -60,17 +60,15 @@ def test_spans_become_marks_by_whoever_annotated(tmp_path: Path) -> None:
     }
 
 
-def test_the_short_form_and_labels_of_evidence(tmp_path: Path) -> None:
+def test_the_short_form(tmp_path: Path) -> None:
     text = TEXTS[1].text
     spans = [{"start": s, "end": e, "text": text[s:e], "labels": [label]} for s, e, label in at(text, "dull", "film")]
-    spans[1]["labels"] = ["TOPIC"]
     rows = [
         {"id": 1, "text": text, "annotator": 2, "label": spans, "sentiment": "negative"},
         {"id": 2, "text": TEXTS[4].text},  # nobody has looked at it
     ]
     path = write(tmp_path / "min.json", rows)
     assert marks(path) == {("f-1", "annotator-2"): "0000011"}
-    assert marks(path, evidence=["EVIDENCE"]) == {("f-1", "annotator-2"): "0000010"}
 
 
 def test_the_command_files_them_as_human_marks(films: Project) -> None:

@@ -17,7 +17,6 @@ from places import ROOT as REPOSITORY
 from project_cases import KEY, NATIVE, TEXTS, Project, mask
 from typer.testing import CliRunner
 
-from explearn.core.storage import read_rationales
 from explearn_study.annotate.llm.prompts import (
     FOLDER,
     BoundPrompt,
@@ -25,6 +24,7 @@ from explearn_study.annotate.llm.prompts import (
     bind_prompt,
     list_prompts,
 )
+from explearn_study.example_files import read_rationales
 from explearn_study.sections import LLMParams
 
 

@@ -6,6 +6,7 @@ import csv
 import os
 import threading
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from chat_server import ChatServer, Reply, answer_json
@@ -13,6 +14,7 @@ from project_cases import TEXTS, Project, mask
 from sheet_cases import HOSTILE, rows
 
 from explearn.core.records import Example, Rationale
+from explearn_study.annotate import command
 from explearn_study.annotate.people.sheets import SheetRow, read_sheet, write_new_sheet
 from explearn_study.annotate.store import Store
 
@@ -71,7 +73,8 @@ class TestSpotCheck:
         assert set(actual) == {"f-0", "f-1", "f-7", "f-9"}
         assert actual["f-0"]["text"] == "a [[warm]] and funny film"
         assert actual["f-0"]["reason"] == "<i>It</i> praises."
-        annotated.succeed("sheet", "--out", annotated.root / "two.csv", "--texts", "2")
+        with patch.object(command, "SHEET_TEXTS", 2):
+            annotated.succeed("sheet", "--out", annotated.root / "two.csv")
         assert sorted(row["label"] for row in rows(annotated.root / "two.csv")) == ["negative", "positive"]
 
     def test_verdicts_decide_what_stays(self, annotated: Project) -> None:
@@ -125,7 +128,8 @@ class TestSheetsThatPeopleFilledIn:
 class TestMarking:
     def test_people_mark_a_blank_sheet_and_it_becomes_seeds(self, films: Project) -> None:
         out = films.root / "blank.csv"
-        films.succeed("sheet", "--out", out, "--kind", "mark", "--texts", "4")
+        with patch.object(command, "SHEET_TEXTS", 4):
+            films.succeed("sheet", "--out", out, "--kind", "mark")
         lines = rows(out)
         assert sorted(row["label"] for row in lines) == ["negative"] * 2 + ["positive"] * 2
         assert all("[[" not in row["text"] for row in lines)
@@ -166,20 +170,20 @@ class TestAgreement:
 
     def test_differences_are_decided(self, films: Project) -> None:
         out = films.root / "s.csv"
-        films.succeed("adjudicate", "--out", out)
+        films.succeed("sheet", "--kind", "adjudicate", "--out", out)
         actual = {row["id"]: row for row in rows(out)}
         assert actual["f-10"]["text"] == "[[warm]] and [[bright]] and [[kind]]"
         assert actual["f-10"]["reason"] == "ana: 1 0 1 0 1; ben: 1 0 1 0 0"
-        films.succeed("adjudicate", "--out", films.root / "s.html")
+        films.succeed("sheet", "--kind", "adjudicate", "--out", films.root / "s.html")
         page = (films.root / "s.html").read_text(encoding="utf-8")
         assert "<mark>kind</mark>" in page
         fill(out, f_10={"text": "[[warm]] and [[bright]] and kind"})
         assert "adjudicated.jsonl: 1 decision\n" in films.succeed("import", out, "--annotator", "judge")
         out = films.root / "rest.csv"
-        films.succeed("adjudicate", "--out", out)
+        films.succeed("sheet", "--kind", "adjudicate", "--out", out)
         assert [row["id"] for row in rows(out)] == ["f-11"]
         films.succeed("import", fill(out, f_11={"verdict": "accept"}), "--annotator", "judge")
-        assert "all of them are decided" in films.complaint("adjudicate", "--out", out)
+        assert "all of them are decided" in films.complaint("sheet", "--kind", "adjudicate", "--out", out)
 
 
 def test_imports_at_the_same_time_lose_nothing(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ LABEL_STUDIO: list[Any] = [
 def test_label_studio(tmp_path: Path, document: Any) -> None:
     path = tmp_path / "export.json"
     path.write_text(json.dumps(document), encoding="utf-8")
-    complaint(lambda: read_label_studio(path, EXAMPLES, evidence=["e"]), str(path))
+    complaint(lambda: read_label_studio(path, EXAMPLES), str(path))
 
 
 SHEETS: list[dict[str, Any]] = [

@@ -18,10 +18,11 @@ from trained_cases import Kept, keep
 
 from explearn.core.parquet import METADATA_KEY, parquet_writer, read_metadata
 from explearn.core.records import Example
-from explearn.core.storage import ATTRIBUTION_SCHEMA, read_attributions, read_examples, read_rationales
-from explearn.lens.features import ExampleFeatures, feature_schema, read_features
-from explearn.lens.text_tables import table_of
-from explearn.lens.word_signals import SCHEMA, SIGNALS, WordSignals
+from explearn.core.storage import ATTRIBUTION_SCHEMA, read_attributions
+from explearn.lens.features import ExampleFeatures
+from explearn.lens.word_signals import SIGNALS, WordSignals
+from explearn_study.example_files import read_examples, read_rationales
+from explearn_study.feature_files import SIGNAL_SCHEMA, feature_schema, read_features, table_of
 from explearn_study.train import of_examples
 from explearn_study.workspace import Workspace
 
@@ -114,7 +115,7 @@ def test_signals_of_other_texts(tmp_path: Path) -> None:
     def read(*texts: tuple[str, tuple[str, ...]]) -> list[WordSignals]:
         scores = np.zeros((2, len(SIGNALS)), np.float32)
         rows = [WordSignals(name, words, "yes", 0.5, scores, "yes") for name, words in texts]
-        assert table_of(rows, SCHEMA).schema.equals(SCHEMA)
+        assert table_of(rows, SIGNAL_SCHEMA).schema.equals(SIGNAL_SCHEMA)
         return list(of_examples(rows, EXAMPLES, tmp_path, lambda text, words: text.words == words))
 
     assert len(read(("e0", ("a", "film")), ("e2", ("a", "film")))) == 2

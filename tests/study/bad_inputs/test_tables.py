@@ -13,10 +13,7 @@ from saying import complaint
 
 from explearn.core.parquet import parquet_limit
 from explearn.core.records import Example
-from explearn.core.storage import (
-    read_examples,
-    write_examples,
-)
+from explearn_study.example_files import read_examples, write_examples
 from explearn_study.sources import load_task
 from explearn_study.sources.params import SourceParams
 

@@ -14,7 +14,7 @@ import pytest
 from stage_cases import succeed
 
 from explearn.core.records import Rationale
-from explearn.core.storage import read_examples, read_rationales
+from explearn_study.example_files import read_examples, read_rationales
 from explearn_study.params import Params, load_params
 from explearn_study.report.papers import published
 

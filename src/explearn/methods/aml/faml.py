@@ -322,7 +322,7 @@ def refine(
         terms = loss_terms(classifier, reading.target, scores, predictions, weights, removed)
         optimizer.zero_grad()
         # A sum: each text's gradient is its own, whatever the number of texts.
-        weighted(terms, weights).sum().backward()  # type: ignore[no-untyped-call]
+        weighted(terms, weights).sum().backward()
         optimizer.step()
     return refined
 

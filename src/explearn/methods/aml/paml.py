@@ -400,7 +400,7 @@ class PAML(BoundExplainer, BatchExplainer):
 
         def make() -> AttributionModel:
             with errors_of_loading(str(place), "a backbone"):
-                backbone: Any = transformers.AutoModel.from_config(config)  # type: ignore[no-untyped-call]
+                backbone: Any = transformers.AutoModel.from_config(config)
             return AttributionModel(without_pooler(backbone), classes, by_class, bridge)
 
         self.model = state.restore(make)

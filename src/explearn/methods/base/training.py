@@ -41,7 +41,7 @@ def descend(
         check: called with the length of that gradient before it was cut; may raise before the step is taken.
     """
     optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     norm = nn.utils.clip_grad_norm_(clipped, LARGEST_GRADIENT) if clipped else torch.zeros(())
     if check is not None:
         check(norm)

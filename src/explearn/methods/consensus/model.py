@@ -193,7 +193,17 @@ def fit_model(
     shares = weights or dict.fromkeys(tasks, 1.0)
     rows = [task_rows(name, texts, options, shares[name], generator) for name, texts in tasks.items()]
     model = _fit(rows, options)
-    calibration = _calibrate(rows, model, options)
+    # Calibrated (Platt, 1999) on logits of a model that has not seen the task, where there are two tasks or more; tasks
+    # weigh as in training.
+    logits, marks, weighed = [], [], []
+    for left_out, row in enumerate(rows):
+        others = [other for number, other in enumerate(rows) if number != left_out]
+        judge = _fit(others, options) if others else model
+        plain = ~row.copied
+        logits.append(judge.logits(row.x[plain]))
+        marks.append(row.y[plain])
+        weighed.append(np.full(int(plain.sum()), row.share / plain.sum()))
+    calibration = platt(np.concatenate(logits), np.concatenate(marks), np.concatenate(weighed))
     return replace(model, calibration=calibration, intervals=_intervals(rows, model))
 
 
@@ -255,23 +265,7 @@ def _pooled(rows: Sequence[TaskRows], mean: Array, scale: Array) -> tuple[Array,
     return (np.concatenate([row.x for row in rows]) - mean) / scale, np.concatenate([row.y for row in rows])
 
 
-def _calibrate(rows: Sequence[TaskRows], model: WordModel, options: ConsensusParams) -> tuple[float, float]:
-    """Slope and offset that make probabilities of logits (Platt, 1999), tasks weighing as in training.
-
-    The logits of a task are those of a model that has not seen it, where there are two tasks or more.
-    """
-    logits, marks, weights = [], [], []
-    for left_out, row in enumerate(rows):
-        others = [other for number, other in enumerate(rows) if number != left_out]
-        judge = _fit(others, options) if others else model
-        plain = ~row.copied
-        logits.append(judge.logits(row.x[plain]))
-        marks.append(row.y[plain])
-        weights.append(np.full(int(plain.sum()), row.share / plain.sum()))
-    return _platt(np.concatenate(logits), np.concatenate(marks), np.concatenate(weights))
-
-
-def _platt(logits: Array, marks: NDArray[np.bool_], weights: Array) -> tuple[float, float]:
+def platt(logits: Array, marks: NDArray[np.bool_], weights: Array) -> tuple[float, float]:
     """Slope and offset of sigmoid(slope logit + offset), by maximum likelihood, the slope at LEAST_SLOPE or above."""
     from sklearn.linear_model import LogisticRegression
 

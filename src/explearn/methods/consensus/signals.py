@@ -6,7 +6,6 @@ from sub-tokens to words.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -16,9 +15,8 @@ from numpy.typing import NDArray
 from explearn.core.errors import UnsupportedError
 from explearn.core.records import Example
 from explearn.lens.attention import read_weights
-from explearn.lens.text_tables import write_texts
 from explearn.lens.watch import check_differentiable, full_precision, gradients_of, watch
-from explearn.lens.word_signals import SCHEMA, SIGNALS, WordSignals
+from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.attention.explainers import Rollout, rollout_row
 from explearn.methods.base.explainer import BatchExplainer, resolve_targets
 from explearn.methods.gradient.gradient import Gradient
@@ -168,22 +166,3 @@ def compute_signals(
             progress(len(chosen))
 
     return run_batches([len(e) for e in encodings], classifier, compute, PASSES)
-
-
-def write_signals(
-    target: str | os.PathLike[str],
-    classifier: Classifier,
-    examples: Sequence[Example],
-    description: str | None = None,
-) -> None:
-    """Compute the signals of `examples` and write them shard by shard; memory does not grow with their number.
-
-    The file's metadata name the classifier by its fingerprint. Raises as `compute_signals` does.
-    """
-    available_signals(classifier)
-
-    def compute(shard: list[Example], progress: Callable[[int], object]) -> list[WordSignals]:
-        return compute_signals(classifier, shard, progress=progress)
-
-    source = {"classifier": classifier.fingerprint, "signals": list(SIGNALS)}
-    write_texts(target, SCHEMA, source, examples, compute, description)

@@ -56,30 +56,32 @@ class GradientShap(Explainer):
         self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
         wanted = [None] * len(encodings) if targets is None else targets
-        return [self._score(classifier, e, target) for e, target in zip(encodings, wanted, strict=True)]
-
-    def _score(self, classifier: Classifier, encoding: Encoding, target: int | None) -> TextScores:
-        started = time.perf_counter()
-        batch = classifier.batch([encoding])
-        targets = None if target is None else torch.tensor([target], device=classifier.device)
-        function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
-        embeddings = function.embed()
-        start = baseline_embeddings(classifier, batch, embeddings, self.options.baseline)
-        with torch.no_grad():
-            at_text, at_start = function(torch.cat([embeddings, start])).tolist()
-        draws = np.random.RandomState(text_seed(self.options.seed, encoding)).uniform(size=self.options.samples)
-        gradient = torch.zeros_like(embeddings)
-        rows = max(1, classifier.max_tokens // len(encoding))
-        for shares in torch.split(torch.from_numpy(draws).to(embeddings), rows):
-            points = (start + shares[:, None, None] * (embeddings - start)).requires_grad_()
-            with torch.enable_grad():
-                (gradients,) = torch.autograd.grad(function(points).sum(), points)
-            gradient += gradients.sum(0)
-        scores = ((embeddings - start) * gradient / self.options.samples).sum(-1)[0].cpu()
-        return TextScores(
-            scores=scores.numpy(),
-            logits=function.logits[0].cpu().numpy(),
-            target=int(function.targets),
-            seconds=time.perf_counter() - started,
-            completeness_error=abs(float(scores.sum()) - (at_text - at_start)),
-        )
+        explained = []
+        for encoding, target in zip(encodings, wanted, strict=True):
+            started = time.perf_counter()
+            batch = classifier.batch([encoding])
+            index = None if target is None else torch.tensor([target], device=classifier.device)
+            function = EmbeddedClassifier(classifier, batch.model_inputs(), index, self.options.output)
+            embeddings = function.embed()
+            start = baseline_embeddings(classifier, batch, embeddings, self.options.baseline)
+            with torch.no_grad():
+                at_text, at_start = function(torch.cat([embeddings, start])).tolist()
+            draws = np.random.RandomState(text_seed(self.options.seed, encoding)).uniform(size=self.options.samples)
+            gradient = torch.zeros_like(embeddings)
+            rows = max(1, classifier.max_tokens // len(encoding))
+            for shares in torch.split(torch.from_numpy(draws).to(embeddings), rows):
+                points = (start + shares[:, None, None] * (embeddings - start)).requires_grad_()
+                with torch.enable_grad():
+                    (gradients,) = torch.autograd.grad(function(points).sum(), points)
+                gradient += gradients.sum(0)
+            scores = ((embeddings - start) * gradient / self.options.samples).sum(-1)[0].cpu()
+            explained.append(
+                TextScores(
+                    scores=scores.numpy(),
+                    logits=function.logits[0].cpu().numpy(),
+                    target=int(function.targets),
+                    seconds=time.perf_counter() - started,
+                    completeness_error=abs(float(scores.sum()) - (at_text - at_start)),
+                )
+            )
+        return explained

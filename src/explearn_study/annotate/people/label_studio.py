@@ -8,7 +8,7 @@ tool's fields tells them apart.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,8 +48,6 @@ class _Region(Shape):
     start: Annotated[int, Field(ge=0)]
     end: int
     text: str | None = None
-    labels: list[str] | None = None
-    hypertextlabels: list[str] | None = None
 
 
 class _Annotation(Shape):
@@ -69,16 +67,13 @@ class _Task(Shape):
     annotations: list[_Annotation] = Field(default_factory=list)
 
 
-def read_label_studio(
-    path: Path, examples: Sequence[Example], *, annotator: str | None = None, evidence: Collection[str] = ()
-) -> list[Rationale]:
-    """Return the rationales of an export. An annotation without spans says that there is no evidence.
+def read_label_studio(path: Path, examples: Sequence[Example], *, annotator: str | None = None) -> list[Rationale]:
+    """Return the rationales of an export. All spans are evidence; an annotation without any says that there is none.
 
     Args:
         path: a JSON or JSON-MIN file.
         examples: of the task.
         annotator: who marked, where the file does not say (default: the file's name).
-        evidence: labels of the spans that are evidence (default: all spans are).
 
     Raises DataError naming file and task for a text that is not of this task, or several, spans outside the text or
     over none of its words, and a text that one annotator has twice.
@@ -108,7 +103,7 @@ def read_label_studio(
             if (first := seen.get((example.id, name))) is not None:
                 raise DataError(f"{where}: {name!r} has marked {example.id!r} in {first} too; expected it once")
             seen[example.id, name] = where
-            mask = _mask(annotation, task.data.text, example.all_words, frozenset(evidence), where)
+            mask = _mask(annotation, task.data.text, example.all_words, where)
             rationales.append(Rationale(example.id, name, "human", mask))
     return rationales
 
@@ -131,15 +126,11 @@ def _find(data: _Data, by_text: Mapping[str, list[Example]], where: str) -> Exam
     return (named or candidates)[0]
 
 
-def _mask(
-    annotation: _Annotation, text: str, words: Sequence[str], evidence: frozenset[str], where: str
-) -> tuple[bool, ...]:
+def _mask(annotation: _Annotation, text: str, words: Sequence[str], where: str) -> tuple[bool, ...]:
     spans = locate(words, text)
     mask = [False] * len(spans)
     for value in (result.value for result in annotation.result if _are_regions([result.value])):
         region: _Region = check(_Region, value, before=f"{where}, ")
-        if evidence and evidence.isdisjoint(region.labels or region.hypertextlabels or ()):
-            continue
         start, end = region.start, region.end
         if region.text is not None and (text[start:end], end - start) != (region.text, len(region.text)):
             # A browser counts in units of UTF-16, where a character beyond the first 65,536 is two.

@@ -18,7 +18,7 @@ from explearn.core.records import Example
 from explearn.judge.significance import mean_interval
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.explainer import Consensus
-from explearn.methods.consensus.model import INVERSE_PENALTY, MarkedText, _platt, fit_model, task_rows
+from explearn.methods.consensus.model import INVERSE_PENALTY, MarkedText, fit_model, platt, task_rows
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.word_features import feature_names
 from explearn.testing import check_explainer
@@ -147,17 +147,17 @@ class TestCalibration:
         """Logits 0 and ln 3, with marks at one half and at three quarters of them: slope 1, offset 0."""
         logits = np.repeat([0.0, np.log(3)], 4)
         marks = np.array([0, 0, 1, 1, 0, 1, 1, 1], dtype=bool)
-        assert _platt(logits, marks, np.ones(8)) == pytest.approx((1, 0), abs=1e-4)
+        assert platt(logits, marks, np.ones(8)) == pytest.approx((1, 0), abs=1e-4)
 
     def test_shifted_logits_are_shifted_back(self) -> None:
         logits = 2 * np.repeat([0.0, np.log(3)], 4) + 5
         marks = np.array([0, 0, 1, 1, 0, 1, 1, 1], dtype=bool)
-        assert _platt(logits, marks, np.ones(8)) == pytest.approx((0.5, -2.5), abs=1e-4)
+        assert platt(logits, marks, np.ones(8)) == pytest.approx((0.5, -2.5), abs=1e-4)
 
     def test_the_order_of_words_stays_even_where_they_do_not_carry_over(self) -> None:
         logits = np.repeat([0.0, 1.0], 4)
         marks = np.array([1, 1, 1, 0, 0, 0, 0, 1], dtype=bool)
-        slope, offset = _platt(logits, marks, np.ones(8))
+        slope, offset = platt(logits, marks, np.ones(8))
         assert slope == 0.01
         assert np.mean(1 / (1 + np.exp(-(slope * logits + offset)))) == pytest.approx(0.5, abs=1e-6)
 

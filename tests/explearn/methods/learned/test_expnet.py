@@ -15,7 +15,7 @@ from expnet_cases import features, task
 import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
-from explearn.lens.features import batch_features, read_features, write_features
+from explearn.lens.features import batch_features
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, fit_model
 from explearn.methods.consensus.params import ConsensusParams
@@ -36,6 +36,7 @@ from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.expnet.targets import Curriculum, curriculum_for, read_sources
 from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
+from explearn_study.feature_files import read_features, write_features
 
 CPU = ComputeOptions(device="cpu")
 

@@ -1,0 +1,296 @@
+"""The files of the stage features: attention features of sub-tokens and signals of words, a row a text, in Parquet.
+
+They are written and read a shard of texts at a time, so that memory does not grow with the number of texts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from tqdm.auto import tqdm
+
+from explearn.core.documents import read_json
+from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.parquet import make_schema, open_parquet, parquet_writer, read_group, read_metadata
+from explearn.core.records import Example
+from explearn.core.validation import Count, Shape, check_shape
+from explearn.core.writing import write_json
+from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
+from explearn.lens.word_signals import SIGNALS, WordSignals
+from explearn.methods.consensus.signals import available_signals, compute_signals
+from explearn.model.classifier import Classifier
+from explearn.text.alignment import NO_WORD
+from explearn.text.choice import texts_to_explain
+
+REFUSAL = "refused.json"
+
+SHARD_TEXTS = 512
+"""Texts in memory at a time; one Parquet row group each."""
+
+
+def texts_to_learn_from(
+    examples: Iterable[Example], marked: Collection[str], most: int | None, unmarked: int, seed: int
+) -> list[Example]:
+    """Choose the texts that many methods explain side by side, for learned explainers.
+
+    Those of `texts_to_explain`, whose marks are learned from, and at most `unmarked` besides that have no rationale,
+    which a trained consensus can mark. However many these are, the marked ones stay the same.
+
+    Returned in the order given. The draw depends on ids and seed alone.
+    """
+    rows = list(examples)
+    chosen = {example.id for example in texts_to_explain(rows, marked, most, seed)}
+    rest = [example for example in rows if example.id not in chosen and example.id not in marked]
+    chosen |= {example.id for example in texts_to_explain(rest, (), unmarked, seed)}
+    return [example for example in rows if example.id in chosen]
+
+
+# ---- rows of texts ---------------------------------------------------------------------------------------------------
+
+
+def vectors(kind: pa.DataType, width: int) -> pa.DataType:
+    """The type of a column that holds, of each text, vectors of one width."""
+    return pa.list_(pa.list_(kind, width))
+
+
+def table_of(rows: Sequence[object], schema: pa.Schema) -> pa.Table:
+    """Texts as a table: of each column of `schema`, the rows' attribute of its name."""
+    columns: list[pa.Array] = []
+    for field in schema:
+        values: list[Any] = [getattr(row, field.name) for row in rows]
+        if _is_vectors(field.type):
+            starts, inner = np.cumsum([0, *map(len, values)]).astype(np.int32), field.type.value_type
+            # Hidden states beyond float16's range would turn infinite; none of the supported encoders comes near
+            # 65,504.
+            numbers = np.concatenate(values).astype(inner.value_type.to_pandas_dtype()).reshape(-1)
+            vectors_of_all = pa.FixedSizeListArray.from_arrays(pa.array(numbers), inner.list_size)
+            columns.append(pa.ListArray.from_arrays(starts, vectors_of_all))
+        else:
+            columns.append(pa.array(values, type=field.type))
+    return pa.table(columns, schema=schema)
+
+
+def _is_vectors(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) and pa.types.is_fixed_size_list(kind.value_type))
+
+
+def write_texts(
+    target: str | os.PathLike[str],
+    schema: pa.Schema,
+    source: Mapping[str, Any],
+    examples: Sequence[Example],
+    compute: Callable[[list[Example], Callable[[int], object]], Sequence[object]],
+    description: str | None = None,
+) -> None:
+    """Compute a row for each text and write them shard by shard; memory does not grow with their number.
+
+    Args:
+        source: what the rows come from, for the file's metadata.
+        compute: makes the rows of some texts; its second argument is to be called with the number of texts done.
+        description: text of a progress bar (default: no bar).
+    """
+    remaining = iter(examples)
+    with (
+        parquet_writer(target, schema, {**source, "texts": len(examples)}) as writer,
+        tqdm(total=len(examples), desc=description, unit="text", disable=None if description else True) as bar,
+    ):
+        while shard := list(islice(remaining, SHARD_TEXTS)):
+            writer.write_table(table_of(compute(shard, bar.update), schema))
+
+
+def read_rows(path: str | os.PathLike[str], schema: pa.Schema) -> Iterator[dict[str, Any]]:
+    """Yield the texts of a file, column -> value, one row group in memory at a time; vectors as float32, (n, width).
+
+    Raises DataError for a file that is missing, damaged or of another layout.
+    """
+    with open_parquet(path, schema) as file:
+        for group in range(file.num_row_groups):
+            for batch in read_group(file, group, schema, path).to_batches():
+                for values in zip(*(_values(batch.column(name)) for name in schema.names), strict=True):
+                    yield dict(zip(schema.names, values, strict=True))
+
+
+def _values(column: pa.Array) -> Sequence[Any]:
+    if not _is_vectors(column.type):
+        values: list[Any] = column.to_pylist()
+        return values
+    numbers = column.values.values.to_numpy(zero_copy_only=False).reshape(-1, column.type.value_type.list_size)
+    return [numbers[start:end].astype(np.float32) for start, end in pairwise(column.offsets.to_numpy())]
+
+
+def read_facts(path: str | os.PathLike[str], shape: type) -> dict[str, Any]:
+    """Return a file's metadata, with `texts`, how many it holds.
+
+    Raises DataError where they are not of that shape, or another number of texts is there.
+    """
+    facts: dict[str, Any] = check_shape(read_metadata(path), shape, path, "create it again")
+    with open_parquet(path) as file:
+        texts = file.metadata.num_rows
+    if texts != facts["texts"]:
+        raise DataError(f"{path}: holds {texts} texts; expected {facts['texts']}; create it again")
+    return facts
+
+
+# ---- attention features ----------------------------------------------------------------------------------------------
+
+
+def feature_schema(attention_width: int, hidden_width: int | None = None) -> pa.Schema:
+    """One row per text; one fixed-size list of float16 per sub-token."""
+    columns = {
+        "example_id": pa.string(),
+        "predicted": pa.string(),
+        "probabilities": pa.list_(pa.float32()),
+        "word_ids": pa.list_(pa.int32()),
+        "attention": vectors(pa.float16(), attention_width),
+    }
+    if hidden_width is not None:
+        columns["hidden"] = vectors(pa.float16(), hidden_width)
+    return make_schema(**columns)
+
+
+def attention_width(source: Mapping[str, Any]) -> int:
+    """Attention features a sub-token has, of those that `source` (see `feature_source`) describes."""
+    return len(source["attended"]) * 2 * int(source["heads"])
+
+
+def write_features(
+    target: str | os.PathLike[str],
+    classifier: Classifier,
+    examples: Sequence[Example],
+    layers: Layers = "all",
+    hidden: bool = False,
+    description: str | None = None,
+) -> None:
+    """Compute the features of `examples` and write them shard by shard; memory does not grow with their number."""
+    source = feature_source(classifier, layers)
+    schema = feature_schema(attention_width(source), source["hidden_size"] if hidden else None)
+
+    def compute(shard: list[Example], progress: Callable[[int], object]) -> list[ExampleFeatures]:
+        return compute_features(classifier, shard, layers, hidden, progress)
+
+    write_texts(target, schema, source, examples, compute, description)
+
+
+class FeatureFacts(Shape):
+    """The metadata of a feature file: `feature_source`, and the number of texts that it holds."""
+
+    classifier: str
+    attended: list[Count]
+    heads: Count
+    hidden_size: Count
+    texts: Count
+
+
+def read_feature_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what a feature file was taken from (`feature_source`), and `texts`, how many it holds.
+
+    Raises DataError when the file is not one, or holds fewer texts than were written.
+    """
+    return read_facts(path, FeatureFacts)
+
+
+def read_features(path: str | os.PathLike[str], hidden: bool = False) -> Iterator[ExampleFeatures]:
+    """Yield the features of each example, one row group in memory at a time.
+
+    Raises DataError for a file that is damaged, or holds no hidden states when `hidden` asks for them.
+    """
+    metadata = read_feature_metadata(path)
+    with open_parquet(path) as file:
+        if hidden and "hidden" not in file.schema_arrow.names:
+            raise DataError(f"{path}: holds no hidden states; run the stage features with attend.hidden_states=true")
+    schema = feature_schema(attention_width(metadata), int(metadata["hidden_size"]) if hidden else None)
+    for number, values in enumerate(read_rows(path, schema), start=1):
+        lists = {"probabilities": np.float32, "word_ids": np.int32}
+        arrays = {name: np.asarray(values[name], dtype=kind) for name, kind in lists.items()}
+        row = ExampleFeatures(**values | arrays)
+        where, tokens = f"{path}, row {number}", len(row.word_ids)
+        for name in ("attention", "probabilities", *(["hidden"] if hidden else [])):
+            numbers = getattr(row, name)
+            if name != "probabilities" and len(numbers) != tokens:
+                expected = f"expected {tokens}, one per sub-token"
+                raise DataError(f"{where}, field {name!r} has {len(numbers)} entries; {expected}")
+            if not np.isfinite(numbers).all():
+                raise DataError(f"{where}, field {name!r} holds a value that is not finite; create the file again")
+        if tokens and row.word_ids.min() < NO_WORD:
+            raise DataError(f"{where}, field 'word_ids' holds {row.word_ids.min()}; expected numbers of words")
+        yield row
+
+
+def write_refusal(folder: Path, error: UnsupportedError) -> None:
+    """Say in a folder of features why it holds none, so that methods without need of them can go on."""
+    write_json(folder / REFUSAL, {"reason": str(error)})
+
+
+def check_refusal(folder: Path) -> None:
+    """Raise the UnsupportedError that `write_refusal` wrote there, if any."""
+    path = folder / REFUSAL
+    if path.is_file():
+        raise UnsupportedError(f"{path}: there are no attention features, for {read_json(path)['reason']}")
+
+
+# ---- signals ---------------------------------------------------------------------------------------------------------
+
+
+SIGNAL_SCHEMA = make_schema(
+    example_id=pa.string(),
+    words=pa.list_(pa.string()),
+    predicted=pa.string(),
+    target=pa.string(),
+    probability=pa.float64(),
+    scores=vectors(pa.float32(), len(SIGNALS)),
+)
+"""One row a text; of each word one number for each of SIGNALS. See `WordSignals`."""
+
+
+def write_signals(
+    target: str | os.PathLike[str],
+    classifier: Classifier,
+    examples: Sequence[Example],
+    description: str | None = None,
+) -> None:
+    """Compute the signals of `examples` and write them shard by shard; memory does not grow with their number.
+
+    The file's metadata name the classifier by its fingerprint. Raises as `compute_signals` does.
+    """
+    available_signals(classifier)
+
+    def compute(shard: list[Example], progress: Callable[[int], object]) -> list[WordSignals]:
+        return compute_signals(classifier, shard, progress=progress)
+
+    source = {"classifier": classifier.fingerprint, "signals": list(SIGNALS)}
+    write_texts(target, SIGNAL_SCHEMA, source, examples, compute, description)
+
+
+class SignalFacts(Shape):
+    """classifier: its fingerprint. signals: names of the columns. texts: how many there are."""
+
+    classifier: str
+    signals: list[str]
+    texts: Count
+
+
+def read_signals_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return a file's metadata (`SignalFacts`).
+
+    Raises DataError for a file without them, or with other signals than this version has.
+    """
+    metadata = read_facts(path, SignalFacts)
+    if tuple(metadata["signals"]) != SIGNALS:
+        raise DataError(f"{path}: holds signals {', '.join(metadata['signals'])}; expected {', '.join(SIGNALS)}")
+    return metadata
+
+
+def read_signals(path: str | os.PathLike[str]) -> Iterator[WordSignals]:
+    """Yield the texts of a file, row group by row group.
+
+    Raises DataError for a file that is missing, damaged or of another layout.
+    """
+    read_signals_metadata(path)
+    for values in read_rows(path, SIGNAL_SCHEMA):
+        yield WordSignals(**values | {"words": tuple(values["words"])})
