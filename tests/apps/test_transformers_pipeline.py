@@ -127,7 +127,7 @@ def test_bad_input_is_one_sentence(model: Path, trained: dict[str, Path], tmp_pa
     complaint(lambda: pipe(other, explainer=trained["l2e"]), "")
     for name in ("b", "l2e"):
         complaint(lambda name=name: pipe(other, explainer=tmp_path / name), "made for the classifier")  # type: ignore[misc]
-        complaint(lambda name=name: pipe(model, explainer=tmp_path / name, seed=1), "come with the bundle")  # type: ignore[misc]
+        complaint(lambda name=name: pipe(model, explainer=tmp_path / name, seed=1), "fixes these options")  # type: ignore[misc]
     run = pipe(model)
     complaint(lambda: run("a text", steps=3), "steps: no argument of a call; expected target or windows or unit")
     complaint(lambda: run("a text", target="maybe"), "unknown label 'maybe'")

@@ -28,7 +28,12 @@ class TestMethods:
 
     def test_begins_with_what_works_at_once(self) -> None:
         said = run("methods").stdout
-        assert said.index("consensus") < said.index("lime") < said.index("to be trained first") < said.index("l2e (")
+        assert (
+            said.index("consensus")
+            < said.index("lime")
+            < said.index("needs training (explearn train)")
+            < said.index("l2e (")
+        )
 
     def test_says_what_cannot_explain_a_classifier(self, tmp_path: Path) -> None:
         folder = tiny.save(tmp_path / "model", "llama", 2)
@@ -128,7 +133,7 @@ class TestExplain:
         result = explain(tiny_folder, "lazy dog")
         assert result.exit_code == 0
         assert result.stdout.startswith("attn_lrp: ")
-        assert result.stdout.splitlines()[-1].startswith("attn_lrp: the most faithful method that works at once here")
+        assert result.stdout.splitlines()[-1].startswith("attn_lrp: the most faithful method here without training")
         assert "(p = 0." in result.stdout
         # Scores with signs have one before each word.
         assert result.stdout.splitlines()[1].split() == ["\N{MINUS SIGN}lazy", "\N{MINUS SIGN}dog"]

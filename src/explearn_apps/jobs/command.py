@@ -32,7 +32,7 @@ SHARD_TEXTS = 10_000
 @command
 def job(
     texts: Annotated[Path, typer.Option(help="A .parquet, .csv, .jsonl or .txt file of any length.")],
-    out: Annotated[Path, typer.Option(help="Folder for the parts; a run that was killed goes on where it was.")],
+    out: Annotated[Path, typer.Option(help="Folder for the parts; a stopped job resumes there.")],
     classifier: ClassifierOption = "",
     label_name: LabelNames = None,
     method: Methods = None,
@@ -41,35 +41,36 @@ def job(
     target: Targets = None,
     windows: Windows = None,
     unit: Units = "word",
-    text_column: Annotated[str, typer.Option(help="Column of the text.")] = "text",
+    text_column: Annotated[str, typer.Option(help="Column with the text.")] = "text",
     pair_column: Annotated[
-        str | None, typer.Option(help="Column of the second segment, for pairs.", show_default=False)
+        str | None, typer.Option(help="Column with the second segment, for pairs.", show_default=False)
     ] = None,
     id_column: Annotated[
-        str | None, typer.Option(help="Column of an identifier, kept in the results.", show_default=False)
+        str | None, typer.Option(help="Column with an identifier, kept in the results.", show_default=False)
     ] = None,
-    shard_texts: Annotated[int, typer.Option(help="Texts a part.", min=1, max=MOST)] = SHARD_TEXTS,
+    shard_texts: Annotated[int, typer.Option(help="Number of texts per part.", min=1, max=MOST)] = SHARD_TEXTS,
     engine: Annotated[
         Literal["local", "ray"],
         typer.Option(
-            help="What explains the parts: this process, or the workers of Ray, on the cluster that RAY_ADDRESS names "
-            "or on this machine."
+            help="Where parts are explained: in this process, or by Ray workers, on the cluster that RAY_ADDRESS "
+            "names or "
+            "on this machine."
         ),
     ] = "local",
     workers: Annotated[
         int | None,
         typer.Option(
-            help="With --engine ray: how many workers, each with the classifier in memory.",
+            help="With --engine ray: number of workers, each with the classifier in memory.",
             min=1,
             max=MOST,
-            show_default="one a GPU; without GPUs, one a node",
+            show_default="one per GPU; without GPUs, one per node",
         ),
     ] = None,
     seed: Seed = None,
     *,
     compute: Compute,
 ) -> None:
-    """Explain the texts of a file in parts, each a Parquet file with a row a word.
+    """Explain the texts of a large file in parts, each a Parquet file with one row per word.
 
     explearn job --classifier my-model --texts my-texts.parquet --out my-scores
     """
@@ -89,7 +90,7 @@ def job(
 
         chosen = RayEngine(workers)
     elif workers is not None:
-        raise ParamsError(f"--workers: got {workers} without --engine ray; expected that as well")
+        raise ParamsError(f"--workers: got {workers} without --engine ray; expected both or neither")
     options, targets = parse_options(option or []), target or []
     names = parse_label_names(label_name)
     whole = Job(source, out, shard_texts, classifier, names, choices, options, targets, windows, unit, seed, compute)

@@ -166,11 +166,18 @@ def test_a_bundle_takes_no_other_method_and_no_options(bundle: Path, trained: di
     explearn.export(tmp_path / "l2e", explainer=trained["l2e"])
     explain = ("explain", "--device", "cpu", "--explainer")
     command_complaint(
-        *explain, str(tmp_path / "l2e"), "--method", "paml", "a", words=("which holds 'l2e'; 'paml' is trained",)
+        *explain,
+        str(tmp_path / "l2e"),
+        "--method",
+        "paml",
+        "a",
+        words=("which holds 'l2e'; expected the folder of a trained 'paml'",),
     )
     command_complaint(
         *explain, str(bundle), "--method", "attcat", "a", words=("which holds 'consensus'; expected one of attcat",)
     )
-    command_complaint(*explain, str(bundle), "-o", "seed=3", "a", words=("options seed come with the bundle",))
+    command_complaint(*explain, str(bundle), "-o", "seed=3", "a", words=("got seed; the bundle",))
     explearn.export(tmp_path / "r", method="random")
-    command_complaint(*explain, str(tmp_path / "r"), "-o", "seed=3", "--classifier", "m", "a", words=("come with",))
+    command_complaint(
+        *explain, str(tmp_path / "r"), "-o", "seed=3", "--classifier", "m", "a", words=("fixes these options",)
+    )

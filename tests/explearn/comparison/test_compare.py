@@ -75,7 +75,7 @@ class TestWithoutLabelsOrMarks:
 
     def test_the_first_screen_shows_no_text_of_which_nothing_is_known(self, comparison: explearn.Comparison) -> None:
         first = page_of(comparison.report).partition("<nav")[0]
-        assert "no method is shown to be better" in first and "A text of" not in first and "underlined" not in first
+        assert "no method is significantly better" in first and "A text of" not in first and "underlined" not in first
 
 
 class TestWithLabelsAndMarks:
@@ -249,7 +249,7 @@ def test_the_consensus_is_compared_with_the_weights_that_come_with_it(model: Pat
     page = page_of(comparison.report)
     assert "consensus explains with the weights that come with the package" in page
     # Nothing was trained here.
-    assert "One training run" not in page and "What the consensus weighs" not in page
+    assert "One training run" not in page and "Weights of the consensus" not in page
 
 
 class Hasty(Occlusion):

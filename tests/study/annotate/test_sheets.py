@@ -87,7 +87,7 @@ class TestSpotCheck:
         printed = annotated.succeed("import", out, "--annotator", "ana")
         assert "2 verdicts, 1 of them reject" in printed
         assert "human.jsonl: 1 mark\n" in printed
-        assert "1 text that nobody has touched is left out" in printed
+        assert "1 untouched text is left out" in printed
         verdicts = {row["id"]: (row["verdict"], row["comment"]) for row in annotated.rows("verdicts.jsonl")}
         assert verdicts == {"f-0": ("accept", "fine"), "f-1": ("reject", "")}
         (corrected,) = annotated.rows("human.jsonl")
@@ -137,7 +137,7 @@ class TestMarking:
         }
         printed = films.succeed("import", fill(out, **change), "--annotator", "ana", "--seeds")
         assert "seeds.jsonl: 2 marks" in printed
-        assert "2 texts that nobody has touched" in printed
+        assert "2 untouched texts" in printed
         seeds = {row["id"]: sum(row["rationale"]) for row in films.rows("seeds.jsonl")}
         assert seeds == {first: 1, second: 0}
 
@@ -179,7 +179,7 @@ class TestAgreement:
         films.succeed("adjudicate", "--out", out)
         assert [row["id"] for row in rows(out)] == ["f-11"]
         films.succeed("import", fill(out, f_11={"verdict": "accept"}), "--annotator", "judge")
-        assert "all of them are decided" in films.complaint("adjudicate", "--out", out)
+        assert "all such texts are decided" in films.complaint("adjudicate", "--out", out)
 
 
 def test_imports_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
