@@ -370,7 +370,7 @@ def _confidence(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
             CaveatKind.OUT_OF_DISTRIBUTION,
             f"{', '.join(shifted)}. The classifier's mean confidence falls this far on randomly shortened texts, "
             "because it was not trained on such texts. This effect is part of every fall that faithfulness measures, "
-            "and the figures cannot separate it from the effect of the removed words.",
+            "and the figures cannot separate it from the effect of what is removed.",
         )
 
 

@@ -30,8 +30,8 @@ def glossary(params: EvaluateParams, unit: str = "word") -> list[Fold]:
         (
             "faithfulness",
             "Does it agree with the model? (faithfulness)",
-            f"The {unit}s that a method ranks highest are removed from the text (by {removed}), or only they are kept; p "
-            f"is the probability that the classifier then gives the explained label.{protocol}",
+            f"The {unit}s that a method ranks highest are removed from the text (by {removed}), or only they are kept; "
+            f"p is the probability that the classifier then gives the explained label.{protocol}",
         ),
         (
             "behaviour",

@@ -80,7 +80,7 @@ def _first_page(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
         yield pareto_picture(run, counted, {*verdict.methods, str(run.study), "random"})
     if text := first_text(run, counted, verdict.methods):
         yield text
-        legend = "Orange: evidence for the label. Blue: evidence against it. Underlined: words that a method chooses."
+        legend = "Orange: evidence for the label. Blue: evidence against it. Underlined: chosen by a method."
         yield Paragraph(legend, style="note", page_only=True)
     if verdict.times:
         yield Paragraph(verdict.times, machine=True)
