@@ -21,7 +21,7 @@ _STRING, _STRINGS, _NUMBERS = pa.string(), pa.list_(pa.string()), pa.list_(pa.fl
 
 EXAMPLE_SCHEMA = make_schema(id=_STRING, words=_STRINGS, pair=_STRINGS, label=_STRING, split=_STRING, task=_STRING)
 EXTRA_FIELDS = {name: pa.field(name, pa.list_(pa.int32())) for name in ("answer", "joined")}
-"""Columns of the files that need them: those of questions, and of texts with words that no white space separates."""
+"""Optional columns: for questions, and for texts with words that are not separated by white space."""
 
 RATIONALE_SCHEMA = make_schema(example_id=_STRING, annotator=_STRING, kind=_STRING, mask=pa.list_(pa.bool_()))
 
@@ -42,7 +42,7 @@ ATTRIBUTION_SCHEMA = make_schema(
     nullable=("completeness_error",),
 )
 _UNIT = pa.field("unit", _STRING)
-"""Column of the files whose attributions are of other units than words."""
+"""Optional column: for attributions whose units are not words."""
 
 
 def _rows(records: Iterable[Any], schema: pa.Schema) -> list[dict[str, Any]]:
@@ -60,7 +60,7 @@ def _example_schema(extra: Collection[str]) -> pa.Schema:
 
 
 def read_examples(path: str | os.PathLike[str]) -> list[Example]:
-    """Raises DataError naming file and row (from 1) for a broken record or an id that comes twice."""
+    """Read examples. Raises DataError naming file and row (from 1) for a broken record or a repeated id."""
     examples: dict[str, Example] = {}
     with open_parquet(path, columns=()) as file:
         schema = _example_schema(file.schema_arrow.names)
@@ -80,8 +80,7 @@ def write_rationales(target: str | os.PathLike[str], rationales: Iterable[Ration
 def read_rationales(path: str | os.PathLike[str], examples: Iterable[Example] | None = None) -> list[Rationale]:
     """Read rationales; with `examples`, check every mask's length against its example.
 
-    Raises DataError naming file, row (from 1) and field for an unknown id, a kind that is none or a mask of
-    the wrong length.
+    Raises DataError naming file, row (from 1) and field for an unknown id or kind, or a mask of the wrong length.
     """
     lengths = None if examples is None else {e.id: len(e.all_words) for e in examples}
     rationales: list[Rationale] = []
@@ -107,8 +106,8 @@ def _attribution_schema(units: bool) -> pa.Schema:
 
 
 def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
-    """Raises DataError naming file and row (from 1) for a record that is none, and a text that comes twice for a
-    class."""
+    """Read attributions. Raises DataError naming file and row (from 1) for a broken record, and a text that is repeated
+    for a class."""
     attributions: dict[tuple[str, str], Attribution] = {}
     with open_parquet(path, columns=()) as file:
         schema = _attribution_schema(_UNIT.name in file.schema_arrow.names)

@@ -107,7 +107,10 @@ Make = Callable[[Path, dict[str, Path]], tuple[Any, ...]]
     ("arguments", "words"),
     [
         (lambda m, t: (), "got neither a method nor a trained explainer"),
-        (lambda m, t: ("--method", "l2e"), "'l2e' is trained; expected the folder of a trained one (--explainer)"),
+        (
+            lambda m, t: ("--method", "l2e"),
+            "'l2e' is trained; expected the folder of a trained explainer (--explainer)",
+        ),
         (lambda m, t: ("--method", "rollout", "--with-classifier"), "got no classifier to put into the bundle"),
         (lambda m, t: ("--method", "rollout", "--metrics", "metrics.json"), "expected one of reviews, topics"),
         (
@@ -135,7 +138,7 @@ def test_an_out_that_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("nowhere")
     for name in ("folder", "file", "link"):
         out = str(tmp_path / name)
-        command_complaint("export", "--method", "rollout", "--out", out, words=(out, "is there already"))
+        command_complaint("export", "--method", "rollout", "--out", out, words=(out, "already exists"))
     assert (tmp_path / "file").read_text() == "mine" and not list((tmp_path / "folder").iterdir())
 
 

@@ -187,7 +187,7 @@ class TestTheCommand:
             ({}, ["--text-column", "review"], "field 'review': missing; expected a column 'review', got text"),
             ({"text": "body"}, [], "got the columns body; expected a column 'text'"),
             ({"label": [f"{'long ' * 9}{n}" for n in range(6)]}, ["--labels", "label"], "long ...; expected every"),
-            ({}, ["--method", "ivra"], "'ivra' has to be trained"),
+            ({}, ["--method", "ivra"], "'ivra' needs training"),
             ({}, ["--method", "rollot"], "unknown method 'rollot'; did you mean rollout?"),
             ({}, ["--budget", "soon"], "expected a time such as 90s"),
             ({}, ["--rationales", "gold"], "expected FORMAT:COLUMN"),
