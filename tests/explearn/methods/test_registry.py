@@ -151,7 +151,7 @@ class TestVariants:
         [
             ("rollout", "lime", ParamsError, "variant 'rollout': a method has that name; choose another"),
             ("mine", "lmie", UnknownNameError, "'lmie'; did you mean lime"),
-            ("mine", "expnet_in_domain", ParamsError, "'expnet_in_domain' is a variant itself"),
+            ("mine", "expnet_in_domain", ParamsError, "'expnet_in_domain' is itself a variant"),
         ],
     )
     def test_what_is_no_variant(self, name: str, of: str, error: type[Exception], words: str) -> None:
