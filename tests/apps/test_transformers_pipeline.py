@@ -134,7 +134,7 @@ def test_bad_input_is_one_sentence(model: Path, trained: dict[str, Path], tmp_pa
     complaint(lambda: run(3), "got int; expected a text")
     complaint(lambda: run({"txt": "a"}), "got a text with the fields txt; expected text and text_pair")
     complaint(lambda: run(""), "text")
-    complaint(lambda: run.save_pretrained(tmp_path / "s"), "save the model by itself")
+    complaint(lambda: run.save_pretrained(tmp_path / "s"), "save the model itself")
     assert not (tmp_path / "s").exists()
 
 
