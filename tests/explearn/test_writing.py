@@ -200,7 +200,7 @@ class TestWhatIsNoRegularFile:
 
     def test_a_folder_takes_no_file_s_place(self, tmp_path: Path) -> None:
         (tmp_path / "d").write_text("mine")
-        with pytest.raises(ParamsError, match="d: is no folder; expected a folder"):
+        with pytest.raises(ParamsError, match="d: is not a folder; expected a folder"):
             fill(tmp_path / "d", a="x")
         assert (tmp_path / "d").read_text() == "mine"
 

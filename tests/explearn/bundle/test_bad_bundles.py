@@ -69,7 +69,7 @@ def test_a_newer_format(bundle: Path) -> None:
         ({"files": {"x.json": {"bytes": "1", "sha256": "a"}}}, "field 'files.x.json.bytes'"),
         ({"classifier": {"fingerprint": "a", "folder": "../m"}}, "field 'classifier.folder'"),
         ({"method": "consensu"}, "unknown explainer 'consensu'; did you mean consensus?"),
-        ({"options": {"stepz": 1}}, "options stepz come with the trained explainer"),
+        ({"options": {"stepz": 1}}, "options: got stepz; the trained explainer"),
     ],
 )
 def test_a_manifest_that_says_what_it_may_not(bundle: Path, changes: dict[str, Any], words: str) -> None:

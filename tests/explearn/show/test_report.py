@@ -59,7 +59,7 @@ def test_another_machine_changes_only_what_has_times(files, tmp_path):
 
 def test_the_pages_hold_what_they_are_for(files):
     report, costs = files["report.md"].decode(), files["machine/costs.md"].decode()
-    for words in ("Texts a second ↑", "Memory, MiB ↓", "Time to classify and explain", "Python 3."):
+    for words in ("Texts per second ↑", "Memory, MiB ↓", "Time to classify and explain", "Python 3."):
         assert words in costs and words not in report
     assert "Forward passes" in report and "](machine/glance.svg)" in report
     titles = re.findall(r"^## (.*)$", report, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Explaining some texts with one method, its passes counted and its time and memory measured."""
+"""Explaining some texts with one method while counting passes and measuring time and memory."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ WARM_UP_TEXTS = 2
 
 
 class ForwardClock:
-    """Times the plain classification of some texts, tokenisation included, before and after what it is compared with.
+    """A timer for classifying some texts, including tokenisation, before and after the computation to compare with.
 
-    A computer is not equally fast all the time, so a ratio of two durations is taken close together.
+    A computer's speed varies over time, so the two durations of a ratio are measured close together.
     """
 
     def __init__(self, classifier: Classifier, examples: Sequence[Example], share: int = 1) -> None:
-        """Time 1 / share of the texts, drawn evenly over their lengths, and take the others to be as fast."""
+        """Time 1 / share of the texts, drawn evenly over their lengths, and assume the same speed for the others."""
         by_length = sorted(examples, key=lambda example: -len(example.all_words)) if share > 1 else examples
         self._classifier, self._examples = classifier, by_length[share // 2 :: share] or examples
         self._scale = len(examples) / len(self._examples)
@@ -37,7 +37,7 @@ class ForwardClock:
         self._before = self._run()
 
     def seconds(self) -> float:
-        """Mean of one classification of all texts now and the one before: at the last call, or in the constructor."""
+        """Return the mean time to classify all texts, measured now and at the previous call (or in the constructor)."""
         before, self._before = self._before, self._run()
         return (before + self._before) / 2
 
@@ -55,26 +55,25 @@ def explain_timed(
     clock: ForwardClock | None = None,
     unit: Unit = "word",
 ) -> MethodRun:
-    """Explain the predicted class (`judged_targets`) of every example; passes and cost are those of this very run.
+    """Explain the predicted class (`judged_targets`) of every example, measuring passes and cost of this run.
 
     Args:
-        options: of the method, noted in the result.
-        clock: one of the same texts that has been running, where the method has explained texts in this process before;
-            without it, both are warmed up here.
+        options: the method's options, recorded in the result.
+        clock: a clock for the same texts, if it and the method are already warm; otherwise both are warmed up here.
         unit: what is scored.
 
-    Raises DataError when there is no example, UnsupportedError where the method cannot explain the classifier.
+    Raises DataError without examples, UnsupportedError if the method cannot explain the classifier.
     """
     if not examples:
-        raise DataError(f"{explainer.name}: there is no text to explain; expected at least one")
+        raise DataError(f"{explainer.name}: got no text to explain; expected at least one")
     explainer.check_explains(classifier)
-    # First of all, since it gives freed memory back to the system, and what allocates it anew is some 20 % slower.
+    # First, because it returns freed memory to the system, and allocating that again is some 20 % slower.
     peak = peak_from_here(classifier.device)
     forward = clock or ForwardClock(classifier, examples)
     if clock is None:
         list(explainer.explain(classifier, examples[:WARM_UP_TEXTS], unit=unit))
     targets = judged_targets(classifier, examples)
-    # Of a function of texts there are no passes to count.
+    # A function of texts has no passes to count.
     with count_passes(classifier.model) if classifier.has_model else nullcontext() as passes:
         gc.collect()  # a full collection takes as long as classifying some forty texts, and would count as the method's
         start = time.perf_counter()
