@@ -87,7 +87,7 @@ _LAZY = {
     "explearn.model.classifier": ("Classifier",),
     "explearn.training": ("finetune", "train"),
 }
-"""Module -> names from it. Importing torch takes seconds; `import explearn` and the command line's help must not."""
+"""Module -> names exported from it, loaded lazily: importing torch takes seconds, `import explearn` must not."""
 
 
 def __dir__() -> list[str]:

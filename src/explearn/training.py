@@ -1,4 +1,4 @@
-"""Training a classifier, and an explainer for one, on one's own texts, in one call each: no project, no DVC."""
+"""Training a classifier, or an explainer for one, on a user's texts in one call: no project, no DVC."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from explearn.model.params import FinetuneParams
 from explearn.text.rationales import merge_annotators
 
 MOST_VALIDATION = 400
-"""Most texts that are set aside to watch the training on; otherwise a fifth is."""
+"""Most validation texts; a fifth of the texts is set aside if that is fewer."""
 
 MARKS = "training_rationales"
 
@@ -45,25 +45,25 @@ def train(
 ) -> LearnedExplainer:
     """Train a learned method for a classifier on some texts.
 
-    `l2e` and `paml` learn from the classifier's answers to the texts. `expnet` learns from marked words where the texts
-    have some, else from what the consensus that comes with the package marks. `ivra` and `smat` need labels, for they
-    train a classifier of their own.
+    `l2e` and `paml` learn from the classifier's predictions for the texts. `expnet` learns from marked words if the
+    texts have some, else from the consensus that comes with the package. `ivra` and `smat` need labels, because they
+    train their own classifier.
 
     Args:
         method: name of a learned method.
         classifier: hub name or folder of a sequence classifier, or a loaded one (`explearn.explain`).
         texts: a .csv, .jsonl, .parquet or .txt file, a list of texts (or pairs of texts), or a table of pandas or
             datasets.
-        labels: the true labels of a list of texts; of a file, `columns.label` names their column.
-        columns: where a file holds what.
-        out: folder to save it in, for `get_explainer(method, path=out)` (default: it is not saved). An earlier one
-            there is replaced when the training is over.
-        seed: of everything random.
+        labels: the true labels of a list of texts; for a file, `columns.label` names their column.
+        columns: what the columns of a file hold.
+        out: folder to save the explainer to, for `get_explainer(method, path=out)` (default: it is not saved). An
+            earlier explainer there is replaced when training has finished.
+        seed: random seed.
         description: text of a progress bar (default: no bar).
-        options: of the method (`explearn methods NAME` lists them).
+        options: the method's options (`explearn methods NAME` lists them).
 
     Raises DataError, ParamsError, UnknownNameError, ModelError, UnsupportedError or DeviceError, before training
-    starts, for what cannot be used.
+    starts, for arguments that cannot be used.
     """
     info = _trainable(method)
     user_texts = given_texts(texts, labels, columns)
@@ -77,7 +77,7 @@ def train(
     check_labels(model.name, model.labels, user_texts.labels, "map the texts' labels with --label-name VALUE=CLASS")
     explainer.check_problem(model)
     marks = {i: mask for i, mask in merge_annotators(user_texts.rationales).items() if any(mask)}
-    # Methods that learn from marks or from all texts alike need nothing to watch.
+    # Methods that learn from marks, or from all texts, need no validation texts.
     train, validation = (list(user_texts.examples), []) if MARKS in info.needs else _split(user_texts.examples, seed)
     task = ListedTask(
         model,
@@ -105,16 +105,16 @@ def finetune(
     compute: ComputeOptions | None = None,
     **options: Any,
 ) -> list[FinetuneEpoch]:
-    """Fine-tune a classifier on labelled texts, and save the epoch that is best on a fifth of them.
+    """Fine-tune a classifier on labelled texts, and save the epoch that is best on a held-out fifth of them.
 
     Args:
         encoder: `embedded`, a hub name or a folder.
         texts, labels, columns: as for `train`; without `columns`, a table's labels are in its column `label`.
-        out: folder of the classifier, as save_pretrained writes it.
-        options: of `explearn.model.params.FinetuneParams`: epochs, learning_rate, ...
+        out: folder to save the classifier to.
+        options: fields of `explearn.model.params.FinetuneParams`: epochs, learning_rate, ...
 
-    Returns the history, one entry an epoch. Raises what `explearn.model.finetune.finetune` raises, ParamsError where
-    there are no labels, MissingExtraError without `explearn[finetune]`.
+    Returns the history, one entry per epoch. Raises what `explearn.model.finetune.finetune` raises, ParamsError
+    without labels, MissingExtraError without `explearn[finetune]`.
     """
     if labels is None:
         columns = replace(columns or TextColumns(), label=(columns and columns.label) or "label")
@@ -126,7 +126,7 @@ def finetune(
 
 
 def _trainable(name: str) -> MethodInfo:
-    """Return what is known of a method. Raises UnknownNameError or ParamsError for one that cannot be trained so."""
+    """Return a method's facts. Raises UnknownNameError or ParamsError for a method that cannot be trained this way."""
     try:
         info = get_info(name)
     except UnknownNameError:
@@ -136,31 +136,32 @@ def _trainable(name: str) -> MethodInfo:
         raise ParamsError(f"method: {name!r} has nothing to train; {begins}")
     if "other_tasks" in info.needs:
         raise ParamsError(
-            f"method: {name!r} learns from the marks of other tasks, and these are the texts of one; it explains at "
-            "once, or is trained with explearn.ListedTask(others=...)"
+            f"method: {name!r} learns from the marks of other tasks, but these texts are one task; it is ready to use "
+            "without training, or can be trained with explearn.ListedTask(others=...)"
         )
     return info
 
 
 def _checked(info: MethodInfo, texts: UserTexts, options: Mapping[str, Any]) -> MethodInfo:
-    """Return the method, or its variant that learns from the marks. Raises ParamsError where texts lack what it needs,
-    or hold marks that it does not learn from."""
+    """Return the method, or its variant that learns from marks. Raises ParamsError if the texts lack something that it
+    needs, or have marks that it does not learn from."""
     if info.own_model and not texts.labels:
-        raise ParamsError(f"labels: got none; {info.name!r} trains a classifier of its own, which needs them")
+        raise ParamsError(f"labels: got none; {info.name!r} trains its own classifier, which needs them")
     if not texts.rationales:
         return info
     if MARKS not in info.needs and options.get("people") is None:
         raise ParamsError(f"rationales: {info.name!r} does not learn from marked words; leave them out")
     if not texts.labels:
         raise ParamsError(
-            "rationales: got marks without labels (--labels COLUMN); marks count where the classifier gives the text's "
-            "label"
+            "rationales: got marks without labels (--labels COLUMN); marks are only used for texts whose label the "
+            "classifier predicts"
         )
     return get_info("expnet_in_domain") if info.name == "expnet" and "protocol" not in options else info
 
 
 def _split(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:
-    """Draw a fifth of the texts of each label, at most MOST_VALIDATION, for validation; returns the others first."""
+    """Draw a fifth of each label's texts, at most MOST_VALIDATION in all, for validation; return (training,
+    validation)."""
     labels = {one.id: one.label for one in examples}
     by_label = sorted(hash_order(labels, seed), key=lambda name: labels[name])
     drawn = set(hash_order(by_label[4::5], seed)[:MOST_VALIDATION])

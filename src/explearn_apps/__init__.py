@@ -4,6 +4,6 @@ from __future__ import annotations
 
 
 def register_pipeline() -> None:
-    """Make `transformers.pipeline("text-classification-with-rationale", ...)` known; again does nothing."""
-    # Its import loads torch and transformers, and registers.
+    """Register `transformers.pipeline("text-classification-with-rationale", ...)`; repeated calls do nothing."""
+    # Importing it loads torch and transformers, and registers the pipeline.
     from explearn_apps import transformers  # noqa: F401

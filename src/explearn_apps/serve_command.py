@@ -1,4 +1,4 @@
-"""`explearn serve`: explanations of a classifier over HTTP, for programs and in a browser."""
+"""`explearn serve`: explanations over HTTP, for programs and in a browser."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def serve(
     explainer: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Bundles (`explearn export`), from folders or the hub; folders of trained explainers.",
+            help="Bundles (`explearn export`), as folders or hub names; folders of trained explainers.",
             show_default=False,
         ),
     ] = None,
@@ -40,25 +40,25 @@ def serve(
         list[str] | None,
         typer.Option(
             help="Name of a method that needs no training; may be repeated.",
-            show_default="where nothing else is named, those of attn_lrp, attcat, gae and occlusion that can explain "
+            show_default="if no explainer is named either, those of attn_lrp, attcat, gae and occlusion that can "
+            "explain "
             "the classifier",
         ),
     ] = None,
     comparison: Annotated[
         Path | None,
         typer.Option(
-            help="Manifest (.json) beside the page of a comparison on this classifier; its verdict is shown.",
+            help="Manifest (.json) next to a page of `explearn compare` for this classifier; its verdict is shown.",
             show_default=False,
         ),
     ] = None,
     host: Annotated[
         str,
         typer.Option(
-            help="Address to listen on. There is no authentication: others than this machine's own "
-            "reach it only if you name an address that they reach."
+            help="Address to listen on. There is no authentication; the default is reachable only from this machine."
         ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0: any that is free.", min=0, max=65535)] = 8000,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0: any free port.", min=0, max=65535)] = 8000,
     timeout: Annotated[
         float, typer.Option(help="Seconds that a request may wait for its answer.", min=0.1, max=86_400)
     ] = 30.0,
@@ -67,17 +67,17 @@ def serve(
         typer.Option(help="Origin (https://example.org) whose pages may show this one in a frame; may be repeated."),
     ] = None,
     access_log: Annotated[
-        bool, typer.Option("--access-log", help="Write a line for each request to stderr, without its texts.")
+        bool, typer.Option("--access-log", help="Log each request to stderr, without its texts.")
     ] = False,
     *,
     compute: Compute,
 ) -> None:
-    """Serve explanations of a classifier: a page in a browser, and a JSON API (/openapi.json). Ctrl+C ends it.
+    """Serve explanations: a page in a browser, and a JSON API (/openapi.json). Ctrl+C stops it.
 
     explearn serve --classifier my-model --method attn_lrp --method lime
     """
     check_installed("fastapi", "uvicorn", "prometheus_client", extra="serve", what="explearn serve")
-    # The tokenizer's own threads would compete with torch's.
+    # The tokenizer's threads would compete with torch's.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from explearn_apps.serve.limits import Limits
     from explearn_apps.serve.server import address_of, bind, hosts_of
@@ -87,7 +87,7 @@ def serve(
         if not re.fullmatch(r"https?://[\w.-]+(:\d+)?", origin, re.ASCII):
             raise ParamsError(f"--embed: got {origin!r}; expected an origin such as https://example.org")
     limits = Limits(seconds=timeout)
-    # A port in use is said before torch and transformers are loaded.
+    # A port in use is reported before torch and transformers are loaded.
     with bind(host, port) as listening:
         from explearn_apps.serve.app import make_app
         from explearn_apps.serve.loading import load, read_verdict
@@ -102,13 +102,14 @@ def serve(
             print(f"left out: {name} ({reason})", file=sys.stderr)
         if hosts is None:
             print(
-                "warning: whoever reaches this address can use the service: it has no authentication and no encryption",
+                "warning: anyone who can reach this address can use the service: it has no authentication and no "
+                "encryption",
                 file=sys.stderr,
             )
         names = ", ".join(app.state.engine.explainers)
-        # A bundle says for itself what its classifier is called.
+        # A classifier's name may come from a bundle, so it is escaped.
         name = printable(loaded.name, one_line=True)
-        print(f"{name} with {names}: {address_of(listening)} (Ctrl+C ends it)", flush=True)
+        print(f"{name} with {names}: {address_of(listening)} (Ctrl+C stops it)", flush=True)
         if access_log:
             access = logging.getLogger("explearn_apps.serve.guard")
             access.addHandler(logging.StreamHandler())

@@ -1,4 +1,4 @@
-"""A callback of transformers' Trainer: how faithful explanations of the model are, while it learns.
+"""A callback of transformers' Trainer that logs how faithful explanations are while the model trains.
 
 trainer.add_callback(CompareCallback(trainer, texts))
 """
@@ -19,18 +19,18 @@ from explearn.core.compute import ComputeOptions
 from explearn.methods.base.explainer import Explainer
 
 METRICS = ("aopc_comprehensiveness", "aopc_sufficiency")
-"""Figures that are logged of each method."""
+"""Figures that are logged for each method."""
 
 
 class CompareCallback(transformers.TrainerCallback):
-    """Compares methods on some texts after each evaluation, and logs their figures as the Trainer's own.
+    """A callback that compares methods on some texts after each evaluation, and logs their figures.
 
-    They go wherever the Trainer reports to, as `eval_METHOD_aopc_comprehensiveness` and `eval_METHOD_aopc_sufficiency`.
-    The page of the last comparison is `explanations.html` in the `output_dir`. The training goes on as without it.
+    They are reported like the Trainer's, as `eval_METHOD_aopc_comprehensiveness` and `eval_METHOD_aopc_sufficiency`.
+    The page of the last comparison is `explanations.html` in the `output_dir`. Training is not affected.
 
     Args:
-        trainer: with a tokenizer as its processing_class.
-        texts, methods: as of `explearn.compare`. 50 texts by the roster `quick` cost about 50 x 15 model passes.
+        trainer: a Trainer with a tokenizer as its processing_class.
+        texts, methods: as in `explearn.compare`. 50 texts with the roster `quick` take about 50 x 15 model passes.
         options: other arguments of `explearn.compare`, such as `labels`.
 
     An evaluation raises what `explearn.compare` raises.

@@ -1,4 +1,4 @@
-"""A pipeline of transformers that says why: `text-classification-with-rationale`.
+"""A transformers pipeline that explains its predictions: `text-classification-with-rationale`.
 
 import transformers
 import explearn_apps.transformers
@@ -31,27 +31,27 @@ from explearn.text.units import Unit
 TASK = "text-classification-with-rationale"
 
 _CALLED = ("target", "windows", "unit")
-"""Arguments of a call; they may be given when the pipeline is made, too."""
+"""Arguments of a call that can also be set when the pipeline is made."""
 
 
 class RationalePipeline(transformers.Pipeline):
     """Classify texts and give every word a score for the class.
 
-    Arguments of `transformers.pipeline` beside the usual ones:
+    Arguments of `transformers.pipeline` in addition to the usual ones:
         explainer: name of a method (`explearn methods`), folder of a trained explainer, folder or hub name of a bundle,
             or an `Explainer`.
-        target: class to explain, by name or index, or a list of several (default: the predicted one; of a multi-label
-            classifier each label that holds). windows, unit: as in `Explainer.explain`. All may also go with a call.
-        All others are options of the method, such as `steps=20`.
+        target: class to explain, by name or index, or a list of several (default: the predicted one; for a multi-label
+            classifier each label that applies). windows, unit: as in `Explainer.explain`. A call also accepts these.
+        Other arguments are options of the method, such as `steps=20`.
 
-    A text is a string, a pair of strings, or {"text": ..., "text_pair": ...}; many are a list, a generator or a data
-    set. `batch_size` texts are explained together. For each text the pipeline gives a dictionary, or a list of them,
-    one a class, for several targets and for multi-label classifiers:
-        label: the class that is explained. score: its probability; of a regression its value.
-        predicted: the class that the classifier gives. method: that explained it.
-        words: of the text. scores: one for each; None where the classifier did not read the word.
-        spans: [start, end) of each word, in the characters of its text. pair_start: number of the second text's first
-            word, None where there is one text.
+    A text is a string, a pair of strings, or {"text": ..., "text_pair": ...}; several texts are a list, a generator or
+    a data set. `batch_size` texts are explained together. For each text the pipeline returns a dictionary, or a list of
+    dictionaries, one per class, for several targets and for multi-label classifiers:
+        label: the explained class. score: its probability, or a regression's value.
+        predicted: the predicted class. method: the method.
+        words: words of the text. scores: one per word; None if the classifier did not read the word.
+        spans: [start, end) of each word, in the characters of its text. pair_start: index of the second text's first
+            word, None if there is one text.
 
     The model's parameters are frozen: `requires_grad` is switched off.
 
@@ -80,7 +80,7 @@ class RationalePipeline(transformers.Pipeline):
         unit: Unit | None = None,
         **options: Any,
     ) -> None:
-        # The model has its dtype already.
+        # The model already has its dtype.
         super().__init__(
             model=model,
             tokenizer=tokenizer,  # type: ignore[arg-type]
@@ -95,7 +95,7 @@ class RationalePipeline(transformers.Pipeline):
         bundle = None
         if isinstance(explainer, Explainer):
             if options:
-                raise ParamsError(f"options {', '.join(options)} come with the explainer; give no others")
+                raise ParamsError(f"options: got {', '.join(options)}; the explainer fixes its options")
             self.explainer = explainer
         else:
             self.explainer, bundle = find_explainer(explainer, **options)
@@ -103,7 +103,7 @@ class RationalePipeline(transformers.Pipeline):
         name = str(getattr(model.config, "name_or_path", "") or "the model")
         if (Path(name) / COMPLETION_FILE).exists():
             raise UnsupportedError(
-                f"{name}: classifies by a prompt ({COMPLETION_FILE}), which transformers' pipeline does not give it; "
+                f"{name}: classifies by a prompt ({COMPLETION_FILE}), which transformers' pipeline does not apply; "
                 "use explearn.get_explainer or `explearn explain`"
             )
         self.classifier = Classifier(model, tokenizer, ComputeOptions(device=str(where)), name)
@@ -128,7 +128,7 @@ class RationalePipeline(transformers.Pipeline):
         return {}, passed, {"several": isinstance(passed["target"], list | tuple)} if "target" in passed else {}
 
     def get_inference_context(self) -> Any:
-        # Many methods take gradients; those that do not say so themselves.
+        # Many methods take gradients; the others disable them.
         return torch.enable_grad
 
     def preprocess(self, input_: Any, **_: Any) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class RationalePipeline(transformers.Pipeline):
         rows = list(
             self.explainer.explain_each(self.classifier, texts, targets, windows=options.get("windows"), unit=unit)
         )
-        # In a batch one entry a text, which transformers takes apart again.
+        # One entry per text in a batch, which transformers splits again.
         return {"explained": rows if isinstance(text, list) else rows[0]}
 
     def postprocess(self, model_outputs: Any, **options: Any) -> Any:
@@ -168,8 +168,9 @@ class RationalePipeline(transformers.Pipeline):
     def save_pretrained(self, save_directory: str | os.PathLike[str], **_: Any) -> NoReturn:
         """Raises UnsupportedError: transformers would save code that readers have to trust."""
         raise UnsupportedError(
-            f"{os.fspath(save_directory)}: this pipeline is not saved as code; save the model by itself, and the "
-            "explainer by explearn.export"
+            f"{os.fspath(save_directory)}: this pipeline cannot be saved; save the model itself, and the explainer "
+            "with "
+            "explearn.export"
         )
 
 

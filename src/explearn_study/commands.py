@@ -13,7 +13,7 @@ from explearn_study.staging import run_alone
 
 
 def report() -> None:
-    """Write the report of the project in this folder anew, by the parameters in params.yaml or EXPLEARN_PARAMS.
+    """Rewrite the report of the project in this folder, with the parameters in params.yaml or EXPLEARN_PARAMS.
 
     explearn report
     """
@@ -31,15 +31,14 @@ def report() -> None:
 
 
 def gate(
-    rules: Annotated[Path, typer.Argument(help="YAML file of rules.")] = Path("conf/gate.yaml"),
+    rules: Annotated[Path, typer.Argument(help="YAML file with the rules.")] = Path("conf/gate.yaml"),
     base: Annotated[
-        str, typer.Option(help="The run to compare with: a git revision, a metrics.json, or a project's folder.")
+        str, typer.Option(help="Run to compare with: a git revision, a metrics.json, or a project folder.")
     ] = "HEAD",
 ) -> None:
-    """Say whether this folder's run is within noise of another, and show what has become worse than the rules allow.
+    """Say whether this folder's run is within noise of another, and list figures that are worse than the rules allow.
 
-    Exit code 0: nothing has. 1: something has. 2: the comparison could not be made (rules or metrics that cannot be
-    used).
+    Exit code 0: none is. 1: some are. 2: the rules or metrics cannot be used.
 
     explearn gate --base origin/main
     """
@@ -57,13 +56,13 @@ def gate(
 
 def verify(
     of: Annotated[
-        Path, typer.Argument(metavar="PAGE_OR_FOLDER", help="A page, its manifest (JSON), or the folder of a bundle.")
+        Path, typer.Argument(metavar="PAGE_OR_FOLDER", help="A page, its manifest (JSON), or a bundle's folder.")
     ],
 ) -> None:
-    """Check what a page rests on (texts, models, results, code, versions) against the manifest beside it, or the files
-    of a bundle against its own.
+    """Check a page and its inputs (texts, models, results, code, versions) against the manifest next to it, or a
+    bundle's files against the bundle's manifest.
 
-    Exit code 0: all is as it was. 1: something differs, and is named. 2: there is no manifest.
+    Exit code 0: nothing differs. 1: something differs, and is named. 2: there is no manifest.
 
     explearn verify report.html
     """
@@ -72,16 +71,16 @@ def verify(
         from explearn.model.classifier import Classifier
         from explearn.show.manifest import check_manifest, manifests_in
 
-        # What was checked, the sentence that says that it is as it was, and what differs.
+        # What was checked, the sentence for no difference, and the differences.
         results: list[tuple[Path, str, list[str]]] = []
         for manifest in manifests_in(of) if of.is_dir() else [of.with_suffix(".json")]:
             checked, differing = check_manifest(
                 manifest, lambda name: Classifier.from_pretrained(name, device="cpu").fingerprint
             )
-            results.append((manifest, f"{', '.join(checked)} are as they were.", differing))
+            results.append((manifest, f"{', '.join(checked)} are unchanged.", differing))
         if not results:
             files = read_manifest(of)
-            all_files = f"all {len(files.files):,} files are as they were exported."
+            all_files = f"all {len(files.files):,} files are unchanged."
             results.append((of, all_files, list(differences(of, files))))
         for place, sentence, differing in results:
             # Names come from the manifest.

@@ -1,7 +1,7 @@
-"""Every parameter of a run, checked as a whole: what `conf/` composes into params.yaml.
+"""All parameters of a run, as composed from `conf/` into params.yaml, validated as a whole.
 
-The sections of the stages are in `explearn_study.sections`; a method's options are declared by its class. What only
-says where or how fast to compute is not here but in `explearn.core.compute`: it must not invalidate a cache.
+Sections of the stages are in `explearn_study.sections`; a method's options are declared by its class. Settings that
+only affect where or how fast to compute are in `explearn.core.compute`: they must not invalidate caches.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from explearn_study.sections import (
 from explearn_study.sources.params import SourceParams
 
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
-"""A name that files are called by."""
+"""A name that can be a file name."""
 
 
 def variant_of(name: str, of: str, options: Mapping[str, Any]) -> MethodInfo:
-    """Describe a method with some options of its own under another name; nothing is registered.
+    """Describe a method with other options under another name; nothing is registered.
 
     A variant declared exactly like a built-in one keeps the built-in summary.
 
-    Raises ParamsError for the name of a method and for a variant of a variant, UnknownNameError where there is no
-    method `of`, and pydantic's ValidationError for a name of another form.
+    Raises ParamsError if `name` is a method's name or `of` a variant, UnknownNameError if there is no method `of`, and
+    pydantic's ValidationError for a malformed name.
     """
     base = get_info(of)
     if base.of is not None:
-        raise ParamsError(f"variant {name!r}: {of!r} is a variant itself; expected the name of a method")
+        raise ParamsError(f"variant {name!r}: {of!r} is itself a variant; expected the name of a method")
     known = get_info(name) if name in list_explainers() else None
     if known is not None and known.of is None:
         raise ParamsError(f"variant {name!r}: a method has that name; choose another")
@@ -61,13 +61,13 @@ def variant_of(name: str, of: str, options: Mapping[str, Any]) -> MethodInfo:
 
 
 class RunMethod(Section):
-    """A method of a run: its name there, the method that it is, and the options it is run with."""
+    """A method of a run: its name in the run, the method it stands for, and its options."""
 
     name: str = Field(exclude=True)
     of: str
-    """Name of a method; by default the entry's own name. Under another name it is a variant of that method."""
+    """Name of a method (default: the entry's name); an entry with another name is a variant of that method."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """Options in which it differs from the method's defaults."""
+    """Options that differ from the method's defaults."""
 
     @model_validator(mode="after")
     def _exists(self) -> Self:
@@ -80,13 +80,13 @@ class RunMethod(Section):
 
     @cached_property
     def info(self) -> MethodInfo:
-        """What is known of the method, under the name that it has in the run."""
+        """The method's facts, under its name in the run."""
         return get_info(self.of) if self.of == self.name else variant_of(self.name, self.of, self.options)
 
     @cached_property
     def settings(self) -> Section:
-        """All options, defaults included. Raises ParamsError for one that the method does not take."""
-        # Not by the class, whose module loads torch.
+        """All options, including defaults. Raises ParamsError for an option that the method does not have."""
+        # Not from the class, whose module loads torch.
         section = Section if self.info.options_class is None else pkgutil.resolve_name(self.info.options_class)
         try:
             return section.model_validate({**self.info.defaults, **self.options})
@@ -95,18 +95,18 @@ class RunMethod(Section):
 
     @property
     def all_options(self) -> dict[str, Any]:
-        """The options with their defaults, less the seed, which is the run's."""
+        """All options except the seed, which is the run's."""
         return self.settings.model_dump(exclude={"seed"})
 
     @property
     def teacher(self) -> str | None:
-        """The method, or ensemble, whose explanations it learns; None where it learns from no other's."""
+        """The method, or ensemble, whose explanations it learns; None if it does not learn from other methods."""
         teacher = getattr(self.settings, "teacher", None)
         return None if teacher == ANSWERS else teacher
 
     @property
     def learns_from_features(self) -> bool:
-        """Whether it learns from what is prepared for all tasks: marks, features, signals, teachers' scores."""
+        """Whether it learns from prepared data of all tasks: marks, features, signals, teachers' scores."""
         needs = self.info.needs
         reads_attention = "attentions" in needs and not self.info.own_model
         taught = self.teacher is not None or getattr(self.settings, "people", None) is not None
@@ -114,7 +114,7 @@ class RunMethod(Section):
 
 
 def _named(entries: Any) -> Any:
-    """Give each entry of a mapping of methods its name, and the method of that name where it says no other."""
+    """Set each entry's `name`, and its `of` to that name unless it is set."""
     if not isinstance(entries, Mapping):
         return entries
     return {
@@ -135,26 +135,26 @@ class Params(Section):
     sources: dict[str, SourceParams]
     rationales: dict[str, RationaleParams] = Field(default_factory=dict)
     rationale_agreement: Fraction = 0.5
-    """A word is evidence when at least this share of its annotators mark it."""
+    """A word is evidence if at least this share of the text's annotators mark it."""
     encoder: str | dict[str, str] = "embedded"
     """`embedded`, a hub name, a local folder, or `scratch` (a small decoder without pretrained weights); or task -> one
-    of these, for every task that has no classifier."""
+    of these, for every task not listed under `classifiers`."""
     encoder_revision: str | dict[str, str] | None = None
-    """git revision of a hub name; or task -> one."""
+    """Git revision of a hub name; or task -> revision."""
     classifiers: dict[str, ClassifierParams] = Field(default_factory=dict)
-    """Task -> a classifier that is taken as it is, instead of fine-tuning the encoder: its hub name or folder, or a
-    section with `name`, `revision` and `labels`."""
+    """Task -> a trained classifier to use instead of fine-tuning the encoder: its hub name or folder, or a section with
+    `name`, `revision` and `labels`."""
     finetune: FinetuneParams = FinetuneParams()
     attend: AttendParams = AttendParams()
     signals: SignalsParams = SignalsParams()
     methods: Annotated[dict[FileName, RunMethod], Field(min_length=1)]
-    """The methods that are compared: name -> `of` and `options`."""
+    """The methods to compare: name -> `of` and `options`."""
     learned: LearnedParams = LearnedParams()
-    """Names of those methods that are trained, by what they learn from."""
+    """Names of the methods to train, by what they learn from."""
     own_model: dict[str, RunMethod] = Field(default_factory=dict)
-    """Methods that are run once more on the classifiers that learned methods train for themselves."""
+    """Methods that are also run on the classifiers that learned methods train."""
     explainer: str | None = None
-    """The method under study; its metrics are the headline. None: all methods are compared alike."""
+    """The method under study, whose metrics are the headline (default: none)."""
     roster: str = "none"
     """Name of the set of baselines, a file in conf/roster/; the methods themselves are in `methods`."""
     teachers: dict[str, RunMethod] = Field(default_factory=dict)
@@ -164,7 +164,7 @@ class Params(Section):
     evaluate: EvaluateParams = EvaluateParams()
     sanity: SanityParams = SanityParams()
     studies: StudiesParams = StudiesParams()
-    """Further comparisons, each a stage of its own."""
+    """Further comparisons, each with its own stage."""
     report: ReportParams = ReportParams()
 
     _name_methods = field_validator("methods", "own_model", "teachers", mode="before")(_named)
@@ -179,7 +179,7 @@ class Params(Section):
     @field_validator("methods")
     @classmethod
     def _in_order(cls, methods: dict[str, RunMethod]) -> dict[str, RunMethod]:
-        """Sort as the methods are listed, learned ones first; variants stand behind their method."""
+        """Sort in the order of the list of methods, learned ones first, variants after their method."""
         order = list_explainers()
         return dict(sorted(methods.items(), key=lambda item: (order.index(item[1].of), item[0] != item[1].of)))
 
@@ -204,7 +204,7 @@ class Params(Section):
         listed = [*self.learned.from_texts, *self.learned.from_features]
         _check_once("learned", listed)
         _check_known("method under 'learned'", listed, self.methods)
-        # Where nothing is trained, weights that come with the package stand for a training.
+        # If nothing is trained, weights that come with the package replace training.
         nothing_trained = not listed and set(self.tasks) <= set(self.classifiers)
         for name, method in self.methods.items():
             info = method.info
@@ -213,7 +213,7 @@ class Params(Section):
                 if name not in getattr(self.learned, part):
                     raise ValueError(f"methods.{name}: {method.of!r} is trained; name it under learned.{part}, too")
             elif name in listed:
-                raise ValueError(f"learned: {name!r} has no training of its own; leave it out there")
+                raise ValueError(f"learned: {name!r} needs no training; leave it out there")
             if info.base is not None and info.base not in listed:
                 raise ValueError(
                     f"methods.{name}: it starts from {info.base!r}, which is not trained; add that to methods and "
@@ -224,7 +224,7 @@ class Params(Section):
             if len(self.tasks) < 2 and (leaves_out or "other_tasks" in method.info.needs):
                 raise ValueError(
                     f"methods.{method.name} learns from the other tasks' rationales, but there is one task; add "
-                    "another, or take one that learns in domain"
+                    "another, or use one that learns in domain"
                 )
             if method.teacher is not None:
                 self._check_teacher(f"methods.{method.name}.options.teacher", method.teacher)
@@ -245,7 +245,7 @@ class Params(Section):
             if len(self.tasks) < 2:
                 raise ValueError("studies.marks_curve starts from the other tasks' marks, but there is one task")
             if curve.marks != sorted(set(curve.marks)):
-                raise ValueError(f"studies.marks_curve.marks: got {curve.marks}; expected rising numbers")
+                raise ValueError(f"studies.marks_curve.marks: got {curve.marks}; expected increasing numbers")
         if transfer is not None:
             known = [method.name for method in self.with_own_model]
             _check_known("method under studies.transfer.explainers", transfer.explainers or (), known)
@@ -267,12 +267,12 @@ class Params(Section):
 
     @property
     def with_own_model(self) -> list[RunMethod]:
-        """Those of `trained` that train a classifier of their own."""
+        """The methods in `trained` that train their own classifier."""
         return [method for method in self.trained if method.info.own_model]
 
     @property
     def baseline_names(self) -> list[str]:
-        """Names of the methods that rest on no training of this run."""
+        """Names of the methods that do not depend on training in this run."""
         trained = {method.name for method in self.trained}
         return [name for name, method in self.methods.items() if not {name, method.info.base} & trained]
 
@@ -293,11 +293,11 @@ class Params(Section):
         return [] if self.studies.students is None else self.studies.students.teachers
 
     def method(self, name: str) -> RunMethod:
-        """Return a method of the run or, where it has none of that name, the method with its defaults."""
+        """Return a method of the run or, if it has none of that name, the method with its defaults."""
         return self.methods[name] if name in self.methods else RunMethod(name=name, of=name)
 
     def check_task(self, task: str) -> str:
-        """Return `task`; raises UnknownNameError, with near names, if the profile has no such task."""
+        """Return `task`; raise UnknownNameError, with similar names, if the profile has no such task."""
         if task not in self.tasks:
             raise UnknownNameError("task", task, self.tasks)
         return task
@@ -308,7 +308,7 @@ class Params(Section):
     def encoder_of(self, task: str) -> tuple[str, str | None]:
         """Return the encoder that a task's own models start from, and its revision.
 
-        Where a classifier is given for the task and no encoder for it alone, that is the classifier's.
+        If the task has a given classifier and no encoder of its own, this is the classifier's.
         """
         if isinstance(self.encoder, str) and task not in self.classifiers:
             encoder = self.encoder
@@ -321,12 +321,12 @@ class Params(Section):
 
 
 def load_params(path: str | os.PathLike[str] | None = None) -> Params:
-    """Read and check a params file (default: the one that EXPLEARN_PARAMS names, or params.yaml).
+    """Read and validate a params file (default: the one that EXPLEARN_PARAMS names, or params.yaml).
 
-    Raises ParamsError naming the file, the parameter, what was got and what was expected.
+    Raises ParamsError naming file, parameter, the value and what was expected.
     """
     path = path or os.environ.get("EXPLEARN_PARAMS") or "params.yaml"
-    values = read_yaml(path, hint="; run from the project's root, or name it in EXPLEARN_PARAMS")
+    values = read_yaml(path, hint="; run this in the project's root, or set EXPLEARN_PARAMS")
     if not isinstance(values, dict):
         raise ParamsError(f"{path}: got {kind_of(values)}; expected a mapping of parameters")
     try:

@@ -179,7 +179,7 @@ class TestGoingOn:
         parts[1].unlink()
         result = CliRunner().invoke(app, arguments(*job, "--shard-texts", "25"))
         assert result.exit_code == 0
-        assert f"{parts[0]}: is not as it was written" in result.stderr
+        assert f"{parts[0]}: has changed" in result.stderr
         assert [path.read_bytes() for path in parts] == before
 
     @pytest.mark.parametrize(

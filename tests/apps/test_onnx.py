@@ -181,7 +181,7 @@ def test_the_page_and_a_bundle(
 def test_what_cannot_be_exported_is_refused_by_name(tmp_path: Path) -> None:
     bert = tiny.classifier("bert")
     refused: list[tuple[Any, Any, str]] = [
-        (explearn.get_explainer("attcat"), bert, "attcat: is not exported to ONNX"),
+        (explearn.get_explainer("attcat"), bert, "attcat: cannot be exported to ONNX"),
         (onnx_cases.explainer("expnet_in_domain", tiny.classifier("gpt2")), tiny.classifier("gpt2"), "the last token"),
         (explearn.get_explainer("occlusion"), tiny.make_answerer(), "answers questions"),
         (explearn.get_explainer("rollout"), tiny.make_tagger(), "classifies tokens"),
@@ -218,7 +218,7 @@ def test_files_that_are_none_are_named(made: Callable[[str], Made], tmp_path: Pa
         with pytest.raises(ModelError, match="no such file"):
             OnnxExplainer(tmp_path / name)
     (tmp_path / "text.onnx").write_text("no graph")
-    with pytest.raises(ModelError, match=r"text\.onnx: is no ONNX graph"):
+    with pytest.raises(ModelError, match=r"text\.onnx: is not an ONNX graph"):
         OnnxExplainer(tmp_path / "text.onnx")
     onnx.save(_without_metadata(path), tmp_path / "bare.onnx")
     with pytest.raises(ModelError, match="holds no explainer"):

@@ -127,14 +127,14 @@ def test_bad_input_is_one_sentence(model: Path, trained: dict[str, Path], tmp_pa
     complaint(lambda: pipe(other, explainer=trained["l2e"]), "")
     for name in ("b", "l2e"):
         complaint(lambda name=name: pipe(other, explainer=tmp_path / name), "made for the classifier")  # type: ignore[misc]
-        complaint(lambda name=name: pipe(model, explainer=tmp_path / name, seed=1), "come with the bundle")  # type: ignore[misc]
+        complaint(lambda name=name: pipe(model, explainer=tmp_path / name, seed=1), "fixes these options")  # type: ignore[misc]
     run = pipe(model)
     complaint(lambda: run("a text", steps=3), "steps: no argument of a call; expected target or windows or unit")
     complaint(lambda: run("a text", target="maybe"), "unknown label 'maybe'")
     complaint(lambda: run(3), "got int; expected a text")
     complaint(lambda: run({"txt": "a"}), "got a text with the fields txt; expected text and text_pair")
     complaint(lambda: run(""), "text")
-    complaint(lambda: run.save_pretrained(tmp_path / "s"), "save the model by itself")
+    complaint(lambda: run.save_pretrained(tmp_path / "s"), "save the model itself")
     assert not (tmp_path / "s").exists()
 
 

@@ -47,8 +47,8 @@ def test_a_folder_goes_to_the_method_whose_training_it_holds(
     [
         (["gae", "lime"], ["expnet"], "which holds 'expnet'; expected one of gae or lime"),
         (["consensus", "expnet"], ["expnet", "l2e"], "which holds 'l2e'; expected one of consensus or expnet"),
-        (["expnet", "lime"], [], "--explainer: got none; 'expnet' is trained, expected the folder"),
-        (["lime", "lime"], [], "--method: 'lime' comes twice"),
+        (["expnet", "lime"], [], "--explainer: got none; expected the folder of a trained 'expnet'"),
+        (["lime", "lime"], [], "--method: got 'lime' twice"),
     ],
 )
 def test_a_folder_too_many_or_too_few(tmp_path: Path, methods: list[str], trained: list[str], said: str) -> None:

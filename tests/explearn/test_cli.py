@@ -28,7 +28,12 @@ class TestMethods:
 
     def test_begins_with_what_works_at_once(self) -> None:
         said = run("methods").stdout
-        assert said.index("consensus") < said.index("lime") < said.index("to be trained first") < said.index("l2e (")
+        assert (
+            said.index("consensus")
+            < said.index("lime")
+            < said.index("needs training (explearn train)")
+            < said.index("l2e (")
+        )
 
     def test_says_what_cannot_explain_a_classifier(self, tmp_path: Path) -> None:
         folder = tiny.save(tmp_path / "model", "llama", 2)
@@ -128,7 +133,7 @@ class TestExplain:
         result = explain(tiny_folder, "lazy dog")
         assert result.exit_code == 0
         assert result.stdout.startswith("attn_lrp: ")
-        assert result.stdout.splitlines()[-1].startswith("attn_lrp: the most faithful method that works at once here")
+        assert result.stdout.splitlines()[-1].startswith("attn_lrp: the most faithful method here without training")
         assert "(p = 0." in result.stdout
         # Scores with signs have one before each word.
         assert result.stdout.splitlines()[1].split() == ["\N{MINUS SIGN}lazy", "\N{MINUS SIGN}dog"]
@@ -226,7 +231,7 @@ class TestFilesOfOthers:
         table.write_text("text,label\na fox,yes\n")
         for file in (notes, table):
             before = file.read_text()
-            assert f"{file}: holds something else than a" in complaint(explain(tiny_folder, "--out", file, "fox"))
+            assert f"{file}: exists and is not a" in complaint(explain(tiny_folder, "--out", file, "fox"))
             assert file.read_text() == before
             file.unlink()
             for text in ("fox", "dog"):  # then one of its own kind takes its place
@@ -236,7 +241,7 @@ class TestFilesOfOthers:
         texts = tmp_path / "t.txt"
         texts.write_text("a fox\n")
         arguments = ("--classifier", str(tiny_folder), "--texts", str(texts), "--out", str(texts))
-        assert "holds something else than a page" in complaint(run("compare", *arguments))
+        assert "exists and is not a page" in complaint(run("compare", *arguments))
         assert texts.read_text() == "a fox\n"
 
 

@@ -22,7 +22,7 @@ MACHINE = [
     (OSError(errno.ENOSPC, "No space left on device", "data/x"), "data/x: cannot be used (No space left on device)"),
     (PermissionError(errno.EACCES, "Permission denied", "out"), "out: cannot be used (Permission denied)"),
     (OSError(errno.EIO, "Input/output error"), "the system refused (Input/output error)"),
-    (OutOfMemoryError("CUDA out of memory."), "memory does not suffice (CUDA out of memory.)"),
+    (OutOfMemoryError("CUDA out of memory."), "not enough memory (CUDA out of memory.)"),
     (OSError(errno.ENAMETOOLONG, "File name too long", "x" * 10**6), "x ... x"),
     (DataError("a\nfile: \x1b[2J"), "a file: \\x1b[2J"),
 ]

@@ -21,7 +21,7 @@ class Given(io.TextIOWrapper):
 
 
 @pytest.mark.parametrize(
-    ("terminal", "said"), [(True, "no text given: type texts, one a line; Ctrl+D ends them\n"), (False, "")]
+    ("terminal", "said"), [(True, "no text given: type texts, one per line; Ctrl+D ends\n"), (False, "")]
 )
 def test_whoever_types_is_told_what_is_waited_for(
     terminal: bool, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

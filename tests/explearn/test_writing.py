@@ -78,7 +78,7 @@ class TestTwoWriters:
             assert (partial / "a").read_text() == "first"
         second.join(30)
         assert held(tmp_path / "d") == {"c": "second"}
-        assert "d: another run is writing it; waiting until it has ended" in capsys.readouterr().err
+        assert "d: another run is writing it; waiting until it has finished" in capsys.readouterr().err
         assert [path.name for path in tmp_path.iterdir()] == ["d"]
 
     def test_the_wait_has_the_limit_that_the_environment_gives(
@@ -87,7 +87,7 @@ class TestTwoWriters:
         monkeypatch.setenv("EXPLEARN_LOCK_TIMEOUT", "0.2")
         with (
             other_writer(tmp_path / "d"),
-            pytest.raises(DataError, match=r"d: another run is writing it and has not ended within 0\.2 s"),
+            pytest.raises(DataError, match=r"d: another run is writing it and has not finished within 0\.2 s"),
         ):
             fill(tmp_path / "d", c="second")
         assert held(tmp_path / "d") == {"a": "first", "b": "first"}
@@ -199,7 +199,7 @@ class TestWhatIsNoRegularFile:
 
     def test_a_folder_takes_no_file_s_place(self, tmp_path: Path) -> None:
         (tmp_path / "d").write_text("mine")
-        with pytest.raises(ParamsError, match="d: is no folder; expected a folder"):
+        with pytest.raises(ParamsError, match="d: is not a folder; expected a folder"):
             fill(tmp_path / "d", a="x")
         assert (tmp_path / "d").read_text() == "mine"
 
@@ -341,7 +341,7 @@ def test_a_disk_that_takes_no_more_is_one_sentence_and_the_old_output_stays(tmp_
     for kind, (code, said) in kinds.items():
         assert code == 2, (kind, said)
         (line,) = said.splitlines()
-        assert line.startswith(f"error: {kind}: cannot be written (") and line.endswith("; what was there is as it was")
+        assert line.startswith(f"error: {kind}: cannot be written (") and line.endswith("; what was there is unchanged")
         path = tmp_path / kind
         assert (path if path.is_file() else path / "a").read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kinds)

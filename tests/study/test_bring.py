@@ -100,7 +100,7 @@ class TestManifest:
     def test_nothing_differs_from_the_manifest_of_a_run(self, finished: Path) -> None:
         code, said = verify(finished)
         assert code == 0, said
-        assert said.endswith("are as they were.\n")
+        assert said.endswith("are unchanged.\n")
 
     def test_what_differs_is_named(self, project: Path) -> None:
         (project / "data/examples/films/test.parquet").write_bytes(b"other")

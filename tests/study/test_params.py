@@ -174,7 +174,7 @@ STUDENTS = {"teachers": ["lime"]}
         ({"methods": {"lime": {"samples": 3}}}, "methods.lime.samples: no such parameter; expected one of"),
         (with_methods("expnet", expnet={"options": {"hidden": "many"}}), "methods.expnet: options.hidden: got 'many'"),
         (with_methods("expnte", expnet={}), "unknown method under 'learned' 'expnte'"),
-        (with_methods("random"), "learned: 'random' has no training of its own; leave it out there"),
+        (with_methods("random"), "learned: 'random' needs no training; leave it out there"),
         (with_methods("paml", paml={}), "methods.paml: 'paml' is trained; name it under learned.from_texts, too"),
         (with_methods(faml={}), "methods.faml: it starts from 'paml', which is not trained"),
         (
@@ -188,7 +188,7 @@ STUDENTS = {"teachers": ["lime"]}
         ),
         ({"own_model": {"expnet": {}}}, "own_model.expnet: expected the name of a method that needs no training"),
         ({"explainer": "expnt"}, "unknown explainer 'expnt'; did you mean expnet"),
-        ({"studies": {"marks_curve": {"marks": [10, 5]}}}, "marks: got [10, 5]; expected rising numbers"),
+        ({"studies": {"marks_curve": {"marks": [10, 5]}}}, "marks: got [10, 5]; expected increasing numbers"),
         ({"studies": {"students": STUDENTS}}, "unknown teacher under studies.students.teachers 'lime'"),
     ],
 )
@@ -211,5 +211,5 @@ def test_no_mapping(tmp_path: Path, content: str, words: str) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ParamsError, match="no such file; run from the project's root, or name it in EXPLEARN_PARAMS"):
+    with pytest.raises(ParamsError, match="no such file; run this in the project's root, or set EXPLEARN_PARAMS"):
         load_params(tmp_path / "params.yaml")

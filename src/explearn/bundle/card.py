@@ -1,4 +1,4 @@
-"""The model card of a bundle: Markdown that code hosts and the hub show. What comes from files is escaped."""
+"""The model card of a bundle: Markdown for code hosts and the hub, with text from files escaped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from explearn.methods.info import MethodInfo
 from explearn.show.markdown import Markdown, escape_markdown, table
 
 GROUPS = ("plausibility", "faithfulness", "behaviour")
-"""Of the metrics that a card shows; metrics.json holds all figures that were given."""
+"""Groups of metrics on the card; metrics.json has all figures that were passed."""
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("explearn.bundle", "templates"),
@@ -37,9 +37,9 @@ def card(
     """Return the text of README.md.
 
     Args:
-        info: of the method. signed: whether its scores below zero are evidence against the class.
-        options: of the method, by name. record: config.json of a trained one, else empty.
-        classifier: that the bundle was made for, None for any. figures: as in the bundle's metrics.json, None for none.
+        info: the method's facts. signed: whether its scores below zero are evidence against the class.
+        options: the method's options, by name. record: config.json of a trained explainer, else empty.
+        classifier: the bundle's classifier, None for any. figures: content of the bundle's metrics.json, or None.
     """
     values: Mapping[str, Any] = figures["figures"] if figures else {}
     shown: list[tuple[Metric, float]] = [

@@ -54,25 +54,24 @@ def export(
 
     Args:
         out: a new folder.
-        method: name of the method (default: that whose training is in `explainer`).
+        method: name of the method (default: the method of `explainer`).
         explainer: folder of a trained explainer; not for methods that need no training.
-        options: of a method that is not trained. All others are written with their defaults of today.
-        classifier: folder or hub name of the classifier that the bundle is for (default: the one that a trained
-            explainer belongs to; else any).
-        with_classifier: put it into the bundle.
+        options: options of an untrained method; those left out are saved with their current defaults.
+        classifier: folder or hub name of the bundle's classifier (default: the trained explainer's; else any).
+        with_classifier: put the classifier into the bundle.
         metrics: a run's reports/metrics.json, for the figures of the method on `task`.
-        task: one of its tasks.
+        task: one of the tasks in `metrics`.
 
     Raises:
-        ParamsError: `out` is there already; arguments that do not go together; an option's bad value.
+        ParamsError: `out` already exists; arguments that do not go together; an option's bad value.
         UnknownNameError: no such method, option, task, or figures of the method.
-        ModelError: a trained explainer or a classifier that cannot be used, or do not belong together.
+        ModelError: a trained explainer or a classifier that cannot be used, or that do not belong together.
         UnsupportedError: the method cannot explain the classifier.
-        DataError: `metrics` cannot be read, or `out` not be written.
+        DataError: `metrics` cannot be read, or `out` cannot be written.
     """
     out, folder = Path(path_of("out", out)), None if explainer is None else Path(path_of("explainer", explainer))
     if os.path.lexists(out):
-        raise ParamsError(f"{out}: is there already; expected the name of a new folder")
+        raise ParamsError(f"{out}: already exists; expected the name of a new folder")
     if with_classifier and classifier is None:
         raise ParamsError("with_classifier: got no classifier to put into the bundle; expected its folder or hub name")
     if metrics is None and task is not None:
@@ -80,11 +79,11 @@ def export(
     if folder is None and method is None:
         raise ParamsError("got neither a method nor a trained explainer; expected one of them to put into the bundle")
     if folder is not None and (not is_folder(folder) or is_bundle(folder)):
-        problem = "is a bundle already" if is_folder(folder) else "no such folder"
+        problem = "is already a bundle" if is_folder(folder) else "no such folder"
         raise ModelError(f"{folder}: {problem}; expected the folder of a trained explainer")
     info = get_info(method or method_of(folder or Path()))
     if folder is None and info.untrained:
-        raise ParamsError(f"{info.name!r} is trained; expected the folder of a trained one (--explainer)")
+        raise ParamsError(f"{info.name!r} is trained; expected the folder of a trained explainer (--explainer)")
     made = make_explainer(info, options or {}, None if folder is None else str(folder))
     figures = None if metrics is None else _figures(Path(path_of("metrics", metrics)), task, info.name)
     loaded, place = None, None
@@ -102,20 +101,20 @@ def export(
         if folder is not None:
             _copy(folder, partial / EXPLAINER)
         elif isinstance(made, LearnedExplainer):
-            # It comes with weights, and other versions of Explearn may come with others.
+            # Its packaged weights may differ in other versions of Explearn.
             made.save_pretrained(partial / EXPLAINER)
         if place == CLASSIFIER and loaded is not None:
             loaded.tokenizer.chat_template = None  # a file of another kind, which no classifier reads
             loaded.save_pretrained(partial / CLASSIFIER)
             if Classifier.from_pretrained(partial / CLASSIFIER, device="cpu").fingerprint != loaded.fingerprint:
                 raise ModelError(
-                    f"{loaded.name}: saved and read again it has other weights; it cannot go into a bundle"
+                    f"{loaded.name}: its weights change when it is saved and read again; it cannot go into a bundle"
                 )
         trained = (partial / EXPLAINER).exists()
         record = config_of(partial / EXPLAINER) if trained else {}
         facts = None
         if loaded is not None:
-            # Of a folder the last part: where it is on this machine is nobody's business.
+            # Only the last part of a folder's path: the rest is private.
             name = os.fspath(classifier or "")
             facts = ClassifierFacts(
                 fingerprint=loaded.fingerprint,
@@ -152,7 +151,7 @@ class _Metrics(Shape):
 
 
 def _figures(path: Path, task: str | None, method: str) -> dict[str, Any]:
-    """Return what bundles keep of a run's metrics: the figures of one method on one task."""
+    """Return the part of a run's metrics that bundles keep: the figures of one method on one task."""
     tasks = check_shape(read_json(path), _Metrics, path, "expected a run's reports/metrics.json")["tasks"]
     if task is None and len(tasks) != 1:
         raise ParamsError(f"task: got none; expected one of {', '.join(tasks)}, which {path} has figures of")
@@ -168,7 +167,7 @@ def _figures(path: Path, task: str | None, method: str) -> dict[str, Any]:
 
 
 def _copy(folder: Path, target: Path) -> None:
-    """Copy a trained explainer. A link is refused: it may lead to any file of this machine."""
+    """Copy a trained explainer. Raises ModelError for a link, which may lead to any file of this machine."""
     for path in files_in(folder):
         if path.is_symlink() or not path.is_file():
             raise ModelError(f"{path}: is a link or no regular file, and cannot go into a bundle; remove it")

@@ -1,6 +1,6 @@
-"""`explearn.load`: a bundle, from a folder or from the hub, ready to explain; and explainers by any name or folder.
+"""`explearn.load`: a bundle from a folder or the hub, ready to explain; and explainers by any name or folder.
 
-The token to write to the hub with comes from the environment (HF_TOKEN) alone. It is never written, logged or shown.
+The token for writing to the hub comes only from the environment (HF_TOKEN). It is never written, logged or shown.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ TOKEN = "HF_TOKEN"
 
 
 class Bundle:
-    """An explainer with what it was made for.
+    """A loaded bundle: an explainer, and the classifier that it was made for.
 
     Attributes:
-        folder: of the bundle, whose files are those of its manifest.
-        manifest: what the bundle says of itself.
-        classifier: its classifier; None where the bundle holds none, or it was opened without.
+        folder: the bundle's folder, whose files match its manifest.
+        manifest: content of its manifest.
+        classifier: its classifier; None if the bundle has none, or was opened without it.
     """
 
     def __init__(self, folder: Path, manifest: BundleManifest) -> None:
@@ -52,15 +52,15 @@ class Bundle:
 
     @cached_property
     def explainer(self) -> Explainer:
-        """The method, trained where it learns.
+        """The explainer.
 
-        Raises ModelError where this version has no such method, or it takes no such options.
+        Raises ModelError if this version does not have the method or its options.
         """
         path = None if self.explainer_folder is None else str(self.explainer_folder)
         try:
             return make_explainer(get_info(self.manifest.method), self.manifest.options, path)
         except (UnknownNameError, ParamsError) as error:
-            made_with = f"made with Explearn {self.manifest.explearn}, and this is {metadata.version('explearn')}"
+            made_with = f"made with Explearn {self.manifest.explearn}, but this is {metadata.version('explearn')}"
             raise ModelError(f"{self.folder}: {made_with} ({error})") from error
 
     @property
@@ -74,7 +74,7 @@ class Bundle:
 
     @property
     def metrics(self) -> dict[str, Any] | None:
-        """`task`, `method` and `figures` (name -> value), as they were given to the export; None where none were."""
+        """`task`, `method` and `figures` (name -> value) that were passed to the export, if any."""
         return dict(read_json(self.folder / FIGURES)) if FIGURES in self.manifest.files else None
 
     def check_classifier(self, classifier: Classifier) -> None:
@@ -83,16 +83,16 @@ class Bundle:
         if facts is not None and classifier.fingerprint != facts.fingerprint:
             name = f" ({facts.name})" if facts.name else ""
             raise ModelError(
-                f"{self.folder}: made for the classifier with fingerprint {facts.fingerprint[:12]}{name}, and "
-                f"{classifier.name or 'the one given'} has {classifier.fingerprint[:12]}; expected the same weights "
+                f"{self.folder}: made for the classifier with fingerprint {facts.fingerprint[:12]}{name}, but "
+                f"{classifier.name or 'this one'} has {classifier.fingerprint[:12]}; expected the same weights "
                 "and labels"
             )
 
     def explain(self, *given: Any, **options: Any) -> Iterator[Attribution]:
-        """Explain texts by `explain(texts)`, or by `explain(classifier, texts)` where the bundle holds no classifier.
+        """Explain texts by `explain(texts)`, or by `explain(classifier, texts)` if the bundle has no classifier.
 
-        Otherwise as `Explainer.explain`, and it raises what that raises; ModelError for another classifier than the
-        bundle was made for, ParamsError where there is none.
+        Otherwise works and raises as `Explainer.explain`; also raises ModelError for a classifier that the bundle was
+        not made for, ParamsError if there is none.
         """
         *classifiers, texts = given
         classifier = classifiers[0] if classifiers else self.classifier
@@ -114,26 +114,26 @@ class Bundle:
         revision: str | None = None,
         message: str = "Bundle of Explearn",
     ) -> str:
-        """Put the bundle on the Hugging Face hub, in one commit; returns the repository's address.
+        """Upload the bundle to the Hugging Face hub in one commit; return the repository's address.
 
         The token comes from the environment variable HF_TOKEN.
 
         Args:
-            repo_id: OWNER/NAME; made where there is none, an earlier bundle there is replaced.
-            private: of a new repository (default: as the owner's settings say).
+            repo_id: OWNER/NAME; the repository is created if it does not exist, an earlier bundle there is replaced.
+            private: whether a new repository is private (default: the owner's settings).
             revision: branch to write to (default: main).
-            message: of the commit.
+            message: commit message.
 
-        Raises ModelError where a file has changed since the bundle was loaded, or the hub refuses; ParamsError where
-        there is no token.
+        Raises ModelError if a file has changed since the bundle was loaded, or the hub refuses; ParamsError without a
+        token.
         """
         manifest = open_bundle(self.folder).manifest
         token = os.environ.get(TOKEN, "").strip()
         if not (token and token.isascii()):
-            raise ParamsError(f"{TOKEN}: not set or not ASCII; expected a token that may write, in the environment")
+            raise ParamsError(f"{TOKEN}: not set or not ASCII; expected a token with write access, in the environment")
         from huggingface_hub import HfApi
 
-        with hub_errors(f"{repo_id}: the bundle cannot be put there", token):
+        with hub_errors(f"{repo_id}: the bundle cannot be uploaded", token):
             api = HfApi(token=token)
             address = api.create_repo(repo_id, private=private, exist_ok=True)
             api.upload_folder(
@@ -152,7 +152,7 @@ class Bundle:
 
 
 def open_bundle(folder: str | os.PathLike[str]) -> Bundle:
-    """Check manifest and files of a bundle; its classifier is not loaded.
+    """Open a bundle, checking its manifest and files, without loading its classifier.
 
     Raises ModelError as `read_manifest` does, and for the first of `differences`.
     """
@@ -172,12 +172,12 @@ def load(
     """Load a bundle that `explearn export` wrote.
 
     Args:
-        source: a folder, or the hub name (OWNER/NAME) of one that `push_to_hub` put there.
-        compute: compute options of its classifier; or give their fields as keyword arguments (device="cuda").
+        source: a folder, or a hub name (OWNER/NAME).
+        compute: compute options of its classifier; or pass their fields as keyword arguments (device="cuda").
         revision: git revision of a hub name.
 
-    Raises ModelError, naming the file, where one is missing or has changed; for a newer format, a method that is not
-    known here, and a classifier whose fingerprint is another's.
+    Raises ModelError for a missing or changed file, a newer format, a method unknown to this version, and a classifier
+    with another fingerprint.
     """
     bundle = open_bundle(_fetched(path_of("source", source), revision))
     compute = replace(compute or ComputeOptions(), **options)
@@ -190,18 +190,18 @@ def load(
 
 
 def _fetched(name: str, revision: str | None = None) -> Path:
-    """Return the folder of a bundle, fetched where `name` can only be a hub name."""
+    """Return the folder of a bundle, downloading it if `name` can only be a hub name."""
     return fetch(name, revision) if not is_folder(name) and "/" in name and may_be_on_hub(name) else Path(name)
 
 
 def fetch(name: str, revision: str | None = None) -> Path:
-    """Fetch a bundle to the hub's cache and return its folder there. Only files that the manifest names are fetched.
+    """Download the files named in a bundle's manifest to the hub's cache; return their folder.
 
     Args:
-        name: of the repository, OWNER/NAME.
+        name: the repository, OWNER/NAME.
         revision: branch, tag or commit (default: main).
 
-    Raises ModelError where there is no such bundle, it cannot be reached, or its manifest cannot be used.
+    Raises ModelError if there is no such bundle, it cannot be reached, or its manifest cannot be used.
     """
     from huggingface_hub import hf_hub_download, snapshot_download
 
@@ -216,13 +216,14 @@ def fetch(name: str, revision: str | None = None) -> Path:
 
 
 def find_explainer(source: str | os.PathLike[str], **options: Any) -> tuple[Explainer, Bundle | None]:
-    """Return the explainer of a method's name, a trained one's folder, or a bundle (folder or hub), and the bundle.
+    """Return an explainer from a method's name, a trained explainer's folder, or a bundle (folder or hub); and the
+    bundle.
 
     Args:
-        options: of a method that is not trained.
+        options: options of an untrained method.
 
-    Raises UnknownNameError for a name that is none of these, ParamsError for options of what comes with its own; what
-    `get_explainer` and `open_bundle` raise.
+    Raises UnknownNameError for any other name, ParamsError for options that the source fixes, and the errors of
+    `get_explainer` and `open_bundle`.
     """
     name = path_of("source", source)
     is_method = any(info.name == name for info in known_infos())
@@ -231,15 +232,15 @@ def find_explainer(source: str | os.PathLike[str], **options: Any) -> tuple[Expl
     if is_method or (not is_folder(name) and "/" not in name):
         return get_explainer(name, **options), None
     if options:
-        raise ParamsError(f"options {', '.join(options)} come with the bundle {name}; give no others")
+        raise ParamsError(f"options: got {', '.join(options)}; the bundle {name} fixes these options")
     bundle = open_bundle(_fetched(name))
     return bundle.explainer, bundle
 
 
 def method_of(folder: Path) -> str:
-    """Return the name of the method whose training a folder holds: the variant whose options it has, else the method.
+    """Return the name of the method, or of the variant with the saved options, that was trained in a folder.
 
-    Raises ModelError where there is no such method here, or more than one.
+    Raises ModelError if no method fits, or more than one.
     """
     config = config_of(folder)
     of_class = [info for info in known_infos() if info.target.endswith(f":{config['explainer']}")]
@@ -252,10 +253,10 @@ def method_of(folder: Path) -> str:
 
 
 def check_trained_for(folder: Path, classifier: Classifier) -> None:
-    """Raise ModelError for a trained explainer that says it belongs to another classifier."""
+    """Raise ModelError if a trained explainer belongs to another classifier."""
     bound = config_of(folder).get("classifier")
     if bound and bound != classifier.fingerprint:
         raise ModelError(
-            f"{folder}: trained for a classifier with fingerprint {str(bound)[:12]}, and {classifier.name} has "
+            f"{folder}: trained for a classifier with fingerprint {str(bound)[:12]}, but {classifier.name} has "
             f"{classifier.fingerprint[:12]}; expected the classifier that it was trained for"
         )

@@ -2,11 +2,11 @@
 
     BUNDLE/manifest.json   the manifest
            README.md       the model card
-           metrics.json    figures, where some were given
+           metrics.json    figures, if any
            explainer/      a trained explainer, as `save_pretrained` writes it
-           classifier/     its classifier, where it was asked for
+           classifier/     its classifier, if wanted
 
-A manifest shows damage and mix-ups. It is no signature: who can change a file can change the manifest too.
+A manifest reveals damage and mix-ups. It is not a signature: anyone who can change a file can change the manifest, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from explearn.core.errors import DataError, ModelError
 from explearn.core.validation import Shape, check_shape, problems_sentence
 
 FORMAT = 1
-"""Of bundles; this version reads no newer one."""
+"""Version of the bundle format; newer ones are not read."""
 
 MANIFEST = "manifest.json"
 CARD = "README.md"
@@ -34,7 +34,7 @@ EXPLAINER = "explainer"
 CLASSIFIER = "classifier"
 
 _FILE = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*\.(?:json|safetensors|md)")
-"""Names that a file of a bundle may have: below the bundle, not hidden, of a kind that runs no code when it is read."""
+"""Allowed names of files in a bundle: below the bundle, not hidden, of a kind that runs no code when read."""
 
 
 class FileFacts(Shape):
@@ -53,10 +53,10 @@ class ClassifierFacts(Shape):
 
     Attributes:
         fingerprint: SHA-256 of its weights and labels (`Classifier.fingerprint`).
-        name: its hub name, or the last part of its folder's; empty where it was not given.
-        architecture: transformers' name of it; empty where it was not given.
-        labels: in the order of its logits; empty where it was not given.
-        folder: of the bundle that holds it; None where none does.
+        name: its hub name, or the last part of its folder's path; empty if unknown.
+        architecture: transformers' name for it; empty if unknown.
+        labels: in the order of its logits; empty if unknown.
+        folder: the bundle's folder that holds it; None if the bundle does not contain it.
     """
 
     fingerprint: str
@@ -70,13 +70,13 @@ class BundleManifest(Shape):
     """The content of `manifest.json`.
 
     Attributes:
-        format: of the bundle, 1.
+        format: version of the bundle format, 1.
         explearn: version that wrote it.
         method: name of the method.
-        trained: whether folder `explainer` holds a trained one.
-        options: what to make the method with, by name; a trained one has them in its own folder.
-        classifier: the one it was made for; None: any.
-        files: path -> facts, of every file but the manifest.
+        trained: whether the folder `explainer` holds a trained explainer.
+        options: options of the method, by name; a trained explainer has them in its own folder.
+        classifier: the classifier it was made for; None for any.
+        files: path -> facts, for every file but the manifest.
     """
 
     format: int = Field(ge=1)
@@ -108,14 +108,14 @@ class BundleManifest(Shape):
 
 
 def is_bundle(folder: Path) -> bool:
-    """Return whether a folder is a bundle, whole or not, rather than the folder of a trained explainer."""
+    """Return whether a folder is a bundle, complete or not, rather than a trained explainer."""
     return is_folder(folder) and (folder / MANIFEST).is_file()
 
 
 def read_manifest(folder: Path) -> BundleManifest:
-    """Return the manifest of a bundle, whose files are not yet checked.
+    """Return the manifest of a bundle, without checking its files.
 
-    Raises ModelError for a folder that is no bundle, a newer format, and a manifest that is damaged.
+    Raises ModelError for a folder that is not a bundle, a newer format, and a damaged manifest.
     """
     if not is_bundle(folder):
         what = f"holds no {MANIFEST}" if is_folder(folder) else "no such folder"
@@ -134,7 +134,7 @@ def read_manifest(folder: Path) -> BundleManifest:
 def differences(folder: Path, manifest: BundleManifest) -> Iterator[str]:
     """Yield a sentence for each file that is missing, has changed, or is not in the manifest.
 
-    Other files may lie in the bundle outside the explainer's and the classifier's folder, where nothing reads them.
+    Extra files outside the explainer's and the classifier's folder are allowed, as nothing reads them.
     """
     for name, facts in manifest.files.items():
         path = folder / name
@@ -149,7 +149,7 @@ def differences(folder: Path, manifest: BundleManifest) -> Iterator[str]:
 
 
 def files_in(folder: Path) -> Iterator[Path]:
-    """Yield all files and links in a folder and the folders in it, in order, but hidden ones."""
+    """Yield all files and links below a folder, in order, except hidden ones."""
     for path in sorted(folder.rglob("*")):
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
         if not hidden and (path.is_symlink() or not path.is_dir()):
@@ -157,7 +157,7 @@ def files_in(folder: Path) -> Iterator[Path]:
 
 
 def config_of(folder: Path) -> Mapping[str, Any]:
-    """Return config.json of a trained explainer. Raises ModelError where there is none, or it is another file."""
+    """Return config.json of a trained explainer. Raises ModelError if there is none, or it is another file."""
     from explearn.methods.base.learned import CONFIG, TrainedConfig  # brings torch
 
     path = folder / CONFIG

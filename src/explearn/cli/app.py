@@ -1,4 +1,4 @@
-"""The command line: `explearn explain`, `demo`, `compare` and the others that `explearn --help` lists."""
+"""The command line: all commands that `explearn --help` lists."""
 
 from __future__ import annotations
 
@@ -41,24 +41,26 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Say why a text classifier gave a text its label."""
+    """Explain text classifiers: find the words that led to a label."""
 
 
 @command
 def methods(
     name: Annotated[
-        str | None, typer.Argument(help="A method, for its definition, sources and options.", show_default=False)
+        str | None, typer.Argument(help="Describe this method: definition, sources and options.", show_default=False)
     ] = None,
     classifier: Annotated[
         str | None,
-        typer.Option(help="Folder or hub name: say which methods can explain this one.", show_default=False),
+        typer.Option(
+            help="Folder or hub name: list only methods that can explain it, and why others cannot.", show_default=False
+        ),
     ] = None,
 ) -> None:
-    """List all methods, those that work at once first, with their cost for one text and what they need; or tell all
-    about one.
+    """List all methods, those that need no training first, with their cost per text and what they need; or describe
+    one method.
 
     explearn methods attn_lrp
     """
@@ -85,7 +87,7 @@ def methods(
                     refused[info.name] = str(error)
     infos.sort(key=lambda info: (info.untrained, get_args(Family).index(info.family)))
     for (untrained, family), of_family in groupby(infos, key=lambda info: (info.untrained, info.family)):
-        console.print(f"[bold]{family}{', to be trained first (explearn train)' if untrained else ''}[/bold]")
+        console.print(f"[bold]{family}{', needs training (explearn train)' if untrained else ''}[/bold]")
         for info in of_family:
             if info.name in refused:
                 continue
@@ -108,14 +110,14 @@ def _describe(console: Console, name: str) -> None:
     console.print(Text(inspect.getdoc(cls) or info.summary), soft_wrap=True)
     defaults = {**cls.Options().model_dump(), **info.defaults}
     listed = ", ".join(f"{option}={value}" for option, value in defaults.items())
-    console.print(Text(f"\nDefaults: {listed or 'it has no options'}"), soft_wrap=True)
+    console.print(Text(f"\nDefaults: {listed or 'no options'}"), soft_wrap=True)
     if cls.Options.model_fields:
         console.print()
         _describe_options(console, cls.Options)
 
 
 def _describe_options(console: Console, section: type[BaseModel], indent: int = 0) -> None:
-    """Print the meaning of each option of a section, those of the sections in it below it."""
+    """Print the meaning of each option of a section, with nested sections indented."""
     from pydantic import BaseModel
 
     for name, field in section.model_fields.items():

@@ -1,4 +1,4 @@
-"""Which methods a command uses, with which options: the options that `explain` and `job` share, and what they mean."""
+"""The command-line options that choose methods and set their options, shared by `explain` and `job`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from explearn.model.classifier import Classifier
 
 DEFAULT = "attn_lrp"
-"""The method where none is named."""
+"""The method if none is named."""
 
 ClassifierOption = Annotated[
     str,
     typer.Option(
-        help="Folder of a saved sequence classifier, or its hub name; not needed by explainers with their own.",
+        help="Folder of a saved sequence classifier, or its hub name; not needed if an explainer comes with one.",
         envvar="EXPLEARN_CLASSIFIER",
         rich_help_panel="Classifier",
     ),
@@ -36,7 +36,7 @@ LabelNames = Annotated[
     list[str] | None,
     typer.Option(
         "--label-name",
-        help="A better name for a class of the classifier, CLASS=NAME, such as LABEL_0=negative; may be repeated.",
+        help="Rename a class of the classifier, CLASS=NAME, such as LABEL_0=negative; may be repeated.",
         show_default=False,
         rich_help_panel="Classifier",
     ),
@@ -44,16 +44,17 @@ LabelNames = Annotated[
 Methods = Annotated[
     list[str] | None,
     typer.Option(
-        help="Name of a method; `explearn methods` lists them. Repeat it to set several side by side.",
-        show_default="that of the trained explainer or bundle; attn_lrp where there is none",
+        help="Name of a method; `explearn methods` lists them. Repeat it to compare several.",
+        show_default="the method of the trained explainer or bundle, else attn_lrp",
         rich_help_panel="Methods",
     ),
 ]
 Explainers = Annotated[
     list[Path] | None,
     typer.Option(
-        help="Folder of a trained explainer, for a learned method (data/explainers/TASK/NAME), or a bundle of any "
-        "method (`explearn export`); may be repeated.",
+        help="Folder of a trained explainer (data/explainers/TASK/NAME), or a bundle of any method (`explearn "
+        "export`); "
+        "may be repeated.",
         show_default=False,
         rich_help_panel="Methods",
     ),
@@ -63,16 +64,16 @@ Options = Annotated[
     typer.Option(
         "--option",
         "-o",
-        help="An option of the method, NAME=VALUE; may be repeated. With several methods, it goes to all that have "
-        "it, METHOD.NAME=VALUE to one.",
+        help="Set an option of the method, NAME=VALUE; may be repeated. With several methods, NAME applies to all that "
+        "have it, METHOD.NAME to one.",
         rich_help_panel="Methods",
     ),
 ]
 Targets = Annotated[
     list[str] | None,
     typer.Option(
-        help="Class to explain, may be repeated (default: the predicted class; each label that holds, of a "
-        "multi-label classifier; each value, of a regression).",
+        help="Class to explain; may be repeated (default: the predicted class; for a multi-label classifier each label "
+        "that applies; for a regression each value).",
         show_default=False,
         rich_help_panel="What is explained",
     ),
@@ -80,13 +81,14 @@ Targets = Annotated[
 Units = Annotated[
     Literal["token", "word", "phrase", "sentence"],
     typer.Option(
-        help="What is scored. Methods that perturb texts leave out whole units.", rich_help_panel="What is explained"
+        help="Unit that is scored. Methods that perturb texts leave out whole units.",
+        rich_help_panel="What is explained",
     ),
 ]
 Windows = Annotated[
     int | None,
     typer.Option(
-        help="Read texts longer than the classifier takes through windows, this many sub-tokens apart "
+        help="Read texts that are too long for the classifier through windows that begin this many sub-tokens apart "
         "(default: they are cut).",
         show_default=False,
         rich_help_panel="What is explained",
@@ -95,7 +97,7 @@ Windows = Annotated[
 Completion = Annotated[
     Path | None,
     typer.Option(
-        help="A JSON or YAML file: of a generative model, its prompt and label words (default: completion.json beside "
+        help="A JSON or YAML file: the prompt and label words of a generative model (default: completion.json next to "
         "the model); or candidate labels with their hypothesis (docs/explearn/classifiers.md).",
         show_default=False,
         rich_help_panel="Classifier",
@@ -105,11 +107,11 @@ Completion = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ChosenMethod:
-    """A method, and the folder of its training where it is learned.
+    """A method, with the folder of the trained explainer if it is learned.
 
     Attributes:
-        options: those that come with the bundle.
-        bundle: that the method comes from, if any.
+        options: the bundle's options.
+        bundle: the bundle that the method comes from, if any.
     """
 
     info: MethodInfo
@@ -119,7 +121,8 @@ class ChosenMethod:
 
     @property
     def accepted(self) -> Collection[str]:
-        """Names of the options that it takes: of a trained explainer few; one that refines it still takes all."""
+        """Names of the options that can still be set: few for a trained explainer, all for a method that refines
+        one."""
         if self.bundle is None and (self.folder is None or self.info.base is not None):
             return accepted_options(self.info.name)
         return self.info.later
@@ -138,13 +141,13 @@ class ChosenMethod:
 
 
 def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[ChosenMethod]:
-    """Return the methods by name, each with the folder or bundle that holds it or, of a refining method, its base.
+    """Return the methods by name, each with the folder or bundle that holds it or, for a refining method, its base.
 
     Args:
-        methods: names; None or none: those that the folders hold, DEFAULT where there is no folder either.
+        methods: names; if None or empty, the methods in the folders, or DEFAULT if there are no folders.
 
-    Raises UnknownNameError, ParamsError for a method that comes twice, one that is trained and has no folder and a
-    folder of none of the methods, and ModelError for a folder or bundle that cannot be used.
+    Raises UnknownNameError; ParamsError for a repeated method, a learned method without a folder and a folder that
+    belongs to none of the methods; ModelError for a folder or bundle that cannot be used.
     """
     from explearn.bundle.loading import method_of, open_bundle  # brings torch
 
@@ -155,7 +158,7 @@ def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[Chose
     methods = list(methods or methods_in.values()) or [DEFAULT]
     for name in methods:
         if methods.count(name) > 1:
-            raise ParamsError(f"--method: {name!r} comes twice; expected each method once")
+            raise ParamsError(f"--method: got {name!r} twice; expected each method once")
     chosen = []
     for info in map(get_info, methods):
         kin = {info.of or info.name, info.base}
@@ -167,7 +170,7 @@ def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[Chose
         folder = next(iter(fitting), None)
         if folder is None and info.untrained:
             got = next((f"{folder}, which holds {name!r}" for folder, name in methods_in.items()), "none")
-            raise ParamsError(f"--explainer: got {got}; {info.name!r} is trained, expected the folder of a trained one")
+            raise ParamsError(f"--explainer: got {got}; expected the folder of a trained {info.name!r}")
         if folder is not None:
             del methods_in[folder]
         if folder in bundles:
@@ -181,7 +184,7 @@ def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[Chose
 
 
 def classifier_for(methods: Sequence[ChosenMethod], classifier: str) -> str:
-    """Return the classifier that a command names, or else that of the first method with one. Raises ParamsError."""
+    """Return the named classifier, or else the first that comes with a method. Raises ParamsError."""
     own = next((str(method.own_classifier) for method in methods if method.own_classifier is not None), "")
     if not classifier and not own:
         raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
@@ -191,10 +194,10 @@ def classifier_for(methods: Sequence[ChosenMethod], classifier: str) -> str:
 def make(methods: Sequence[ChosenMethod], options: Mapping[str, Any], seed: int | None) -> list[Explainer]:
     """Make the methods with their options (`parse_options`).
 
-    With one method, all options are its own. With several, NAME goes to all that have it and METHOD.NAME to one.
+    With one method, it gets all options. With several, NAME applies to all that have it and METHOD.NAME to one.
 
-    Raises UnknownNameError for an option that no method has, ParamsError for one of a bundle; what `make_explainer`
-    raises.
+    Raises UnknownNameError for an option that no method has, ParamsError for one that a bundle fixes, and the errors
+    of `make_explainer`.
     """
     own: dict[str, dict[str, Any]] = {method.info.name: {} for method in methods}
     accepted = {m.info.name: m.accepted for m in methods}
@@ -220,14 +223,14 @@ def make(methods: Sequence[ChosenMethod], options: Mapping[str, Any], seed: int 
             own[name].setdefault("seed", seed)
         if chosen.bundle is not None and (fixed := set(own[name]) - chosen.info.later):
             names = ", ".join(sorted(fixed))
-            raise ParamsError(f"options {names} come with the bundle {chosen.bundle.folder}; give no others")
+            raise ParamsError(f"--option: got {names}; the bundle {chosen.bundle.folder} fixes these options")
         path = str(chosen.folder) if chosen.folder else None
         explainers.append(make_explainer(chosen.info, {**chosen.options, **own[name]}, path))
     return explainers
 
 
 def parse_label_names(pairs: Sequence[str] | None) -> dict[str, str]:
-    """Return OLD=NEW pairs as a dict. Raises ParamsError for another form, and one that comes twice."""
+    """Return OLD=NEW pairs as a dict. Raises ParamsError for another form, and for a repeated OLD."""
     names = dict(pair.split("=", 1) for pair in pairs or () if re.fullmatch("[^=]+=.+", pair))
     if len(names) < len(pairs or ()):
         raise ParamsError(f"--label-name: got {', '.join(pairs or ())}; expected OLD=NEW, each OLD once")
@@ -242,7 +245,7 @@ def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
         if not separator or not name:
             raise ParamsError(f"--option: got {pair!r}; expected NAME=VALUE")
         if name in options:
-            raise ParamsError(f"--option {name}: got it twice; expected each option once")
+            raise ParamsError(f"--option: got {name} twice; expected each option once")
         try:
             options[name] = parse_yaml(value)
         except ValueError as error:

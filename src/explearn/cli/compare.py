@@ -1,4 +1,4 @@
-"""`explearn compare`: which explanation can one trust on one's own model?"""
+"""`explearn compare`: which explanations can be trusted for a classifier?"""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ def compare(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="quick, light or complete, or a method (`explearn methods`); may be repeated.",
+            help="A roster (quick, light, complete) or a method (`explearn methods`); may be repeated.",
             show_default="light",
         ),
     ] = None,
     explainer: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Folder of a trained explainer, or a bundle, to judge beside the methods; may be repeated. Texts that "
-            "it has learned from are left out.",
+            help="Folder of a trained explainer, or a bundle, to evaluate with the methods; may be repeated. Texts "
+            "that "
+            "it was trained on are left out.",
             show_default=False,
         ),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(help="Time to keep to, such as 90s, 10m or 1.5h: fewer texts, then fewer methods.")
+        str | None,
+        typer.Option(help="Time limit, such as 90s, 10m or 1.5h, kept by using fewer texts, then fewer methods."),
     ] = None,
     scores: Annotated[
         list[Path] | None,
-        typer.Option(help="JSON Lines of word scores from elsewhere, to judge beside the methods; may be repeated."),
+        typer.Option(help="JSON Lines of word scores from elsewhere, to evaluate with the methods; may be repeated."),
     ] = None,
     completion: choosing.Completion = None,
     unit: choosing.Units = "word",
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
-    work: Annotated[
-        Path | None, typer.Option(help="Folder to work in and keep; run again, it goes on where it was stopped.")
-    ] = None,
+    work: Annotated[Path | None, typer.Option(help="Working folder to keep, so that a stopped run can resume.")] = None,
     seed: Seed = None,
     *,
     columns: ColumnsOfTable,
     compute: Compute,
 ) -> None:
-    """Judge explanation methods on your own classifier and texts; writes one page that needs no other file.
+    """Evaluate explanation methods on your own classifier and texts, and write one self-contained page.
 
     explearn compare --classifier my-model --texts my-texts.csv --method quick --out report.html
     """
     trained = choosing.make(choosing.choose(None, explainer), {}, seed) if explainer else []
-    # What loads torch takes seconds, which --help need not wait for.
+    # Loads torch, which --help need not wait for.
     from explearn.comparison.run import compare as run
 
     comparison = run(

@@ -1,4 +1,4 @@
-"""`explearn explain`: attributions in a terminal, as JSON Lines, and in files that are whole or not there."""
+"""`explearn explain`: attributions in a terminal, as JSON Lines, and in files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from explearn.model.classifier import Classifier
 
 Write = Callable[[Sequence["Attribution"]], object]
-"""Writes the attributions of one text, one a method."""
+"""Writes the attributions of one text, one per method."""
 
 ROWS_AT_ONCE = 20_000
-"""Words held before they go to a Parquet file."""
+"""Words buffered before they are written to a Parquet file."""
 
 
 @command
 def explain(
     texts: Annotated[
         list[str] | None,
-        typer.Argument(help="Texts to explain; none: one a line from standard input.", show_default=False),
+        typer.Argument(help="Texts to explain (default: standard input, one text per line).", show_default=False),
     ] = None,
     classifier: choosing.ClassifierOption = "",
     label_name: choosing.LabelNames = None,
@@ -49,7 +49,7 @@ def explain(
     versus: Annotated[
         str | None,
         typer.Option(
-            help="Explain what speaks for the class rather than for this one: the difference of their logits.",
+            help="Explain why the target rather than this class: the difference of their logits.",
             show_default=False,
             rich_help_panel="What is explained",
         ),
@@ -57,8 +57,8 @@ def explain(
     token: Annotated[
         str | None,
         typer.Option(
-            help="Of a model that classifies tokens: the word whose class is explained, by its number from 0, or "
-            "itself where it stands once in the text.",
+            help="For a model that classifies tokens: the word whose class is explained, as its number from 0, or the "
+            "word itself if it occurs once in the text.",
             metavar="N|WORD",
             show_default=False,
             rich_help_panel="What is explained",
@@ -69,8 +69,9 @@ def explain(
     interactions: Annotated[
         int | None,
         typer.Option(
-            help="Also say what two of the N words of the largest scores add together, beyond what each adds alone: "
-            "2^N more passes a text and method. Pages, the terminal, --json and .jsonl files show it.",
+            help="Also compute what each two of the N words with the largest scores add together, beyond what each "
+            "adds "
+            "alone: 2^N more passes per text and method. Shown in pages, the terminal, --json and .jsonl files.",
             metavar="N",
             min=2,
             max=MOST_INTERACTING,
@@ -81,16 +82,17 @@ def explain(
     pair: Annotated[
         str | None,
         typer.Option(
-            help="Second segment, for classifiers of pairs, or the passage of questions; goes with every text.",
+            help="Second segment for classifiers of pairs, or the passage for questions; used with every text.",
             rich_help_panel="What is explained",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a text and method, a line each.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per text and method.")] = False,
     out: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Write to this file: .html (a page with the words in colour), .parquet or .csv (a row a word), .jsonl "
-            "(a text a line); may be repeated.",
+            help="Write to this file: .html (a page with the words in colour), .parquet or .csv (one row per word), "
+            ".jsonl "
+            "(one line per text and method); may be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -98,7 +100,7 @@ def explain(
     *,
     compute: Compute,
 ) -> None:
-    """Explain texts: a score for each word, larger meaning more evidence for the class.
+    """Explain texts: score each word; larger scores mean more evidence for the class.
 
     explearn explain --classifier my-model --method attn_lrp --method lime "A warm, funny sequel."
     """
@@ -116,8 +118,8 @@ def explain(
     names = choosing.parse_label_names(label_name)
     if file := next(filter(os.path.isfile, texts or ()), None):
         raise ParamsError(
-            f"texts: got the name of a file, {shown(file)}; expected a text (a file of them, one a line, goes in by "
-            "`< FILE`, a table by `explearn job --texts FILE`)"
+            f"texts: got the name of a file, {shown(file)}; expected a text (to read a file with one text per line use "
+            "`< FILE`, for a table `explearn job --texts FILE`)"
         )
     lines = texts or _lines()
     from explearn.core.seeds import seed_everything
@@ -136,7 +138,7 @@ def explain(
         loaded = loaded.versus(versus)
     inputs: list[Any] = [(line, pair) for line in lines] if pair is not None else list(lines)
     targets = [target] * len(inputs) if target else None
-    # A text that is given here is explained at once; one that is read through windows may take hours.
+    # Texts from the command line take no time worth a progress bar, unless they are read through windows.
     quiet = bool(texts) and windows is None
     unnamed = not (method or explainer or option)
     if unnamed:
@@ -146,10 +148,10 @@ def explain(
         for method in explainers
     ]
     with ExitStack() as stack:
-        # The files take their places when the block ends without an exception.
+        # The files are moved into place when the block ends without an exception.
         writers = [stack.enter_context(WRITERS[path.suffix](path)) for path in files]
         for text, of_text in zip(inputs, zip(*explained, strict=True), strict=True):
-            # One row of methods for each class that is explained.
+            # For each explained class, one attribution per method.
             for attributions in zip(*of_text, strict=True):
                 if interactions is not None:
                     attributions = tuple(
@@ -161,17 +163,17 @@ def explain(
                     _show(loaded, text, attributions, as_json)
     if not as_json:
         if unnamed:
-            print(f"{explainers[0].name}: the most faithful method that works at once here; --method takes another")
+            print(f"{explainers[0].name}: the most faithful method here without training; --method names another")
         for path in files:
             print(printable(str(path)))
 
 
 def _lines() -> list[str]:
-    """Return texts from standard input, one a line. Raises DataError where it is closed."""
+    """Return texts from standard input, one per line. Raises DataError if it is closed."""
     if sys.stdin is None:
-        raise DataError("standard input is closed; expected texts, one a line, or on the command line")
+        raise DataError("standard input is closed; expected texts, one per line, or on the command line")
     if sys.stdin.isatty():
-        print("no text given: type texts, one a line; Ctrl+D ends them", file=sys.stderr)
+        print("no text given: type texts, one per line; Ctrl+D ends", file=sys.stderr)
     return [line.rstrip("\r\n") for _, line in decoded_lines(sys.stdin.buffer, "standard input")]
 
 
@@ -179,7 +181,7 @@ def _show(classifier: Classifier, text: Any, attributions: Sequence[Attribution]
     """Print a text's attributions: in colour, or as JSON Lines."""
     from explearn.model.classifier import QuestionAnswerer
 
-    # Of a question, the answer is what is explained.
+    # For a question, the answer is what is explained.
     answer = {"answer": classifier.answer(text)} if isinstance(classifier, QuestionAnswerer) else {}
     if as_json:
         unicode = (sys.stdout.encoding or "").lower().startswith("utf")
@@ -193,7 +195,7 @@ def _show(classifier: Classifier, text: Any, attributions: Sequence[Attribution]
 
 
 def _holds_scores(path: Path) -> bool:
-    """Return whether a file is one that --out wrote."""
+    """Return whether --out wrote this file."""
     if path.suffix == ".parquet":
         from explearn.core.parquet import column_names
         from explearn.core.word_tables import WORD_SCHEMA
@@ -223,7 +225,7 @@ def _json_lines(path: Path) -> Iterator[Write]:
 
 @contextmanager
 def _csv(path: Path) -> Iterator[Write]:
-    # Arrow is loaded for tables alone: `explearn explain` starts sooner without.
+    # Arrow is loaded only for tables: `explearn explain` starts sooner without it.
     from explearn.core.word_tables import WORD_SCHEMA, WordRows
 
     words = WordRows()

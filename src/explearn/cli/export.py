@@ -1,4 +1,4 @@
-"""`explearn export`: put an explainer, with what belongs to it, into a bundle."""
+"""`explearn export`: put an explainer, with everything that belongs to it, into a bundle."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def export(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="Name of the method (default: that whose training is in --explainer).", show_default=False),
+        typer.Option(help="Name of the method (default: the method of --explainer).", show_default=False),
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", "-o", help="An option of a method that is not trained, NAME=VALUE; may be repeated."),
+        typer.Option("--option", "-o", help="Set an option of an untrained method, NAME=VALUE; may be repeated."),
     ] = None,
     classifier: Annotated[
         str | None,
         typer.Option(
-            help="Folder or hub name of the classifier that the bundle is for (default: the one that a trained "
-            "explainer belongs to, else any).",
+            help="Folder or hub name of the bundle's classifier (default: the trained explainer's classifier, else "
+            "any).",
             show_default=False,
         ),
     ] = None,
@@ -42,12 +42,12 @@ def export(
         Path | None, typer.Option(help="A run's reports/metrics.json, for the model card.", show_default=False)
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help="With --metrics: the task whose figures to take.", show_default=False)
+        str | None, typer.Option(help="With --metrics: the task whose figures to use.", show_default=False)
     ] = None,
 ) -> None:
     """Write a bundle: an explainer with its classifier's fingerprint, options, figures and a model card.
 
-    `explearn.load` and `explearn explain --explainer` take it. It holds safetensors, JSON and a README.md.
+    `explearn.load` and `explearn explain --explainer` accept it. It holds safetensors, JSON and a README.md.
 
     explearn export --explainer my-l2e --classifier my-model --out my-bundle
     """

@@ -1,4 +1,4 @@
-"""`explearn finetune`: a classifier from one's own labelled texts."""
+"""`explearn finetune`: fine-tune a classifier on a table of labelled texts."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from explearn.core.escape import printable
 def finetune(
     texts: Table,
     encoder: Annotated[
-        str, typer.Option(help="Pretrained encoder: a hub name, a folder, or `embedded` (the extra demo).")
+        str, typer.Option(help="Pretrained encoder: a hub name, a folder, or `embedded` (extra `demo`).")
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the classifier, as save_pretrained writes it.")],
+    out: Annotated[Path, typer.Option(help="Folder to save the classifier to.")],
     option: Annotated[
         list[str] | None,
         typer.Option(
-            "--option", "-o", help="NAME=VALUE: epochs, learning_rate, batch_size, max_length, ...; repeat it."
+            "--option", "-o", help="NAME=VALUE: epochs, learning_rate, batch_size, max_length, ...; may be repeated."
         ),
     ] = None,
     seed: Seed = None,
@@ -31,7 +31,7 @@ def finetune(
     columns: LabelledColumns,
     compute: Compute,
 ) -> None:
-    """Fine-tune a classifier on your labelled texts; a fifth of them chooses the best epoch.
+    """Fine-tune a classifier on your labelled texts; a fifth of them is used to choose the best epoch.
 
     explearn finetune --texts my-texts.csv --labels label --encoder distilbert-base-uncased --out my-classifier
     """

@@ -1,4 +1,4 @@
-"""What all commands share: the options of computing, how text is printed, and how they end on an error."""
+"""Code that all commands share: options for computing, printing, and handling of errors."""
 
 from __future__ import annotations
 
@@ -25,24 +25,22 @@ from explearn.core.validation import LARGEST_SEED, whole_number
 ISSUES = "https://github.com/explearn/explearn/issues"
 
 BUG_CODE = 70
-"""Exit code of a fault of the program (EX_SOFTWARE of sysexits.h)."""
+"""Exit code for a bug of the program (EX_SOFTWARE of sysexits.h)."""
 
 
 Seed = Annotated[
     int | None,
-    typer.Option(
-        help="Seed of everything random.", envvar="EXPLEARN_SEED", min=0, max=LARGEST_SEED, show_default=False
-    ),
+    typer.Option(help="Random seed.", envvar="EXPLEARN_SEED", min=0, max=LARGEST_SEED, show_default=False),
 ]
 
 
 def printed(text: str) -> str:
-    """Return text from outside as rich may print it: neither markup nor a terminal's commands in it have an effect."""
+    """Return external text, safe for rich to print: markup and terminal commands in it have no effect."""
     return escape(printable(text))
 
 
 def plain_console() -> Console:
-    """Return a console that leaves figures and line ends as they are."""
+    """Return a console that neither highlights nor wraps text."""
     return Console(highlight=False, soft_wrap=True)
 
 
@@ -65,11 +63,11 @@ def compute_options(
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Options that make one parameter of a command, shown in help under a heading.
+    """Options that together make one parameter of a command, shown in help under a heading.
 
     Attributes:
         make: returns the parameter's value; its own parameters are the options.
-        without: those that the command does not have.
+        without: options that the command leaves out.
     """
 
     title: str
@@ -90,7 +88,7 @@ Compute = Annotated[ComputeOptions, Group("Computing", compute_options)]
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn a function into a command: it ends on errors as `user_errors` says, and its groups become options."""
+    """Turn a function into a command: it handles errors (`user_errors`) and has the options of its groups."""
     signature = inspect.signature(function, eval_str=True)
     groups = {
         name: group
@@ -118,25 +116,25 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """End with one sentence on standard error where the user can mend it, else with a traceback and BUG_CODE.
+    """Exit with one sentence on standard error if the user can fix the error, else with a traceback and BUG_CODE.
 
-    The user can mend every `ExplearnError` (exit code 2, or the error's own) and errors of the machine (`sentence_of`:
+    Users can fix every `ExplearnError` (exit code 2, or the error's own) and errors of the machine (`sentence_of`:
     disk, permission, memory). EXPLEARN_DEBUG=1 shows their tracebacks as well.
     """
     if sys.stdout is None:  # closed by whoever started the command
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
-    # A character that the terminal's encoding lacks is written as an escape (\u2192), and does not end the command.
+    # A character that the terminal's encoding lacks is written as an escape (\u2192) instead of ending the command.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
     try:
         yield
-        # A full disk behind standard output shows here, not after the end.
+        # A full disk behind standard output is reported here, not after the end.
         sys.stdout.flush()
     except (typer.Exit, BrokenPipeError):
-        raise  # BrokenPipeError: whoever read the output has gone; typer ends quietly
+        raise  # BrokenPipeError: the reader of the output has gone; typer exits quietly
     except KeyboardInterrupt:
-        print("interrupted; earlier outputs are as they were", file=sys.stderr)
+        print("interrupted; earlier outputs are unchanged", file=sys.stderr)
         raise SystemExit(130) from None
     except Exception as error:
         sentence = str(error) if isinstance(error, ExplearnError) else sentence_of(error)

@@ -1,4 +1,4 @@
-"""The options that say where a command's texts are, and what the columns of their table hold."""
+"""The options that name a command's table of texts, and its columns."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from explearn.comparison.texts import TextColumns
 ClassifierToJudge = Annotated[
     str, typer.Option(help="Folder of a saved sequence classifier, or its hub name.", envvar="EXPLEARN_CLASSIFIER")
 ]
-Table = Annotated[Path, typer.Option(help="A .csv, .jsonl or .parquet table, or a .txt file with a text a line.")]
+Table = Annotated[Path, typer.Option(help="A .csv, .jsonl or .parquet table, or a .txt file with one text per line.")]
 
 
 def text_columns(
-    text_column: Annotated[str | None, typer.Option(help="Column of the text.", show_default="text")] = None,
-    pair_column: Annotated[str | None, typer.Option(help="Column of the second segment, for pairs.")] = None,
-    labels: Annotated[str | None, typer.Option(help="Column of the true label.")] = None,
+    text_column: Annotated[str | None, typer.Option(help="Column with the text.", show_default="text")] = None,
+    pair_column: Annotated[str | None, typer.Option(help="Column with the second segment, for pairs.")] = None,
+    labels: Annotated[str | None, typer.Option(help="Column with the true label.")] = None,
     label_name: Annotated[
         list[str] | None,
         typer.Option(
-            help="The class of a value in the labels' column, 1=good, or a better name for a class of the classifier, "
+            help="Map a value in the column of labels to a class, 1=good, or rename a class of the classifier, "
             "LABEL_1=good; may be repeated."
         ),
     ] = None,
     rationales: Annotated[
         str | None,
-        typer.Option(help="Column of the marked words, FORMAT:COLUMN; formats: mask (0/1), marked ([[...]]), spans."),
+        typer.Option(help="Column with the marked words, FORMAT:COLUMN; formats: mask (0/1), marked ([[...]]), spans."),
     ] = None,
     token_column: Annotated[
         str | None,
-        typer.Option(help="Column of the word that is classified, or its number, for models that classify tokens."),
+        typer.Option(help="Column with the classified word, or its number, for models that classify tokens."),
     ] = None,
 ) -> TextColumns:
-    """Return the columns as the command line names them. Raises ParamsError for names of another form."""
+    """Return the columns named on the command line. Raises ParamsError for a malformed --label-name."""
     names = parse_label_names(label_name)
     return TextColumns(text_column, pair_column, labels, None, rationales, names, token_column)
 

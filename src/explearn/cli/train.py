@@ -1,4 +1,4 @@
-"""`explearn train`: an explainer of one's own classifier, learned from one's own texts."""
+"""`explearn train`: train an explainer for a classifier on a table of texts."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ def train(
     method: Annotated[
         str,
         typer.Argument(
-            help="l2e or paml, which learn from the classifier's answers; expnet, from marked words or, without, from "
-            "what the consensus marks; ivra or smat, which train a classifier of their own and need labels.",
+            help="l2e or paml, which learn from the classifier's predictions; expnet, which learns from marked "
+            "words or, "
+            "without any, from the consensus; ivra or smat, which train their own classifier and need labels.",
             show_default=False,
         ),
     ],
     classifier: ClassifierToJudge,
     texts: Table,
-    out: Annotated[Path, typer.Option(help="Folder of the trained explainer, for --explainer.")],
+    out: Annotated[Path, typer.Option(help="Folder to save the trained explainer to, for --explainer.")],
     option: Options = None,
     seed: Seed = None,
     *,
@@ -35,7 +36,7 @@ def train(
 ) -> None:
     """Train an explainer for your classifier on your texts.
 
-    l2e needs nothing but texts, some hundreds of them:
+    l2e needs only texts, some hundreds of them:
 
     explearn train l2e --classifier FOLDER_OR_HUB_NAME --texts my-texts.csv --out my-l2e
     """

@@ -1,4 +1,4 @@
-"""The choice of methods and texts for a comparison, by name, by roster and by a budget of time; its plan and file."""
+"""The choice of methods and texts for a comparison, by name, roster and time budget; its plan and file."""
 
 from __future__ import annotations
 
@@ -23,32 +23,33 @@ ROSTERS = Path(METHODS).with_name("rosters.json")
 """Roster -> method -> options; `make index` writes it from conf/roster/."""
 
 FEWEST_TEXTS = 20
-"""A budget takes the slowest method out before it goes below this many texts. Intervals over fewer say little."""
+"""Fewest texts: a budget drops the slowest method rather than going below. Intervals over fewer texts say little."""
 
 FLOOR = "random"
-"""The method that a budget never takes out."""
+"""The method that a budget never drops."""
 
 JUDGING_PASSES = 8
-"""Passes of whole texts that judging one method on one text takes: the classifier is asked about some 16 shortened or
-masked inputs, of which many are short, and equal ones once."""
+"""Estimated passes, in whole texts, to evaluate one method on one text: some 16 shortened or masked inputs are
+classified, many of them short, duplicates once."""
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 PLAN = "plan.json"
-"""Written first into the folder of a comparison."""
+"""First file written to a comparison's folder."""
 
 
 def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return method -> options, of rosters and of methods named: FLOOR, then the quick, the LEADING first of each.
+    """Return method -> options for rosters and named methods: FLOOR, then quick methods, LEADING ones first in each
+    group.
 
-    A method that is named takes the options that roster light gives it, else its own defaults.
+    A named method gets its options in the roster light, else its defaults.
 
     Args:
         wanted: names, as a list or separated by commas.
 
-    Raises UnknownNameError for a name that is neither, ParamsError for a method that has to be trained, or named
-    twice, and for what is no text.
+    Raises UnknownNameError for an unknown name, ParamsError for a method that needs training or is named twice, and
+    for anything but names.
     """
     rosters: dict[str, dict[str, Any]] = json.loads(ROSTERS.read_text(encoding="utf-8"))
     names = wanted.split(",") if isinstance(wanted, str) else wanted
@@ -69,8 +70,8 @@ def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:
             raise UnknownNameError("method", name, (*rosters, *usable)) from None
         if info.untrained:
             raise ParamsError(
-                f"methods: {name!r} has to be trained; give a trained one (--explainer FOLDER, or the explainer itself "
-                "in the list), which `explearn train` makes, or leave it out"
+                f"methods: {name!r} needs training; train it with `explearn train` and pass it (--explainer FOLDER, or "
+                "the explainer itself in the list), or leave it out"
             )
         chosen[name] = rosters["light"].get(name, {})
 
@@ -81,7 +82,7 @@ def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def parse_budget(value: str | float | None) -> float | None:
-    """Return seconds from a number, or from a text such as 90s, 10m or 1.5h. Raises ParamsError for anything else."""
+    """Return seconds from a number, or from a string such as 90s, 10m or 1.5h. Raises ParamsError for anything else."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -95,13 +96,13 @@ def parse_budget(value: str | float | None) -> float | None:
 
 
 class Plan(Shape):
-    """The methods and texts of a comparison, and the speeds that the choice rests on.
+    """The methods and texts of a comparison, and the speeds that the choice is based on.
 
     Attributes:
         methods: names, fastest first.
         texts: how many texts they explain.
         left_out: method -> why it is not compared.
-        seconds: method -> time to explain one text, where it was timed.
+        seconds: method -> time to explain one text, if it was timed.
         forward: time to classify one text, in seconds.
     """
 
@@ -112,7 +113,7 @@ class Plan(Shape):
     forward: Number
 
     def expected(self, name: str) -> float | None:
-        """Seconds that a method takes on all texts, to explain and to be judged; None where it was not timed."""
+        """Seconds to explain all texts by a method and to evaluate it; None if it was not timed."""
         return self.texts * (self.seconds[name] + JUDGING_PASSES * self.forward) if name in self.seconds else None
 
 
@@ -123,14 +124,14 @@ def within_budget(
     budget: float | None,
     checks: Mapping[str, float] = MappingProxyType({}),
 ) -> Plan:
-    """Plan as many texts as a budget allows, at least FEWEST_TEXTS; where these are too many, drop the slowest methods.
+    """Plan as many texts as a budget allows; rather than going below FEWEST_TEXTS, drop the slowest methods.
 
-    FLOOR and one more stay, or two; quick ones in LEADING go last.
+    At least two methods stay, FLOOR among them if it is there; quick methods in LEADING are dropped last.
 
     Args:
         seconds: method -> time to explain one text. forward: time to classify one text.
-        texts: how many there are. budget: seconds that are left; None: no end.
-        checks: method -> time of its sanity checks, however many texts there are.
+        texts: number of texts. budget: remaining seconds; None for no limit.
+        checks: method -> time of its sanity checks, for any number of texts.
     """
     order = sorted(seconds, key=seconds.__getitem__)
     left_out: dict[str, str] = {}
@@ -143,14 +144,14 @@ def within_budget(
         def of_checks() -> float:
             return sum(checks.get(name, 0.0) for name in order)
 
-        # Without a floor, or with nothing beside it, figures say nothing.
+        # Without FLOOR, or with FLOOR alone, figures say nothing.
         slow = [name for name in order if name != FLOOR]
         slow.sort(key=lambda name: name not in LEADING or get_info(name).costly)
         while len(slow) > 1 and len(order) > 2 and fewest * of_a_text() + of_checks() > budget:
             order.remove(slowest := slow.pop())
-            left_out[slowest] = f"too slow for the budget: {seconds[slowest]:.2g} s a text"
+            left_out[slowest] = f"too slow for the budget: {seconds[slowest]:.2g} s per text"
         texts = max(fewest, min(texts, int((budget - of_checks()) / of_a_text()))) if order else texts
-    # A plan of no method is completed by those that were not timed.
+    # A plan without methods is completed with methods that were not timed.
     return Plan.model_construct(methods=order, texts=texts, left_out=left_out, seconds=dict(seconds), forward=forward)
 
 
@@ -160,10 +161,10 @@ class _Planned(Shape):
 
 
 def read_plan(folder: Path, request: Mapping[str, Any]) -> Plan | None:
-    """Return the plan of an earlier call in this folder with the same request; None where there was none.
+    """Return the plan of an earlier call in this folder with the same request; None if there was none.
 
-    What was chosen by speed stays chosen, so that a comparison which was interrupted goes on as it began.
-    Raises DataError for one that is damaged.
+    Choices by speed are kept, so that an interrupted comparison resumes unchanged.
+    Raises DataError for a damaged plan.
     """
     path = folder / PLAN
     document = check_shape(read_json(path), _Planned, path, "work in another folder") if path.exists() else {}

@@ -1,4 +1,4 @@
-"""When, how and of what a comparison's page was made: for its foot, and for the manifest beside it."""
+"""When, how and from what a comparison's page was made: for its footer, and for its manifest."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from explearn.show.manifest import CODE, hashes, is_manifest, part
 from explearn.show.versions import COMPARISON, python_version, versions
 
 CHANGED_WEIGHTS = ("saved", "nf4", "int8")
-"""Precisions in which a classifier's weights are not those that it has when `explearn verify` loads it."""
+"""Precisions in which a classifier's weights differ from those that `explearn verify` loads."""
 
 
 def check_manifest_place(out: Path) -> None:
-    """Raise ParamsError where the manifest of a page would replace the page or a file that is no manifest."""
+    """Raise ParamsError if a page's manifest would replace the page, or a file that is not a manifest."""
     place = out.with_suffix(".json")
     if place == out:
-        raise ParamsError(f"out: got {out}; expected another name: it is that of the page's manifest")
+        raise ParamsError(f"out: got {out}; expected another name: the page's manifest has this one")
     check_own(place, is_manifest, "a manifest of a page")
 
 
 def facts_of(out: Path, model: Classifier, request: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the page says of its making: heading -> fact. request: the arguments that its figures depend on."""
+    """Return how the page was made: heading -> fact. request: the arguments that its figures depend on."""
     program = "/".join(Path(sys.argv[0]).parts[-2:])
     called = program.endswith(("/explearn", "/explearn.exe", "cli/app.py"))
     device = torch.cuda.get_device_name(model.device) if model.device.type == "cuda" else str(model.device)
@@ -57,10 +57,10 @@ def manifest_of(
     request: Mapping[str, Any],
     made: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the manifest of a comparison, whose paths count from the working directory.
+    """Return the manifest of a comparison, with paths relative to the working directory.
 
     Args:
-        classifier: as it was given. files: texts and scores as they were given; those that are no files are left out.
+        classifier: the argument of `compare`. files: its texts and scores; those that are not files are left out.
         task: name of the texts.
     """
     here = Path.cwd()

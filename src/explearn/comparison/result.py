@@ -1,4 +1,4 @@
-"""The result of a comparison, as an object that shows itself and turns into tables."""
+"""The result of a comparison, as an object that displays itself and converts to tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAIN = ("f1_topk", "auroc", "aopc_comprehensiveness", "aopc_sufficiency")
-"""Metrics of a table where none are named; those without any figure are left out."""
+"""Default metrics of a table; metrics without any figure are left out."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -29,12 +29,12 @@ class Comparison:
     """The result of a comparison.
 
     Attributes:
-        report: the page.
-        texts: how many texts were compared on.
-        methods: method -> metric -> value, as in the page; names of metrics: `explearn.judge.catalogue`.
+        report: path of the page.
+        texts: number of texts in the comparison.
+        methods: method -> metric -> value, as on the page; names of metrics: `explearn.judge.catalogue`.
         left_out: method -> why it is not in the comparison.
-        task: all that the page shows: besides the figures, paired tests, values by text, sanity checks. run: what it
-            says of methods and of how they were judged.
+        task: everything that the page shows: figures, paired tests, values by text, sanity checks. run: facts about
+            the methods and their evaluation.
     """
 
     report: Path
@@ -52,23 +52,23 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Which method to use for what, as the page begins."""
+        """The page's first sentences: which method to use for what."""
         return find_verdict(self.run, [self.task]).sentence.replace(BOLD_START, "").replace(BOLD_END, "")
 
     def best(self, metric: str = MODEL) -> str:
         """Return the method with the best figure of a metric.
 
-        Others may not be significantly worse: `task.comparisons[metric].tied`. Raises UnknownNameError for no metric,
-        ParamsError for one that no method has or that has no direction.
+        Others may not be significantly worse: see `task.comparisons[metric].tied`. Raises UnknownNameError for an
+        unknown metric, ParamsError for a metric that no method has or that has no direction.
         """
         of = _metric(metric)
         values = {method: v for method, figures in self.methods.items() if (v := figures.get(metric)) is not None}
         if not values or of.direction is None:
-            raise ParamsError(f"metric: got {metric!r}, which no method has, or of which no value is the best")
+            raise ParamsError(f"metric: got {metric!r}, which no method has, or which has no better direction")
         return (max if of.larger_is_better else min)(values, key=values.__getitem__)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a frame: a row a method, a column a figure that any has. Raises MissingExtraError without pandas."""
+        """Return a frame with one row per method and one column per figure. Raises MissingExtraError without pandas."""
         need("pandas", extra="pipeline", what="a frame")
         import pandas as pd
 
@@ -77,15 +77,16 @@ class Comparison:
     def to_latex(self, metrics: Sequence[str] = MAIN) -> str:
         r"""Return a table in LaTeX (package booktabs): means over the texts with their intervals.
 
-        The best method of a column is bold; those that are not significantly worse (paired tests, `task.comparisons`)
-        have an asterisk. Raises UnknownNameError for what is no metric.
+        The best method in a column is bold; methods that are not significantly worse (paired tests, `task.comparisons`)
+        have an asterisk. Raises UnknownNameError for an unknown metric.
         """
         return latex_of(self._table(metrics))
 
     def critical_difference(self, metric: str = MODEL) -> str:
-        """Draw a critical-difference diagram as SVG: methods by mean rank, bars over those that cannot be told apart.
+        """Draw a critical-difference diagram as SVG: methods by mean rank, bars over those that do not differ
+        significantly.
 
-        Raises UnknownNameError for what is no metric, ParamsError for one without paired tests, MissingExtraError
+        Raises UnknownNameError for an unknown metric, ParamsError for one without paired tests, MissingExtraError
         without `explearn[report]`.
         """
         from explearn.show.figures.critical_difference import critical_difference_picture

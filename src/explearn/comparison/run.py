@@ -1,4 +1,4 @@
-"""The whole judgement of explanations on one's own classifier, in one process: no project and no DVC."""
+"""A whole comparison of methods on a user's classifier, in one process: no project and no DVC."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ from explearn.text.rationales import merge_annotators
 from explearn.text.units import Unit, check_unit, example_in_units, in_units, marks_in_units, unit_name
 
 TIMED_TEXTS, TIMED_TEXTS_COSTLY = 4, 2
-"""Texts on which a method's speed is measured; of one that takes tens of passes or more."""
+"""Number of texts on which a method's speed is measured; the second for methods of tens of passes or more."""
 
 SANITY_TEXTS, INFIDELITY_SAMPLES, SHOWN_TEXTS = 5, 6, 20
-"""Texts explained again on perturbed models, sets of words masked in each text, and example texts on the page."""
+"""Number of texts explained again on perturbed models, of word sets masked per text, of example texts on the page."""
 
 TITLE = "Which explanations of this classifier can be trusted?"
 
-FROM_FILE = "its scores are from a file; what made them is not here to explain anything else"
+FROM_FILE = "its scores are from a file, so it cannot explain anything else"
 
 Tell = Callable[[str], None]
 
@@ -101,32 +101,32 @@ def compare(
     completion: Prompt | None = None,
     tell: Tell = lambda line: None,
 ) -> Comparison:
-    """Judge explanation methods on a classifier and write the report.
+    """Evaluate explanation methods on a classifier and write the report.
 
     Args:
-        classifier: hub name or folder of a sequence classifier, or a loaded one (`explearn.explain`); a function of
-            texts as an `explearn.CallableClassifier`.
+        classifier: hub name or folder of a sequence classifier, or a loaded one (`explearn.explain`), or a function
+            as an `explearn.CallableClassifier`.
         texts: a .csv, .jsonl, .parquet or .txt file, a list of texts (or pairs of texts), or a table of pandas or
             datasets.
-        labels: the true labels of a list of texts; of a file, `columns.label` names their column.
+        labels: the true labels of a list of texts; for a file, `columns.label` names their column.
         methods: rosters (quick, light, complete) and names of methods that need no training, separated by commas or as
-            a list, which may also hold explainers, trained ones among them. Texts that one of these has learned from
-            are left out.
-        budget: seconds, or a text such as 10m: as many texts, and if need be methods, as fit, by measured speed.
-        max_texts: most texts; those with marked words come first, the others are drawn by `seed`.
-        out: the page to write; beside it goes a manifest of the same name, ending in .json, which `explearn verify`
-            checks. Files that are none are not replaced.
-        work: folder that keeps the plan and each finished method's scores: called again with the same arguments,
-            finished methods are not computed again. Default: nothing is kept.
-        scores: files of word scores that somebody else computed, to be judged beside the methods.
-        columns: where a file holds what.
-        unit: what all methods score and all metrics judge, as of `Explainer.explain`. Marks are of words; a unit is
-            marked where at least half of its words are.
-        completion: of a generative model, its prompt and label words (`explearn.Classifier.from_pretrained`).
-        tell: called with a line for each method as it is finished, with its main figures (default: nothing is said).
+            a list, which may also hold explainers, including trained ones. Texts that a trained explainer has learned
+            from are left out.
+        budget: time limit in seconds, or a string such as 10m: fewer texts, then fewer methods, by measured speed.
+        max_texts: most texts; texts with marked words come first, the others are drawn by `seed`.
+        out: the page to write, next to which goes a manifest with the same name, ending in .json, for
+            `explearn verify`. Existing files that are not a page or a manifest are not replaced.
+        work: folder that keeps the plan and the scores of finished methods, so that a later call with the same
+            arguments does not compute them again. Default: nothing is kept.
+        scores: files of word scores computed elsewhere, to evaluate with the methods.
+        columns: what the columns of a file hold.
+        unit: what methods score and metrics remove, as in `Explainer.explain`. Words are marked; a unit counts as
+            marked if at least half of its words are.
+        completion: prompt and label words of a generative model (`explearn.Classifier.from_pretrained`).
+        tell: called with a line for each finished method, with its main figures (default: silent).
 
-    Raises DataError, ParamsError, UnknownNameError, ModelError or DeviceError for what cannot be used,
-    MissingExtraError without `explearn[report]`, UnsupportedError where no method can explain the classifier.
+    Raises DataError, ParamsError, UnknownNameError, ModelError or DeviceError for arguments that cannot be used,
+    MissingExtraError without `explearn[report]`, UnsupportedError if no method can explain the classifier.
     """
     check_installed("matplotlib", "adjustText", extra="report", what="the page of a comparison")
     from explearn.comparison.provenance import check_manifest_place, facts_of, manifest_of
@@ -135,7 +135,9 @@ def compare(
 
     check_unit(unit)
     if unit == "phrase":
-        raise ParamsError("unit: got 'phrase', of which each method finds its own; expected one that methods share")
+        raise ParamsError(
+            "unit: got 'phrase', but each method finds its own phrases; expected a unit that methods share"
+        )
     simple = check_section(_Simple, {"max_texts": max_texts, "seed": seed, "out": out, "work": work, "scores": scores})
     max_texts, seed, out, folder = simple.max_texts, simple.seed, simple.out, simple.work
     start = time.perf_counter()
@@ -147,7 +149,7 @@ def compare(
     names: Any = [one for one in methods if not isinstance(one, Explainer)] if listed else methods
     chosen = choose_methods(names)
     for name, explainer in explainers.items():
-        # What its scores depend on besides the classifier.
+        # Everything but the classifier that its scores depend on.
         learned = {"weights": explainer.content_hash()} if isinstance(explainer, LearnedExplainer) else {}
         chosen[name] = {**explainer.options.model_dump(mode="json"), **learned}
     if not chosen:
@@ -163,7 +165,7 @@ def compare(
     compute = compute or ComputeOptions()
     seed_everything(seed)
     model = _load(classifier, compute, completion, user_texts, columns or TextColumns())
-    # Of two comparisons at once one would judge what the other wrote.
+    # Two comparisons at once would evaluate each other's files.
     lock = nullcontext() if folder is None else locked(folder / "compare", what=f"comparison {folder}")
     with lock, unread_words_known():
         request = {
@@ -187,11 +189,11 @@ def compare(
                 work = f"{several(len(plan.methods), 'method')} on {several(plan.texts, 'text')}"
                 tell(
                     f"The budget of {limit:g} s does not suffice: {max(0.0, left):.0f} s of it remained after loading "
-                    f"and measuring speeds, and {work} would take about {expected:.0f} s, besides sanity checks and "
+                    f"and measuring speeds, and {work} would take about {expected:.0f} s, plus sanity checks and "
                     "the page"
                 )
         run = MethodsRun(model, user_texts, explainers, plan, seed, folder, tell, unit)
-        # Before the work: a record that fits no text is to be reported at once.
+        # Before the work, so that a record that fits no text is reported at once.
         matched = run.match(records)
         run.explain({name: chosen[name] for name in plan.methods})
         for name, attributions in matched.items():
@@ -219,16 +221,16 @@ def make_plan(
     seed: int,
     unit: Unit = "word",
 ) -> Plan:
-    """Time every method on a few texts, and choose; once half of the budget is spent on that, no more is timed.
+    """Time every method on a few texts, for at most half of the budget, and choose methods and texts.
 
-    Without a budget there is nothing to choose, and the costly methods, which come last, are not timed: loading their
-    packages alone would keep the first result waiting.
+    Without a budget there is nothing to choose, and costly methods, which come last, are not timed: loading their
+    packages alone would delay the first result.
 
     Args:
-        methods: method -> options. explainers: those among them that are passed as objects, by name.
-        count: most texts. budget: seconds that are left, None: no end.
+        methods: method -> options. explainers: methods passed as objects, by name.
+        count: most texts. budget: remaining seconds; None for no limit.
 
-    Raises UnsupportedError where no method can explain the classifier.
+    Raises UnsupportedError if no method can explain the classifier.
     """
     start = time.perf_counter()
     sample = texts.examples[:TIMED_TEXTS]
@@ -260,7 +262,7 @@ def make_plan(
             seconds[name] = (time.perf_counter() - begun) / len(few)
     if not seconds and not untimed:
         raise UnsupportedError(f"{classifier.name}: no method can explain it ({'; '.join(unsupported.values())})")
-    # The classifier's own figures take all texts, the sanity checks of quick methods a few on each perturbed model.
+    # The classifier's figures need all texts, sanity checks of quick methods a few on each perturbed model.
     labelled = len(texts.examples) if texts.labels else 0
     remaining = None if budget is None else max(0.0, budget - (time.perf_counter() - start) - forward * labelled)
     checked = SANITY_TEXTS * (2 + SanityParams().noise_samples)
@@ -270,17 +272,17 @@ def make_plan(
 
 
 class MethodsRun:
-    """Explains the chosen texts by all methods, says each one's main figures as soon as it has them, and judges them.
+    """A run of all methods on the chosen texts, which reports each method's main figures early, and evaluates them.
 
     Attributes:
-        examples: the texts that are compared on.
-        units: example id -> the text with the units that are scored in the place of words.
+        examples: the texts of the comparison.
+        units: example id -> the text with scored units in place of words.
         encodings: example id -> the text as the classifier reads it, by units.
-        rationales: the marks, of units.
-        gold: example id -> marked units, annotators merged, of all texts with some.
-        predictions: what the classifier has been asked, so that the judgement of all methods need not ask again.
+        rationales: the marks, by units.
+        gold: example id -> marked units, annotators merged, for all texts with marks.
+        predictions: cached predictions, so that evaluating all methods need not repeat them.
         runs: method -> its run on the texts.
-        refused: method -> why it could not explain one of the texts, as some do with long ones.
+        refused: method -> why it could not explain one of the texts, such as a long one.
     """
 
     def __init__(
@@ -321,16 +323,17 @@ class MethodsRun:
             f"classes {', '.join(classifier.labels)}\n"
             "Means over the texts; comprehensiveness: larger is better, sufficiency: smaller"
         )
-        # The words of an answer are read, and have no score.
+        # The words of an answer are read, but have no score.
         unread = [len(e.words) - len(e.read) - (e.answer[1] - e.answer[0] if e.answer else 0) for e in encodings]
         if any(unread):
             tell(
-                f"{several(sum(unread), unit_name(unit))} of {several(sum(map(bool, unread)), 'text')} not read, being "
-                f"beyond {classifier.max_length:,} sub-tokens or of no known characters: no method scores them"
+                f"{several(sum(unread), unit_name(unit))} in {several(sum(map(bool, unread)), 'text')} not read, "
+                "because "
+                f"beyond {classifier.max_length:,} sub-tokens or without known characters: no method scores them"
             )
 
     def _in_units(self, encodings: Sequence[Encoding]) -> list[Encoding]:
-        """Put units in the place of the words of the texts compared on, and of all marks; return the encodings."""
+        """Replace words by units in the texts of the comparison and in all marks; return the encodings."""
         marked = {rationale.example_id for rationale in self.rationales} - {example.id for example in self.examples}
         others = [example for example in self.texts.examples if example.id in marked]
         read = {
@@ -345,7 +348,7 @@ class MethodsRun:
         return [read[example.id][1] for example in self.examples]
 
     def match(self, records: Records) -> dict[str, list[Attribution]]:
-        """Attributions of the texts by somebody else's scores, by method. Raises DataError as `match_scores` does."""
+        """Return attributions of the texts from files of scores, by method. Raises DataError as `match_scores` does."""
         if not records:
             return {}
         labels, p = self.classifier.labels, self.classifier.predict_proba(list(self.encodings.values()))
@@ -355,7 +358,7 @@ class MethodsRun:
         return {name: match_scores(name, rows, compared, predicted, read) for name, rows in records.items()}
 
     def explain(self, methods: Mapping[str, Mapping[str, Any]]) -> None:
-        """Explain the texts with every method (method -> options) that has not done so in an earlier call."""
+        """Explain the texts with every method (method -> options) that an earlier call has not finished."""
         forward: ForwardClock | None = None
         for name, chosen_options in methods.items():
             self._used[name], options = _explainer(name, chosen_options, self.explainers, self.seed)
@@ -367,7 +370,7 @@ class MethodsRun:
             self._expected += self.plan.expected(name) or 0.0
             begun, seconds = time.perf_counter(), 0.0
             try:
-                # What a process imports and compiles once is no part of what explaining a text costs.
+                # One-off imports and compilation are not part of the cost of explaining a text.
                 self._used[name].prepare()
                 seconds = time.perf_counter() - begun
                 forward = forward or ForwardClock(self.classifier, self.examples)
@@ -383,7 +386,7 @@ class MethodsRun:
             self.add(run, f"{seconds:.1f} s")
 
     def _kept(self, path: Path, options: Mapping[str, Any]) -> MethodRun | None:
-        """Return the run of an earlier call, where it is of this classifier, these texts and options; else None."""
+        """Return the run of an earlier call with this classifier, these texts and options; else None."""
         try:
             run = read_run(path)
         except DataError:  # missing or damaged: it is computed again
@@ -393,13 +396,13 @@ class MethodsRun:
         return run if same and texts == [(e.id, self.units[e.id].all_words) for e in self.examples] else None
 
     def add(self, run: MethodRun, note: str) -> None:
-        """Add a method's run and tell its main figures; what the classifier answers here is not asked again."""
+        """Add a method's run and report its main figures; predictions made here are kept."""
         self.runs[run.method] = run
         attributions = {run.method: run.attributions}
         results = faithfulness(self.classifier, self.encodings, attributions, self.params, predictions=self.predictions)
         figures = results[run.method].means()
         self._remaining.pop(run.method, None)
-        # The speed so far, beside the one that a few texts promised, which alone may be many times off.
+        # Correct the speed measured on a few texts, which may be far off, by the speed so far.
         pace = (time.perf_counter() - self._begun) / self._expected if self._expected else 1.0
         ahead = time_left(self._remaining, pace) if self._remaining else "then the page"
         self.tell(
@@ -408,13 +411,13 @@ class MethodsRun:
         )
 
     def judge(self, from_files: Mapping[str, MethodInfo], by_budget: bool) -> tuple[RunFacts, TaskReport]:
-        """Judge the methods side by side.
+        """Evaluate all methods.
 
-        from_files: of the methods whose scores are from a file. by_budget: whether a budget of time chose the texts.
+        from_files: methods whose scores are from a file. by_budget: whether a time budget chose the texts.
         """
         model, texts, runs, examples = self.classifier, self.texts, self.runs, self.examples
         infos = in_table_order([*(info for info in known_infos() if info.name in runs), *from_files.values()])
-        # There is no training: K and the share of marked words are those of the texts themselves.
+        # Without training texts, K and the share of marked words come from these texts.
         agreement: dict[str, Any] = agreement_metrics(self.rationales, self.units.values(), "test")
         k, positive_rate = rationale_k(agreement["mean_length"]), agreement["positive_rate"] or 0.0
         evaluation = evaluate_task(
@@ -468,7 +471,7 @@ class MethodsRun:
             notes={name: run.notes for name, run in runs.items() if run.notes},
         )
         accuracy = f"accuracy {known['accuracy']:.3f}" if known else "accuracy not known"
-        named = "" if texts.name == "texts" else f" ({texts.name})"  # so a list of texts is called
+        named = "" if texts.name == "texts" else f" ({texts.name})"  # "texts" is the name of a list
         scored = sum(len(encoding.words) for encoding in self.encodings.values())
         by_units = "" if self.unit == "word" else f", by their {several(scored, unit_name(self.unit))}"
         options = {name: dict(run.options) for name, run in runs.items()}
@@ -505,23 +508,22 @@ class MethodsRun:
     def _remarks(self, from_files: Mapping[str, MethodInfo], by_budget: bool) -> list[str]:
         plan, remarks = self.plan, []
         if plan.texts < len(self.texts.examples):
-            why = "as the budget of time allows" if by_budget else "as many as requested"
-            remarks.append(f"{plan.texts} of {len(self.texts.examples)} texts were compared on, {why}.")
+            why = "as the time budget allows" if by_budget else "as many as requested"
+            remarks.append(f"{plan.texts} of {len(self.texts.examples)} texts were used, {why}.")
         remarks += [f"Left out: {name} ({reason})." for name, reason in {**plan.left_out, **self.refused}.items()]
         remarks += [
-            f"{name} explains with the weights that come with the package (docs/explearn/{name}.md); nothing was "
-            "trained here."
+            f"{name} uses the weights that come with the package (docs/explearn/{name}.md); nothing was trained here."
             for name in self.runs
             if name not in from_files and name not in self.explainers and get_info(name).ready
         ]
         if (unit := unit_name(self.unit)) not in SHARED_UNITS:
-            remarks.append(f"Stability is not judged: different texts hardly ever share a {unit}.")
+            remarks.append(f"Stability is not measured: different texts hardly ever share a {unit}.")
         if self.texts.rationales and not self.rationales:
-            remarks.append(f"Agreement with people is not judged: no {unit} has half of its words marked.")
+            remarks.append(f"Agreement with people is not measured: no {unit} has half of its words marked.")
         if from_files:
             remarks.append(
-                f"{', '.join(from_files)}: the scores are from a file. What they cost is not known, and the "
-                "sanity checks need the method itself."
+                f"{', '.join(from_files)}: the scores are from a file. Their cost is not known, and sanity checks need "
+                "the method itself."
             )
         return [*remarks, self.texts.hint] if self.texts.hint else remarks
 
@@ -533,7 +535,7 @@ def _marked(rationales: Iterable[Rationale]) -> dict[str, tuple[bool, ...]]:
 def _explainer(
     name: str, options: Mapping[str, Any], explainers: Mapping[str, Explainer], seed: int
 ) -> tuple[Explainer, dict[str, Any]]:
-    """Return a copy of one of the explainers, since checks change it, or else make the method; and its options."""
+    """Return a method and its options: a copy of one of the explainers, since checks change it, or a new one."""
     if name in explainers:
         return copy.copy(explainers[name]), dict(options)
     options = with_seed(name, options, seed)
@@ -541,9 +543,9 @@ def _explainer(
 
 
 def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> UserTexts:
-    """Leave out the texts that an explainer has learned from: it would be judged on what it knows.
+    """Leave out the texts that an explainer was trained on.
 
-    Raises DataError where none is left.
+    Raises DataError if none is left.
     """
     seen = {
         one for explainer in explainers if isinstance(explainer, LearnedExplainer) for one in explainer.trained_texts
@@ -568,11 +570,11 @@ def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> Us
 
 
 def time_left(expected: Mapping[str, float | None], pace: float) -> str:
-    """Return how long the methods ahead will take, in words.
+    """Return how long the remaining methods will take, in words.
 
     Args:
-        expected: method -> seconds, None for one that was not timed.
-        pace: by how much the methods so far took longer than was expected.
+        expected: method -> seconds, None if it was not timed.
+        pace: factor by which the methods so far took longer than expected.
     """
     timed = [of_method for of_method in expected.values() if of_method is not None]
     untimed = [name for name, of_method in expected.items() if of_method is None]
@@ -584,7 +586,7 @@ def time_left(expected: Mapping[str, float | None], pace: float) -> str:
 def _load(
     classifier: Any, compute: ComputeOptions, completion: Prompt | None, texts: UserTexts, columns: TextColumns
 ) -> Classifier:
-    """Load the classifier, and check that its labels fit those of the texts."""
+    """Load the classifier, and check that its labels fit the labels of the texts."""
     model = columns.renamed(as_classifier(classifier, compute, completion))
     if model.problem is Problem.REGRESSION:
         raise UnsupportedError(f"{model.why_not(CLASSES)}; `explearn explain` says which words speak for a value")

@@ -1,4 +1,4 @@
-"""Word scores that somebody else computed, beside those of our methods."""
+"""Word scores computed elsewhere, read from files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from explearn.core.validation import Shape, check_shape
 from explearn.methods.info import MethodInfo
 
 PREFIX = "given_"
-"""How the names of such methods begin, so that none is taken for one of ours."""
+"""Prefix of these methods' names, so that none is taken for one of ours."""
 
 LARGEST = 3.4e38
-"""Of a float32, about."""
+"""Largest float32, approximately."""
 
 WordScore = Annotated[float, Field(strict=True, ge=-LARGEST, le=LARGEST)]
 
@@ -29,12 +29,12 @@ class ScoreRecord(Shape):
     """One text of a file of scores.
 
     Attributes:
-        words: of the text, split at white space.
-        scores: one a word; None for a word that was not read.
-        id: of the text (default: all texts with these words).
+        words: the text's words, split at white space.
+        scores: one per word; None for a word that was not read.
+        id: the text's id (default: all texts with these words).
         method: default: the file's name.
-        target: the class explained (default: the predicted one).
-        signed: whether scores below 0 speak against the class.
+        target: the explained class (default: the predicted one).
+        signed: whether scores below 0 are evidence against the class.
     """
 
     words: Annotated[list[str], Field(min_length=1)]
@@ -63,7 +63,7 @@ def read_scores(paths: Iterable[Path]) -> tuple[Records, dict[str, MethodInfo]]:
             record = ScoreRecord(**check_shape(row, ScoreRecord, where, "see docs/explearn/compare.md"))
             if len(record.scores) != len(record.words):
                 raise DataError(
-                    f"{where}, field 'scores': got {len(record.scores)}; expected {len(record.words)}, one a word"
+                    f"{where}, field 'scores': got {len(record.scores)}; expected {len(record.words)}, one per word"
                 )
             method = record.method or path.stem
             name = PREFIX + re.sub(r"[^a-z0-9_]+", "_", method.lower()).strip("_")
@@ -71,7 +71,7 @@ def read_scores(paths: Iterable[Path]) -> tuple[Records, dict[str, MethodInfo]]:
                 raise ParamsError(f"{path}: scores of {method!r} are in {files[name]} too; expected them once")
             records[name].append((where, record))
         if path not in files.values():
-            raise DataError(f"{path}: no record; expected one for each text")
+            raise DataError(f"{path}: no records; expected one for each text")
     infos = {
         name: MethodInfo(
             name=name, family="given", cost="not known", target="", summary=f"Word scores from {path.name}."
@@ -88,14 +88,14 @@ def match_scores(
     predicted: Mapping[str, tuple[str, float]],
     read: Mapping[str, Collection[int]],
 ) -> list[Attribution]:
-    """Return the attributions of some texts by a file, in the order of the texts; records of other texts are ignored.
+    """Return a file's attributions of some texts, in the order of the texts; records of other texts are ignored.
 
     Args:
-        records: of one method, with their places. predicted: example id -> the class given and its probability.
-        read: example id -> the words that the classifier reads, by number.
+        records: one method's records, with their places. predicted: example id -> predicted class and its probability.
+        read: example id -> indices of the words that the classifier reads.
 
-    Raises DataError, naming the place, for a record of other words than its text's, for a class that is not the
-    predicted one (which all methods here explain), for a word that is read and has no score, for a text with other
+    Raises DataError, naming the place, for a record whose words are not its text's, for a class that is not the
+    predicted one (which all methods here explain), for a word that is read but has no score, for a text with different
     scores elsewhere, and for a text without a record.
     """
     by_id = {example.id: example for example in examples}
@@ -113,7 +113,7 @@ def match_scores(
         for example in [named] if named is not None else by_words.get(words, []):
             before, known = matched.get(example.id, ("", None))
             if known is not None and (named is not None or known.scores != record.scores):
-                raise DataError(f"{where}: text {example.id!r} has scores at {before} already")
+                raise DataError(f"{where}: text {example.id!r} already has scores at {before}")
             label = predicted[example.id][0]
             if record.target not in (None, label):
                 raise DataError(
@@ -122,8 +122,8 @@ def match_scores(
             for word in sorted(read[example.id]):
                 if record.scores[word] is None:
                     raise DataError(
-                        f"{where}, field 'scores', word {word} ({words[word]!r}): got null; expected a number, for "
-                        "the classifier reads it"
+                        f"{where}, field 'scores', word {word} ({words[word]!r}): got null; expected a number, because "
+                        "the classifier reads this word"
                     )
             matched[example.id] = where, record
     attributions = []

@@ -1,4 +1,4 @@
-"""Reading somebody's own texts: from a CSV, JSON Lines, Parquet or text file, from a table in memory or a list."""
+"""Reading a user's texts: from a CSV, JSON Lines, Parquet or text file, from a table in memory or a list."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from explearn.model.classifier import Classifier
 
 RATIONALES = ("mask", "marked", "spans")
-"""How a column may hold marked words; see `explearn.text.params.Columns`."""
+"""Formats in which a column may hold marked words; see `explearn.text.params.Columns`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextColumns:
-    """The columns of a table, by what they hold; None: nowhere.
+    """The names of a table's columns; None if there is no such column.
 
     Attributes:
-        text: column of the text; None: the column `text`.
-        pair: of the second segment, for classifiers of pairs. label: of the true label. id: of a unique identifier.
-        rationales: of the marked words, FORMAT:COLUMN, with a format of RATIONALES.
-        label_names: value of the label's column -> class of the classifier; or class -> a better name for it.
-        token: of the word that is classified, for models that classify tokens: its number from 0, or itself.
+        text: column with the text (default: `text`).
+        pair: with the second segment, for classifiers of pairs. label: with the true label. id: with a unique id.
+        rationales: with the marked words, as FORMAT:COLUMN, with a format of RATIONALES.
+        label_names: value in the label column -> class of the classifier; or class -> new name for it.
+        token: with the classified word, for models that classify tokens: its number from 0, or the word itself.
     """
 
     text: str | None = None
@@ -45,9 +45,9 @@ class TextColumns:
     token: str | None = None
 
     def renamed(self, classifier: Classifier) -> Classifier:
-        """Give the classes that `label_names` has new names for these names.
+        """Return the classifier with classes renamed by `label_names`.
 
-        Raises ParamsError where it names anything else, and there is no label's column, of which it may be a value.
+        Raises ParamsError for a key that is not a class if there is no label column whose value it may be.
         """
         new = self.label_names.items()
         names = {old: name for old, name in new if old in classifier.labels and name not in classifier.labels}
@@ -59,7 +59,7 @@ class TextColumns:
         return classifier.renamed(names) if names else classifier
 
     def section(self, text: str) -> Columns:
-        """Return the columns as parameters of a source. Raises ParamsError for rationales of another form."""
+        """Return the columns as parameters of a source. Raises ParamsError for malformed `rationales`."""
         marks: dict[str, str] = {}
         if self.rationales is not None:
             kind, _, column = self.rationales.partition(":")
@@ -75,14 +75,14 @@ class TextColumns:
 
 @dataclass(frozen=True, slots=True)
 class UserTexts:
-    """Texts to compare on.
+    """The texts of a comparison.
 
     Attributes:
-        name: of the task that they make.
-        examples: all of split `test`, the label empty where none is known.
+        name: name of the task that they make.
+        examples: all of split `test`, with an empty label if it is unknown.
         rationales: their marked words, if any.
-        labels: the labels that occur, sorted; empty where none is known.
-        hint: what the reader of the report may want to know of columns that were not used.
+        labels: the labels that occur, sorted; empty if none is known.
+        hint: a note for the report's reader on columns that were not used.
     """
 
     name: str
@@ -102,7 +102,7 @@ class _Unlabelled(CustomRows):
 def given_texts(texts: Any, labels: Sequence[str] | None = None, columns: TextColumns | None = None) -> UserTexts:
     """Return the texts of a file, of a table (pandas, datasets, dicts), or of a list with its labels.
 
-    Raises as `read_texts` and `listed_texts` do; ParamsError for labels beside a table and columns beside a list.
+    Raises as `read_texts` and `listed_texts` do; ParamsError for labels with a table and columns with a list.
     """
     listed = None if isinstance(texts, str | Path) else list(each_text(texts))
     if listed is not None and not (listed and all(isinstance(row, Mapping) for row in listed)):
@@ -118,9 +118,9 @@ def given_texts(texts: Any, labels: Sequence[str] | None = None, columns: TextCo
 
 
 def read_texts(path: str | Path, columns: TextColumns) -> UserTexts:
-    """Read the texts of a .csv, .jsonl or .parquet table, or of a .txt file with a text a line.
+    """Read the texts of a .csv, .jsonl or .parquet table, or of a .txt file with one text per line.
 
-    Raises DataError, naming file, row and column, for what cannot be used.
+    Raises DataError, naming file, row and column, for invalid data.
     """
     path = Path(path)
     rows = list(read_file(path))
@@ -162,7 +162,7 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns) -> U
             rationales.append(Rationale(identifier, marks.annotator, marks.kind, marks.mask))
     hint = ""
     if columns.label is None and "label" in rows[0].values:
-        hint = "The texts have a column 'label' that was not read; --labels label reads it."
+        hint = "The texts have a column 'label' that was not used; --labels label uses it."
     return UserTexts(name, list(examples.values()), rationales, _labels(examples.values()), hint)
 
 
@@ -176,10 +176,10 @@ def _word(row: RawRow, column: str, words: Sequence[str]) -> tuple[int, int]:
 
 
 def listed_texts(listed: Sequence[Text], labels: Sequence[str] | None) -> UserTexts:
-    """Return the texts of a list of texts, or pairs of texts, with their labels in the same order.
+    """Return the texts of a list of texts or pairs, with their labels in the same order.
 
-    Raises DataError for a text without words, and for what is neither a text nor a pair; ParamsError where there are
-    not as many labels as texts.
+    Raises DataError for a text without words, and for anything but texts and pairs; ParamsError if there are not as
+    many labels as texts.
     """
     if labels is not None:
         check_listed("labels", labels)

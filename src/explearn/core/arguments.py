@@ -10,12 +10,12 @@ from explearn.core.errors import ParamsError, kind_of
 
 
 def is_pair(texts: object) -> bool:
-    """Return whether this is one text of two segments: a tuple of two strings."""
+    """Return whether the argument is a pair, a text of two segments: a tuple of two strings."""
     return isinstance(texts, tuple) and len(texts) == 2 and all(isinstance(part, str) for part in texts)
 
 
 def each_text(texts: Any) -> Iterable[Any]:
-    """Return texts as one goes through them: of a table of pandas or datasets its rows, column -> value.
+    """Return an iterable of texts: for a table of pandas or datasets its rows, column -> value.
 
     Raises ParamsError as `check_listed` does, and for a pair, which is one text.
     """
@@ -32,18 +32,18 @@ def each_text(texts: Any) -> Iterable[Any]:
 
 
 def path_of(what: str, path: Any) -> str:
-    """Return a path as a string. Raises ParamsError for what is neither a string nor a path."""
+    """Return a path as a string. Raises ParamsError for anything but a string or a path."""
     if not isinstance(path, str | os.PathLike):
         raise ParamsError(f"{what}: got {kind_of(path)}; expected a path")
     return os.fspath(path)
 
 
 def check_listed(what: str, values: object, of: str = "") -> None:
-    """Raise ParamsError for a single string, for a mapping or a table, and for what is no list."""
-    # Of a table of pandas one would go through the names of the columns, of one of datasets through its rows.
+    """Raise ParamsError for anything but a list, such as a single string, a mapping or a table."""
+    # Iterating over a pandas table would give column names, over a table of datasets its rows.
     if hasattr(values, "columns") or hasattr(values, "column_names"):
         raise ParamsError(f"{what}: got {kind_of(values)}, a table; expected a list of {of or what}, such as a column")
-    # An array or a tensor of no dimension has __iter__, too.
+    # An array or a tensor without dimensions also has __iter__.
     single = isinstance(values, str | bytes | Mapping) or getattr(values, "ndim", 1) == 0
     if single or not isinstance(values, Iterable):
         got = "one string" if isinstance(values, str) else kind_of(values)

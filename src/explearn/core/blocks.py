@@ -1,8 +1,7 @@
-"""Blocks: what a report says, made once from the data, and rendered as Markdown and as HTML by `explearn.show`.
+"""Blocks: the content of a report, made once from the data, and rendered as Markdown and HTML by `explearn.show`.
 
-All text is plain: renderers escape it, so that names and words from data stand in sentences as they are. `bold` marks a
-part of a sentence. A part of a page that only some runs have, such as what is said of a learned method, is a list of
-blocks.
+All text is plain, and renderers escape it, so names and words from data can be put into sentences unchanged. `bold`
+marks a part of a sentence. An optional part of a page, such as a section on a learned method, is a list of blocks.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ Mark = Literal["", "best", "tied", "better", "worse"]
 """How a cell of a table stands out; see `Cell`."""
 
 BOLD_START, BOLD_END = "\x02", "\x03"
-"""Around bold text. Data that holds these control characters could at most make itself bold."""
+"""Enclose bold text. Data with these control characters could at most make itself bold."""
 
 
 def bold(text: str) -> str:
@@ -26,7 +25,7 @@ def bold(text: str) -> str:
 
 
 def figure(value: float | None) -> str:
-    """Return a figure to three digits, a dash where there is none."""
+    """Format a figure with three decimals; a dash for None."""
     return "–" if value is None else f"{round(value, 3) + 0.0:.3f}"
 
 
@@ -35,8 +34,8 @@ class Block:
     """A piece of a report.
 
     Attributes:
-        machine: whether it depends on the machine of the run, as times do. Pages under version control leave it out.
-        page_only: whether it stands on the HTML page alone.
+        machine: whether it depends on the machine, as times do. Pages under version control leave it out.
+        page_only: whether only the HTML page shows it.
     """
 
     _: KW_ONLY
@@ -46,7 +45,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Heading(Block):
-    """A heading. level: 1 is the page's title, 2 begins a section. task: the task that the section is on, if any."""
+    """A heading. level: 1 is the page's title, 2 begins a section. task: the section's task, if any."""
 
     text: str
     level: int = 2
@@ -70,7 +69,7 @@ class Bullets(Block):
 
 @dataclass(frozen=True, slots=True)
 class Code(Block):
-    """Text shown as it is, such as a file of parameters. language: of the text, such as yaml."""
+    """Text shown verbatim, such as a file of parameters. language: the text's language, such as yaml."""
 
     text: str
     language: str = ""
@@ -84,8 +83,8 @@ class Column:
         title: its heading.
         numeric: whether its cells are numbers, which are aligned right.
         ascending: whether sorting puts the smallest value first.
-        machine: whether its cells depend on the machine of the run.
-        key: whether it says what a row is about, so that it stays where columns of a machine are parted from others.
+        machine: whether its cells depend on the machine.
+        key: whether it says what a row is about, so that it is kept when a table is split by `machine`.
     """
 
     title: str
@@ -110,7 +109,7 @@ class Cell:
         mark: best: no row is better; tied: not significantly worse than the best; better, worse: the row's method
             against the column's.
         note: small print, such as an interval.
-        shade: strength of the background, -1 (blue) to 1 (orange); None for none.
+        shade: strength of the background, -1 (blue) to 1 (orange); None for no background.
     """
 
     text: str
@@ -122,7 +121,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table(Block):
-    """A table. methods: the method that each row is about, by which rows can be filtered; empty where they are not."""
+    """A table. methods: each row's method, by which rows can be filtered; empty if rows are not about methods."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell | str]]
@@ -135,8 +134,8 @@ class Picture(Block):
     """A drawing.
 
     Attributes:
-        file: name of its SVG file, from the report's folder, such as figures/f1.svg.
-        caption, alt: its title, and what it shows, in words.
+        file: path of its SVG file within the report's folder, such as figures/f1.svg.
+        caption, alt: its title, and a description.
         size: width and height in inches.
         draw: draws it onto an empty `matplotlib.figure.Figure` of that size.
     """
@@ -150,13 +149,13 @@ class Picture(Block):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextRow:
-    """The words of an example text as one method, or those who marked it, see them.
+    """The words of an example text with one method's scores, or annotators' marks.
 
     Attributes:
-        name, note: who, and small print.
-        chosen: the words that it chooses, bool (words,).
-        attribution: its scores; None for marks.
-        method: by which the row can be filtered; empty for none.
+        name, note: the method or annotators, and small print.
+        chosen: the chosen words, bool (words,).
+        attribution: the scores; None for marks.
+        method: method by which the row can be filtered; empty for none.
     """
 
     name: str
@@ -168,14 +167,14 @@ class TextRow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExampleText(Block):
-    """A text, shown once a row.
+    """An example text, repeated in each row.
 
     Attributes:
-        title, note: its name, and what is known of it.
-        words: of the text. pair_start: index of its second segment's first word, None where it has one segment.
-        joined: indices of the words that stand directly behind the one before.
-        rows: who chooses which words.
-        right: whether the classifier's answer is right, None where that is not known.
+        title, note: its name, and facts about it.
+        words: its words. pair_start: index of its second segment's first word, None if it has one segment.
+        joined: indices of the words that directly follow the previous word.
+        rows: one row per method, and for annotators.
+        right: whether the classifier's prediction is right, None if unknown.
     """
 
     title: str
@@ -196,7 +195,7 @@ class Fold(Block):
 
 
 def walk(blocks: Sequence[Block]) -> Iterator[Block]:
-    """Give every block, those in folds included."""
+    """Yield every block, including those in folds."""
     for block in blocks:
         yield block
         if isinstance(block, Fold):

@@ -1,4 +1,4 @@
-"""How far an explanation can be relied on."""
+"""Certificates: how far an explanation can be relied on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COVERAGE = 0.9
 """Share of texts whose error is within the bound."""
 
 CERTAIN, RELIABLE = 0.8, 0.5
-"""For a familiar text: the predicted agreement from which its scores are certain, and below which they are not to be
+"""For a familiar text: the predicted agreement from which its scores are certain, and below which they should not be
 relied on."""
 
 Verdict = Literal["certain", "check", "do not rely"]
@@ -42,7 +42,7 @@ class Certificate(Shape):
 
     def __str__(self) -> str:
         if not self.familiar:
-            return f"{self.verdict}: the text is unlike those that the explainer has learned from"
+            return f"{self.verdict}: the text is unlike the explainer's training texts"
         return (
             f"{self.verdict}: predicted agreement with the classifier's own answers {self.agreement:.2f}, "
             f"top words' scores within {self.bound:.2f} (90 % of texts)"

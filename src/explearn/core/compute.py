@@ -1,7 +1,7 @@
-"""Where and how fast to compute: device, numeric precision, batch budget, and what memory it took.
+"""Where and how fast to compute: device, numeric precision, batch budget, and memory used.
 
-None of this is a pipeline parameter. A result may differ in its last digits between devices and precisions, but moving
-to a GPU must not make every cached stage stale, so these come from options and environment variables.
+None of this is a pipeline parameter. Results may differ in their last digits between devices and precisions, but moving
+to a GPU must not make every cached stage stale, so these settings come from options and environment variables.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Place = str | int
 """A device by name, a GPU by its number, "cpu" or "disk"."""
 
 DeviceMap = str | Mapping[str, Place]
-"""How to divide a model, one of RULES, or its modules by name, each with its place; "" is the whole model. As in
+"""How to divide a model: one of RULES, or a map from names of modules to places, where "" is the whole model. As in
 accelerate (https://huggingface.co/docs/accelerate/concept_guides/big_model_inference)."""
 
 RULES = ("auto", "balanced", "balanced_low_0", "sequential")
@@ -49,16 +49,15 @@ class ComputeOptions:
 
     Attributes:
         device: auto (CUDA if there is one, else MPS, else the CPU), cpu, cuda, cuda:N or mps.
-        precision: fp32 (the default; last digits may still differ between devices), bf16, fp16, or auto: bf16 where
-            the device computes it natively, else fp16 on CUDA, else fp32. These are of matrix products, over weights in
-            float32. saved: weights stay as their file has them, bf16 ones in half the memory; scores are float32. nf4,
-            int8: the encoder's linear maps are quantised to 4 or 8 bits while it is loaded (`model.quantised`).
-        max_tokens: most sub-tokens in a batch, padding included, or auto.
-        device_map: spread the model over several devices, and offload what finds no room on them; in the place of a
-            device.
+        precision: fp32 (the default; last digits may still differ between devices), bf16, fp16, or auto: bf16 if the
+            device supports it natively, else fp16 on CUDA, else fp32. These apply to matrix products, with weights in
+            float32. saved: weights keep the precision of their file, bf16 in half the memory; scores are float32. nf4,
+            int8: the encoder's linear layers are quantised to 4 or 8 bits while it is loaded (`model.quantised`).
+        max_tokens: most sub-tokens in a batch, including padding, or auto.
+        device_map: spread the model over several devices, and offload what does not fit; replaces `device`.
         max_memory: with device_map, most bytes of weights on each device: a number, or a size such as "20GiB".
 
-    Raises DeviceError for a device that is none, ParamsError for other options that cannot be used.
+    Raises DeviceError for an unknown device, ParamsError for other options that cannot be used.
     """
 
     device: str = "auto"
@@ -88,12 +87,12 @@ class ComputeOptions:
             raise ParamsError(f"device-map: got device {self.device!r} as well; expected one of them")
 
     def check_one_device(self, what: str) -> None:
-        """Raise ParamsError for a device_map, where only one device will do."""
+        """Raise ParamsError if there is a device_map, for a task that needs one device."""
         if self.device_map is not None:
-            raise ParamsError(f"device-map: {what} takes one device; expected --device in its place")
+            raise ParamsError(f"device-map: {what} runs on one device; expected --device instead")
 
     def resolve_device(self) -> torch.device:
-        """Return the device. Raises DeviceError when this machine has none of that name."""
+        """Return the device. Raises DeviceError if this machine does not have it."""
         import torch
 
         name = self.device
@@ -113,7 +112,7 @@ class ComputeOptions:
         return torch.device(name)
 
     def resolve_dtype(self, device: torch.device) -> torch.dtype:
-        """Return the dtype of matrix products. Raises DeviceError when the device has no such precision."""
+        """Return the dtype of matrix products. Raises DeviceError if the device does not support the precision."""
         import torch
 
         if self.precision == "auto":
@@ -158,7 +157,7 @@ def autocast(device: torch.device, dtype: torch.dtype) -> contextlib.AbstractCon
 
 
 def at_least_float32(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor in float32, or in float64 where it is that."""
+    """Return a tensor in float32, or unchanged if it is float64."""
     import torch
 
     return tensor if tensor.dtype == torch.float64 else tensor.float()
@@ -171,10 +170,10 @@ _RESET = Path("/proc/self/clear_refs")
 
 
 def peak_from_here(device: torch.device) -> Callable[[], float | None]:
-    """Start measuring. The function returned gives the largest memory in use since then, in MiB.
+    """Start measuring memory. The returned function gives the peak since then, in MiB.
 
-    On a CUDA device that is what PyTorch has allocated there. Elsewhere it is the process's resident memory, Python and
-    the model included; None where the system does not let a process reset its peak (macOS, some containers).
+    On a CUDA device this is the memory that PyTorch has allocated there. Elsewhere it is the process's resident memory,
+    including Python and the model; None if the system does not let a process reset its peak (macOS, some containers).
     """
     if device.type == "cuda":
         import torch
@@ -187,4 +186,4 @@ def peak_from_here(device: torch.device) -> Callable[[], float | None]:
         return lambda: None
     import resource
 
-    return lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10  # of KiB, on Linux
+    return lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10  # in KiB on Linux

@@ -1,10 +1,10 @@
-"""How an attribution shows itself: HTML for notebooks and pages, coloured text for terminals.
+"""Display of attributions: HTML for notebooks and pages, coloured text for terminals.
 
-Orange speaks for the class and blue against it, on pages, in notebooks, in terminals and in figures alike. People with
-any common colour blindness can tell the two apart, and a sign before the word says the same without colour. The
-background is translucent, so that one pair of colours serves light and dark pages.
+Orange is evidence for the class and blue against it, on pages, in notebooks, terminals and figures. People with any
+common colour blindness can distinguish the two, and a sign before the word says the same without colour. The
+background is translucent, so that one pair of colours works on light and dark pages.
 
-All text from data is escaped: no word, label or name can become markup, a script, or a terminal's command.
+All text from data is escaped: no word, label or name can become markup, a script, or a terminal command.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FOR: Colour = (200, 98, 10)
 AGAINST: Colour = (47, 125, 209)
 
 OPACITY = 0.7
-"""Of the background at full strength. Text keeps a contrast of 4.5 to 1 on it, on light pages and on dark ones."""
+"""Opacity of the background at full strength. Text on it keeps a contrast of 4.5 to 1, on light and dark pages."""
 
 FAINT = 0.1
 """Strength below which a word has no sign, and no colour in a terminal."""
@@ -44,24 +44,24 @@ FAINT = 0.1
 UNREAD = "not read by the classifier"
 
 INCOMPLETE = 0.1
-"""Completeness error, as a share of the absolute scores, from which pages, lines and reports say that scores do not add
-up. A bound of our own: integrated gradients in 50 steps have 0.001, DeepLIFT as captum computes it 0.9."""
+"""Completeness error, as a share of the absolute scores, from which displays and reports say that scores do not add up.
+Our own threshold: integrated gradients in 50 steps have 0.001, DeepLIFT as captum computes it 0.9."""
 
 
 def strengths(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return scores as shares of the largest absolute score, from -1 to 1, (words,); NaN (a word not read) stays."""
+    """Scale scores to [-1, 1] by the largest absolute score, (words,); NaN (a word not read) stays."""
     array = np.asarray(scores, dtype=np.float64)
     shares: NDArray[np.float64] = array / (np.nanmax(np.abs(array), initial=0.0) or 1.0)
     return shares
 
 
 def shows_signs(signed: bool, scores: ArrayLike) -> bool:
-    """Return whether words get a sign: where scores below zero mean evidence against the class, or there are some."""
+    """Return whether words get a sign: if the method is signed, or any score is below zero."""
     return signed or bool((np.asarray(scores) < 0).any())
 
 
 def css(scope: str) -> str:
-    """Return CSS rules for words inside a selector: classes for, against, signed, unread; strength as --s, 0 to 1."""
+    """Return CSS rules for words below a selector: classes for, against, signed, unread; strength as --s, 0 to 1."""
     tints = [f"background:rgb({red} {green} {blue} / calc(var(--s)*{OPACITY}))" for red, green, blue in (FOR, AGAINST)]
     rules = {
         ".for": tints[0],
@@ -82,15 +82,15 @@ def hexadecimal(colour: Colour) -> str:
 # ---- words and sentences ---------------------------------------------------------------------------------------------
 
 TOP = 8
-"""Highest-scoring words named below a text."""
+"""Number of highest-scoring words listed below a text."""
 
 
 ARCS = 5
-"""Strongest pairs of words that are drawn."""
+"""Number of strongest pairs of words that are drawn."""
 
 
 class TopWord(NamedTuple):
-    """A word with its score, its place among the text's words, and its [start, end) in the text, where known."""
+    """A word with its score, its position among the text's words, and its [start, end) in the text, if known."""
 
     word: str
     score: float
@@ -99,11 +99,11 @@ class TopWord(NamedTuple):
 
 
 MOST_INTERACTING = 10
-"""Words among which interactions of pairs are computed, most: 1,024 texts are classified for them."""
+"""Most words among which interactions of pairs are computed; ten take 1,024 forward passes."""
 
 
 class Interaction(NamedTuple):
-    """Two words, their places among the text's words, and what they add together, beyond what each adds alone."""
+    """Two words' positions in the text, and what they add together beyond what each adds alone."""
 
     words: tuple[str, str]
     positions: tuple[int, int]
@@ -111,9 +111,9 @@ class Interaction(NamedTuple):
 
 
 def top_words(attribution: Attribution, count: int = 10, against: bool = False) -> list[TopWord]:
-    """Return the `count` highest-scoring words, highest first; with `against`, those below zero, lowest first.
+    """Return the `count` highest-scoring words, highest first; with `against`, the words below zero, lowest first.
 
-    Words that were not read have no place among them.
+    Unread words are left out.
     """
     scores = attribution.scores
     order = np.argsort(scores if against else -scores, kind="stable").tolist()
@@ -123,16 +123,16 @@ def top_words(attribution: Attribution, count: int = 10, against: bool = False) 
 
 
 def answer_sentence(attribution: Attribution) -> str:
-    """Return the class that is explained, with its probability, and the predicted one where that is another; before
-    them the word that is classified, if it is one."""
+    """Return the explained class with its probability, and the predicted class if it differs; preceded by the
+    classified word, if only one word is classified."""
     predicted = "" if attribution.target == attribution.predicted else f"; predicted: {attribution.predicted}"
     of = "" if attribution.token is None else f"{attribution.words[attribution.token]!r} is "
     return f"{of}{attribution.target} ({attribution.answer()}{predicted})"
 
 
 def remarks(attribution: Attribution) -> str:
-    """Return what to know of the scores: words not read, a sum missed by INCOMPLETE or more, and how far they can be
-    relied on where the method says so, and pairs of words. Empty where there is no such thing."""
+    """Return remarks on the scores: unread words, a sum missed by INCOMPLETE or more, a certificate, and pairs of
+    words. Empty if there are none."""
     unread, missed = attribution.unaligned, attribution.missed or 0.0
     said = [
         f"{unread:,} of {len(attribution.words):,} {attribution.unit}s were not read" if unread else "",
@@ -145,7 +145,7 @@ def remarks(attribution: Attribution) -> str:
 
 
 def together(attribution: Attribution) -> str:
-    """Return the three strongest pairs of words with what they add together; empty where there are none."""
+    """Return the three strongest pairs of words with what they add together; empty if there are none."""
     said = []
     for pair in attribution.interactions[:3]:
         first, second = (printable(word, one_line=True) for word in pair.words)
@@ -168,9 +168,9 @@ def line(attribution: Attribution) -> str:
 def terminal(attribution: Attribution) -> Text:
     """Return the text in colour: orange for the class, blue against it, in three steps of strength.
 
-    The steps are a bold word on a coloured background, a bold coloured word and a coloured word: they read alike on
-    dark and light terminals. A sign stands before a word where scores have signs. Words not read are struck through,
-    the one that is classified is underlined.
+    The steps are a bold word on a coloured background, a bold coloured word and a coloured word, which look similar on
+    dark and light terminals. Scores with signs put a sign before the word. Unread words are struck through, the
+    classified word is underlined.
     """
     from rich.text import Text
 
@@ -202,7 +202,7 @@ def terminal(attribution: Attribution) -> Text:
 # ---- in HTML ---------------------------------------------------------------------------------------------------------
 
 LOOK = resources.files("explearn.core").joinpath("look.css").read_text(encoding="utf-8")
-"""CSS that all pages begin with: colours, light and dark, type, controls and the ring around what has the focus."""
+"""CSS that all pages begin with: colours (light and dark), type, controls and the focus ring."""
 
 STYLE = """.explearn{font:1rem/1.5 system-ui,sans-serif;margin:.5rem 0 1.5rem}
 .explearn p{margin:.15rem 0}
@@ -216,9 +216,9 @@ STYLE = """.explearn{font:1rem/1.5 system-ui,sans-serif;margin:.5rem 0 1.5rem}
 """CSS of `words_html`, `block` and `rows`, for elements of class `explearn`."""
 
 _LEGEND = (
-    'The stronger <span class="for" style="--s:.9">this colour</span>, the more a word speaks for the class; '
-    '<span class="against" style="--s:.9">this one</span> against it. The full colour is the largest score of a text. '
-    "Methods whose scores have signs show + and −. A word that is "
+    'The stronger <span class="for" style="--s:.9">this colour</span>, the more a word is evidence for the class; '
+    '<span class="against" style="--s:.9">this one</span>: against it. The strongest colour is the largest score in a '
+    "text. Signed methods show + and −. A word that is "
     f'<span class="unread">struck through</span> was {UNREAD}.'
 )
 
@@ -230,7 +230,7 @@ PAGE_START = f"""<!doctype html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
 base-uri 'none'; form-action 'none'">
 <meta name="color-scheme" content="light dark">
-<title>Words for and against the classifier's answers</title>
+<title>Words for and against the classifier's predictions</title>
 <link rel="icon" href="data:,">
 <style>
 {LOOK}{STYLE}body{{max-width:60rem}}
@@ -239,23 +239,23 @@ h1{{font-size:1.4rem}}
 </head>
 <body>
 <main>
-<h1>Words for and against the classifier's answers</h1>
+<h1>Words for and against the classifier's predictions</h1>
 <div class="explearn"><p class="words">{_LEGEND}</p></div>
 """
-"""The start of a page; blocks follow, then PAGE_END. It runs no script and asks no network."""
+"""The start of a page; blocks follow, then PAGE_END. It runs no script and loads nothing from a network."""
 
 PAGE_END = "</main>\n</body>\n</html>\n"
 
 
 def escape_html(text: str) -> str:
-    """Return text as HTML, in an element or in a quoted attribute."""
+    """Escape text for HTML, inside an element or a quoted attribute."""
     return html.escape(printable(text, one_line=True))
 
 
 def words_html(attribution: Attribution, chosen: Sequence[bool] = ()) -> str:
-    """Return the words of a text on the background of their scores; needs the rules of `style`.
+    """Return the words of a text with their scores as background; needs the CSS rules of STYLE.
 
-    chosen: words that are a <strong> element; empty: none.
+    chosen: words to put into a <strong> element; empty for none.
     """
     signs = shows_signs(attribution.signed, attribution.scores)
     parts: list[str] = []
@@ -278,9 +278,9 @@ def words_html(attribution: Attribution, chosen: Sequence[bool] = ()) -> str:
 
 
 def arcs(attribution: Attribution) -> str:
-    """Return the words of `interactions` in their order, with an arc over each of the strongest pairs; else nothing.
+    """Return an SVG of the words in `interactions`, with an arc over each of the strongest pairs; empty without any.
 
-    An arc is as wide as its pair is strong, dashed where the two add less together than alone.
+    An arc's width is the pair's strength; it is dashed if the two add less together than alone.
     """
     pairs = attribution.interactions[:ARCS]
     places = sorted({place for pair in pairs for place in pair.positions})
@@ -307,7 +307,7 @@ def arcs(attribution: Attribution) -> str:
 
 
 def block(attribution: Attribution) -> str:
-    """Return one attribution: what is explained, the words in colour, and the highest-scoring with their scores."""
+    """Return HTML of one attribution: what is explained, the words in colour, and the highest-scoring words."""
     listed = ", ".join(f"{escape_html(word)}&nbsp;{score:+.3g}" for word, score, *_ in top_words(attribution, TOP))
     below = ". ".join(filter(None, (listed, escape_html(remarks(attribution)))))
     head = f"<b>{escape_html(attribution.method)}</b>: {escape_html(answer_sentence(attribution))}"
@@ -316,7 +316,7 @@ def block(attribution: Attribution) -> str:
 
 
 def rows(attributions: Sequence[Attribution]) -> str:
-    """Return several methods on one text, a row each; what they all explain is said once."""
+    """Return HTML of several methods on one text, one row each; facts common to all are shown once."""
     answers = {answer_sentence(attribution) for attribution in attributions}
     heads = [attributions[0].example_id, *(answers if len(answers) == 1 else ())]
     body = []
@@ -332,11 +332,11 @@ def rows(attributions: Sequence[Attribution]) -> str:
 
 
 def in_notebook(body: str) -> str:
-    """Return blocks with the rules that they need, as notebooks want them."""
+    """Return blocks together with their CSS rules, for notebooks."""
     return f"<style>{STYLE}</style>\n{body}"
 
 
 def write_page(path: str | os.PathLike[str], body: str) -> Path:
-    """Write blocks as a page of its own; it is whole or not there. Raises DataError where it cannot be written."""
+    """Write blocks as a page, whole or not at all. Raises DataError if it cannot be written."""
     write_text(path, PAGE_START + body + PAGE_END)
     return Path(path)

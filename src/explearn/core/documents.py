@@ -1,7 +1,7 @@
-"""YAML and JSON from outside: readers with bounds, and errors of one sentence with file and place.
+"""Readers of external YAML and JSON, with limits, and one-sentence errors that name file and position.
 
-Documents that would take the memory or the stack (deep nesting, aliases of aliases) are refused, and so are YAML
-mappings with a key that comes twice.
+Documents that would exhaust memory or stack (deep nesting, aliases of aliases) are refused, as are YAML mappings with
+repeated keys.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from pydantic_core import from_json
 from explearn.core.errors import DataError, ExplearnError, ParamsError, kind_of, shown
 
 MAX_DEPTH = 200
-"""Most lists and objects inside one another; pydantic's JSON parser has the same limit."""
+"""Deepest nesting of lists and objects; pydantic's JSON parser has the same limit."""
 
 MAX_YAML_BYTES = 2**18
-"""Largest YAML file: 256 KiB, which take seconds. Files of parameters, rules and prompts have a few kilobytes."""
+"""Largest YAML file: 256 KiB, which takes seconds to parse. Files of parameters, rules and prompts have a few KiB."""
 
 MAX_YAML_VALUES = 100_000
-"""Most values of a YAML document, those that aliases repeat counted each time."""
+"""Most values in a YAML document, counting values repeated by aliases each time."""
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
-    """Return whether there is such a folder; False, too, for a name that no file can have."""
+    """Return whether a folder exists; False also for names that no file can have."""
     return os.path.isdir(path)  # noqa: PTH112 (Path.is_dir raises for such names)
 
 
@@ -39,17 +39,17 @@ def file_digest(path: Path) -> str:
 
 
 def check_regular(path: str | os.PathLike[str], error: type[ExplearnError] = DataError) -> None:
-    """Raise `error` where something else than a regular file stands: reading a pipe or a device may never end, and a
-    file written there would take its place."""
+    """Raise `error` if the path is anything but a regular file: reading a pipe or a device may never end, and writing a
+    file there would replace it."""
     if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113
         kind = "a folder" if is_folder(path) else "a pipe or a device"
         raise error(f"{os.fspath(path)}: is {kind}; expected a regular file")
 
 
 def read_bytes(path: str | os.PathLike[str], error: type[ExplearnError] = DataError, hint: str = "") -> bytes:
-    """Return the content of a file. Raises `error` for one that is missing or cannot be read.
+    """Return the content of a file. Raises `error` if it is missing or cannot be read.
 
-    `hint` follows where it is missing.
+    hint: added to the message if the file is missing.
     """
     try:
         check_regular(path, error)
@@ -80,7 +80,7 @@ def decoded_lines(file: Iterable[bytes], name: str) -> Iterator[tuple[int, str]]
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
-    """Do as `decoded_lines` with a file. Raises DataError where it cannot be read, too."""
+    """Do as `decoded_lines` with a file. Also raises DataError if it cannot be read."""
     check_regular(path)
     try:
         with Path(path).open("rb") as file:
@@ -93,7 +93,7 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return a JSON document's value. Raises ValueError where it is none, holds NaN, or is nested beyond MAX_DEPTH.
+    """Return a JSON document's value. Raises ValueError if it is not JSON, holds NaN, or is nested beyond MAX_DEPTH.
 
     Bytes are UTF-8, with or without a byte order mark.
     """
@@ -115,7 +115,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (row number from 1, object) for each line that is not blank.
 
-    Raises DataError naming file and row for a line that is no JSON object, or that `parse_json` refuses.
+    Raises DataError naming file and row for a line that is not a JSON object, or that `parse_json` refuses.
     """
     for number, line in read_lines(path):
         if not line.strip():
@@ -133,7 +133,7 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, An
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader without repeated keys, and with a bound on what merges copy."""
+    """PyYAML's safe loader that refuses repeated keys and limits what merges copy."""
 
     merged = 0
 
@@ -154,7 +154,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _measure(value: Any, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Return how many values a document has, those that aliases repeat counted each time, and how deep they lie."""
+    """Return the number of values in a document, counting aliased values each time, and its depth."""
     if not isinstance(value, dict | list):
         return 1, 0
     if id(value) not in known:
@@ -166,7 +166,7 @@ def _measure(value: Any, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
 def parse_yaml(text: str | bytes) -> Any:
     """Return a YAML document's value.
 
-    Raises ValueError, with line and column, where it is none, holds a key twice, or is beyond the bounds.
+    Raises ValueError, with line and column, if it is not YAML, repeats a key, or exceeds the limits.
     """
     if len(text) > MAX_YAML_BYTES:
         raise ValueError(f"got {len(text):,} bytes of YAML; expected at most {MAX_YAML_BYTES:,}")
@@ -177,7 +177,7 @@ def parse_yaml(text: str | bytes) -> Any:
             raise RecursionError
     except RecursionError:
         raise ValueError(
-            f"got more than {MAX_YAML_VALUES:,} values, or lists and mappings in one another beyond {MAX_DEPTH} levels"
+            f"got more than {MAX_YAML_VALUES:,} values, or lists and mappings nested beyond {MAX_DEPTH} levels"
         ) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -191,7 +191,7 @@ def parse_yaml(text: str | bytes) -> Any:
 
 
 def read_yaml(path: str | os.PathLike[str], hint: str = "") -> Any:
-    """Return a YAML file's value. Raises ParamsError, naming it, where it is missing or `parse_yaml` refuses it."""
+    """Return a YAML file's value. Raises ParamsError, naming the file, if it is missing or `parse_yaml` refuses it."""
     raw = read_bytes(path, ParamsError, hint)
     try:
         return parse_yaml(raw)

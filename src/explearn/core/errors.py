@@ -13,7 +13,7 @@ SHOWN_CHARS = 80
 """Most characters of a value that an error repeats."""
 
 MOST_CHARS = 2000
-"""Most characters of an error's sentence; of a longer one the middle is left out."""
+"""Most characters of an error message; the middle of a longer one is left out."""
 
 SAVED = "expected a folder as save_pretrained writes"
 """End of the sentence about a model that cannot be loaded."""
@@ -25,7 +25,8 @@ class ExplearnError(Exception):
     exit_code = 2
 
     def __str__(self) -> str:
-        """Return the message, safe to print: what it repeats of a file or a server may steer a terminal, or be long."""
+        """Return the message, safe to print: text that it repeats from a file or server may hold terminal codes, or be
+        long."""
         return printable(cut(super().__str__()))
 
 
@@ -39,7 +40,7 @@ class ParamsError(ExplearnError):
 
 @contextmanager
 def located(place: str) -> Iterator[None]:
-    """Put a place before the sentence of a DataError or a ParamsError that the block raises."""
+    """Put a place before the message of a DataError or ParamsError that the block raises."""
     try:
         yield
     except (DataError, ParamsError) as error:
@@ -47,7 +48,7 @@ def located(place: str) -> Iterator[None]:
 
 
 class UnknownNameError(ExplearnError):
-    """A name (explainer, task, adapter, ...) that is not known; the message suggests near ones."""
+    """An unknown name (explainer, task, adapter, ...); the message suggests similar ones."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
@@ -65,11 +66,11 @@ class ModelError(ExplearnError):
 
 
 class UnsupportedError(ExplearnError):
-    """A method that cannot explain this model or text; the message gives the reason and what could be used instead."""
+    """A method that cannot explain this model or text; the message gives the reason and an alternative."""
 
 
 def cut(sentence: str) -> str:
-    """Return a sentence of at most about MOST_CHARS characters: of a longer one the middle is left out."""
+    """Shorten a sentence to about MOST_CHARS characters by leaving out its middle."""
     half = MOST_CHARS // 2
     return sentence if len(sentence) <= MOST_CHARS else f"{sentence[:half]} ... {sentence[-half:]}"
 
@@ -83,7 +84,7 @@ def kind_of(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as an error repeats it: plain values as Python writes them, cut; of others the type's name."""
+    """Format a value for an error message: plain values as in Python, shortened; for others the type's name."""
     if isinstance(value, int) and abs(value) >= 10**18:
         return "a huge number"
     text = repr(value) if isinstance(value, str | bytes | int | float | list | tuple | dict) else kind_of(value)
@@ -91,9 +92,9 @@ def shown(value: object) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text that is not blank; some libraries' errors have many.
+    """Return the first non-blank line of an error's message; some libraries' messages have many.
 
-    The type comes before it where Python's own words say little without ("KeyError: 'weight'").
+    The type comes first if Python's message says little without it ("KeyError: 'weight'").
     """
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     bare = isinstance(error, LookupError | TypeError | AttributeError | ArithmeticError | AssertionError)
@@ -101,13 +102,13 @@ def first_line(error: BaseException) -> str:
 
 
 _NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
-"""Parts of the messages of torch's and other libraries' errors for lack of memory."""
+"""Parts of torch's and other libraries' messages about lack of memory."""
 
 
 def sentence_of(error: BaseException) -> str | None:
-    """Return what an error of the machine (disk, permission, memory) means, for the person who can mend it.
+    """Explain an error of the machine (disk, permission, memory), for the person who can fix it.
 
-    None for any other error: that is a fault of the program, and its traceback has to be seen.
+    Returns None for any other error: that is a bug, and its traceback must be shown.
     """
     if isinstance(error, OSError) and error.errno:
         files = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
@@ -115,6 +116,6 @@ def sentence_of(error: BaseException) -> str | None:
         return f"{cut(' and '.join(files))}: cannot be used ({reason})" if files else f"the system refused ({reason})"
     no_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     if no_memory or any(words in str(error).lower() for words in _NO_MEMORY):
-        said = f"memory does not suffice ({first_line(error)})"
-        return f"{said}; take fewer texts, smaller sizes or a lower EXPLEARN_MAX_TOKENS"
+        said = f"not enough memory ({first_line(error)})"
+        return f"{said}; use fewer texts, smaller sizes or a lower EXPLEARN_MAX_TOKENS"
     return None

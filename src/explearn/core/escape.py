@@ -1,7 +1,7 @@
-"""Escape characters that would steer the reader's screen, in text from outside that is printed or put on a page.
+"""Escaping of control characters in external text that is printed or put on a page.
 
-A text, a label or a server's answer may hold escape sequences that clear a terminal, set its title or hide what was
-printed, and marks that turn the direction of writing around. They are printed as Python writes them in a string.
+A text, a label or a server's answer may hold escape sequences that clear a terminal, set its title or hide earlier
+output, and marks that reverse the writing direction. They are printed as Python writes them in a string.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _STEERING = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and line feed, DEL, C1
     "\u2028\u2029"  # line and paragraph separators
     "\u202a-\u202e\u2066-\u2069"  # embeddings, overrides and isolates of writing direction
-    "\ud800-\udfff"  # halves of UTF-16 pairs, which no terminal takes
+    "\ud800-\udfff"  # halves of UTF-16 pairs, which no terminal accepts
 )
 _ESCAPED = re.compile(f"[{_STEERING}]")
 _ESCAPED_IN_LINE = re.compile(f"[{_STEERING}\t\n]")
@@ -37,14 +37,14 @@ def printable_json(value: object, *, ascii_only: bool = False) -> str:
     """Return one line of JSON with the same characters escaped; a JSON reader gets the value back unchanged.
 
     Args:
-        ascii_only: escape all that is not ASCII, for a terminal that takes nothing else.
+        ascii_only: escape all non-ASCII characters, for a terminal that accepts no others.
 
-    Raises ValueError for NaN and infinities, on which readers disagree.
+    Raises ValueError for NaN and infinities, which JSON readers treat differently.
     """
     line = json.dumps(value, ensure_ascii=ascii_only, allow_nan=False)
     return _RAW_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", line)
 
 
 def is_unicode(text: str) -> bool:
-    """Return whether `text` is free of lone surrogates (halves of UTF-16 pairs), which no file format takes."""
+    """Return whether `text` is free of lone surrogates (halves of UTF-16 pairs), which no file format accepts."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)

@@ -1,4 +1,4 @@
-"""Packages that only some parts of Explearn need: the extras of `pip install 'explearn[EXTRA]'`."""
+"""Optional packages: the extras of `pip install 'explearn[EXTRA]'`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class MissingExtraError(ExplearnError, ImportError):
     """A package that an extra brings is not installed.
 
     Attributes:
-        name: the module that could not be had.
+        name: the module that could not be imported.
         extra: the extra's name, as in `pip install 'explearn[EXTRA]'`.
     """
 
@@ -30,12 +30,12 @@ def need(module: str, *, extra: str, what: str | None = None) -> ModuleType:
     """Import a module that an extra brings.
 
     Args:
-        module: as `import` takes it, such as "dvc" or "optuna.storages.journal".
-        extra: the extra of pyproject.toml that brings it.
-        what: what cannot be done without it, as the message's first words; default: "this".
+        module: name of the module, such as "dvc" or "optuna.storages.journal".
+        extra: the extra in pyproject.toml that contains it.
+        what: what needs it, as the message's first words; default: "this".
 
-    Where types matter, call this first and let an ordinary import follow. Raises MissingExtraError, one sentence that
-    names the extra, where the module or one that it needs itself is not installed.
+    For type checking, call this first and let an ordinary import follow. Raises MissingExtraError, naming the extra, if
+    the module or one of its own imports is not installed.
     """
     try:
         return importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""Checks that numbers are finite: weights after training and on load, logits while explaining and judging."""
+"""Checks that numbers are finite: weights after training and on load, logits while explaining and evaluating."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def check_weights(named: Iterable[tuple[str, torch.Tensor]], what: str, hint: str) -> None:
-    """Raise ModelError where a weight is NaN or infinite.
+    """Raise ModelError if a weight is NaN or infinite.
 
     Args:
-        named: names and values, as `named_parameters` or a state's items give them.
-        what: whose weights they are, at the start of the sentence.
+        named: names and values, as returned by `named_parameters` or `state_dict().items()`.
+        what: owner of the weights, at the start of the message.
         hint: what the reader can do, at its end.
     """
     for name, tensor in named:
-        # A sum takes a tenth of the time, and is finite only where all terms are.
+        # A sum takes a tenth of the time, and is finite only if all terms are.
         if tensor.is_floating_point() and not (tensor.sum().isfinite() or tensor.isfinite().all()):
             bad = int((~tensor.isfinite()).sum())
             raise ModelError(
@@ -33,7 +33,7 @@ def check_weights(named: Iterable[tuple[str, torch.Tensor]], what: str, hint: st
 
 
 def check_logits(logits: NDArray[Any], what: str) -> None:
-    """Raise ModelError where a logit, or a probability made from it, is NaN or infinite. logits: any shape."""
+    """Raise ModelError if a logit, or a probability computed from it, is NaN or infinite. logits: any shape."""
     if not np.isfinite(logits).all():
         raise ModelError(
             f"{what or 'the classifier'}: gave a logit that is not finite; its weights are damaged, or it overflows in "

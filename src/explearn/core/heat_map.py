@@ -1,4 +1,4 @@
-"""Heat maps of numbers, drawn by matplotlib in the colours of word scores."""
+"""Heat maps of numbers, drawn by matplotlib in the colours used for word scores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from explearn.core.display import AGAINST, FOR, hexadecimal
 
 DARK = 0.75
-"""Share of the largest value from which a cell's text is white."""
+"""Share of the largest value above which a cell's text is white."""
 
 
 def draw_heat_map(
@@ -19,7 +19,7 @@ def draw_heat_map(
 ) -> None:
     """Draw `values`, (rows, columns), onto matplotlib axes: blue below 0, orange above, a dash for NaN.
 
-    form: format of the numbers in the cells, such as "+.2f"; empty: none are written.
+    form: format of the numbers in the cells, such as "+.2f"; empty for no numbers.
     """
     from matplotlib.colors import LinearSegmentedColormap
 

@@ -1,8 +1,8 @@
-"""Parquet files: written whole or not at all, and read within a stated size.
+"""Parquet files: written whole or not at all, and read up to a size limit.
 
-A few hundred bytes of Parquet can stand for gigabytes: one long value repeated through a dictionary, or runs of equal
-numbers. So a file is judged before it is decoded: each group of rows by the sizes and counts of its metadata, and, as
-strings stay in their dictionaries until then, each batch by the length that they would have.
+A few hundred bytes of Parquet can decode to gigabytes: one long value repeated through a dictionary, or runs of equal
+numbers. So sizes are checked before decoding: each row group by the sizes and counts in its metadata, and, as strings
+stay in their dictionaries until then, each batch by the length that its strings would have.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from explearn.core.validation import check, whole_number
 from explearn.core.writing import atomic_path
 
 METADATA_KEY = b"explearn"
-"""Key of the JSON document that describes a Parquet file's content, in the file's own metadata."""
+"""Key, in a Parquet file's metadata, of the JSON document that describes its content."""
 
 LIMIT = "EXPLEARN_PARQUET_LIMIT_MB"
-"""Environment variable: most MiB of a Parquet file's columns that are read, decoded."""
+"""Environment variable: limit of a Parquet file's decoded columns, in MiB."""
 
 LIMIT_MB = 4096
 
 ROWS_AT_ONCE = 4096
-"""Rows encoded or decoded together where a whole table is written or read."""
+"""Rows encoded or decoded at a time when a whole table is written or read."""
 
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 4}
-"""Bytes of a decoded value, at least, by physical type."""
+"""Lower bound of the bytes of a decoded value, by physical type."""
 
 
 def make_schema(nullable: Collection[str] = (), **types: pa.DataType) -> pa.Schema:
@@ -49,7 +49,7 @@ def make_schema(nullable: Collection[str] = (), **types: pa.DataType) -> pa.Sche
 def parquet_writer(
     target: str | os.PathLike[str], schema: pa.Schema, metadata: Mapping[str, object] | None = None
 ) -> Iterator[pq.ParquetWriter]:
-    """Open a zstd Parquet file for writing part by part; it is in place only after the last part."""
+    """Open a zstd Parquet file for writing in parts; it is put in place only after the last part."""
     if metadata is not None:
         schema = schema.with_metadata({METADATA_KEY: json.dumps(dict(metadata), sort_keys=True, allow_nan=False)})
     with atomic_path(target) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
@@ -72,7 +72,7 @@ def write_table(
 
 
 def parquet_limit() -> int:
-    """Return the most bytes. Raises ParamsError where the environment's is no positive whole number of MiB."""
+    """Return the size limit in bytes. Raises ParamsError if the variable is not a positive whole number of MiB."""
     written = os.environ.get(LIMIT, "").strip() or str(LIMIT_MB)
     limit = whole_number(written)
     if not limit:
@@ -84,14 +84,14 @@ def parquet_limit() -> int:
 def open_parquet(
     path: str | os.PathLike[str], schema: pa.Schema | None = None, columns: Collection[str] | None = None
 ) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file whose groups of rows are within the limit.
+    """Open a Parquet file whose row groups are within the size limit.
 
     Args:
-        schema: columns that the file has to have, with their types.
-        columns: those that will be read (default: those of the schema; without one, all).
+        schema: columns that the file must have, with their types.
+        columns: columns that will be read (default: those of the schema; without one, all).
 
-    Raises DataError naming the file (missing, cut short, not Parquet), a column that comes twice, is missing or of
-    another type, or a group of rows that is larger than the limit once decoded.
+    Raises DataError, naming the file, if it is missing, cut short or not Parquet, for a column that is repeated,
+    missing or of another type, and for a row group above the limit once decoded.
     """
     if columns is None and schema is not None:
         columns = schema.names
@@ -114,7 +114,7 @@ def open_parquet(
     with file:
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise DataError(f"{path}: column {twice!r} is there twice; expected each once")
+            raise DataError(f"{path}: got column {twice!r} twice; expected each once")
         _check_size(path, max(sizes, default=0))
         if schema is not None:
             check_schema(file.schema_arrow, schema, path)
@@ -132,7 +132,7 @@ def _check_size(path: str | os.PathLike[str], size: int) -> None:
 
 @contextmanager
 def _damage(path: str | os.PathLike[str], what: str = "damaged") -> Iterator[None]:
-    """Turn what pyarrow says of a damaged file into one sentence."""
+    """Turn pyarrow's error about a damaged file into a DataError."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
@@ -140,7 +140,7 @@ def _damage(path: str | os.PathLike[str], what: str = "damaged") -> Iterator[Non
 
 
 def check_schema(schema: pa.Schema, expected: pa.Schema, path: str | os.PathLike[str]) -> None:
-    """Raise DataError where a column of `expected` is missing or has another type."""
+    """Raise DataError if a column of `expected` is missing or has another type."""
     for field in expected:
         if field.name not in schema.names:
             raise DataError(
@@ -153,8 +153,8 @@ def check_schema(schema: pa.Schema, expected: pa.Schema, path: str | os.PathLike
 
 
 def read_table(path: str | os.PathLike[str], schema: pa.Schema) -> pa.Table:
-    """Read the columns of a schema. Raises DataError as `open_parquet` does, also when a later page is damaged, and
-    for a column without nulls in the schema that has some."""
+    """Read the columns of a schema. Raises DataError as `open_parquet` does, for a damaged page, and for nulls in a
+    column that must not have them."""
     with open_parquet(path, schema):
         pass
     plain = pa.schema([field.with_nullable(True) for field in schema])
@@ -169,9 +169,9 @@ def read_table(path: str | os.PathLike[str], schema: pa.Schema) -> pa.Table:
 
 
 def read_group(file: pq.ParquetFile, group: int, schema: pa.Schema, path: str | os.PathLike[str]) -> pa.Table:
-    """Read the columns of a schema of one group of rows, for files too large to be read at once.
+    """Read the columns of a schema from one row group, for files too large to be read at once.
 
-    Raises DataError for a damaged group, and where a column without nulls in the schema, or a list in it, has some.
+    Raises DataError for a damaged group, and for nulls in a column, or in its lists, that must not have them.
     """
     with _damage(path):
         table = file.read_row_group(group, columns=schema.names)
@@ -181,7 +181,7 @@ def read_group(file: pq.ParquetFile, group: int, schema: pa.Schema, path: str | 
 
 
 def _check_full(table: pa.Table, schema: pa.Schema, path: str | os.PathLike[str]) -> None:
-    """Raise DataError, naming row (from 1) and field, for a null in a column without nulls, or in a list in one."""
+    """Raise DataError, naming row (from 1) and field, for a null in a non-nullable column or in a list in it."""
     for field in schema:
         values = column = table.column(field.name)
         nulls = values.null_count
@@ -204,9 +204,9 @@ def iter_rows(
 
     Args:
         batch_rows: rows turned into Python objects at a time.
-        columns: names; others are not decoded, and those that the file does not have are passed over. Default: all.
+        columns: columns to decode; names that the file does not have are ignored. Default: all.
 
-    Raises DataError as `open_parquet` does, and for a file that is damaged or larger than the limit once decoded.
+    Raises DataError as `open_parquet` does, and for a file that is damaged or above the limit once decoded.
     """
     number = 0
     for batch in _batches(path, batch_rows, columns):
@@ -220,7 +220,7 @@ def iter_rows(
 def _batches(
     path: str | os.PathLike[str], batch_rows: int, columns: Collection[str] | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches with their strings still coded, up to the limit. Raises DataError as `iter_rows` does."""
+    """Yield batches with dictionary-encoded strings, up to the limit. Raises DataError as `iter_rows` does."""
     size = 0
     with open_parquet(path, columns=columns) as file:
         leaves = [file.schema.column(index) for index in range(len(file.schema))]
@@ -229,7 +229,7 @@ def _batches(
     with pq.ParquetFile(
         path, read_dictionary=[leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
     ) as file:
-        # Each group of rows by itself: pyarrow does not put the dictionaries of two into one list column.
+        # One row group at a time: pyarrow cannot merge two groups' dictionaries in a list column.
         for group in groups:
             with _damage(path):
                 for batch in file.iter_batches(batch_size=batch_rows, columns=wanted, row_groups=[group]):
@@ -239,9 +239,9 @@ def _batches(
 
 
 def _decoded_bytes(column: pa.Array) -> int:
-    """Return the bytes that a column has once its strings are written out."""
+    """Return the bytes of a column once its strings are decoded."""
     if pa.types.is_dictionary(column.type):
-        lengths = pc.binary_length(column.dictionary).cast(pa.int64())  # their sum passes 2^31
+        lengths = pc.binary_length(column.dictionary).cast(pa.int64())  # their sum may exceed 2^31
         return 4 * len(column) + int(pc.sum(lengths.take(column.indices)).as_py() or 0)
     if pa.types.is_struct(column.type):
         return sum(map(_decoded_bytes, column.flatten()))
@@ -256,11 +256,11 @@ def column_names(path: str | os.PathLike[str]) -> list[str]:
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the JSON document given to `parquet_writer`; empty when there was none.
+    """Return the JSON document passed to `parquet_writer`; empty if there was none.
 
-    Raises DataError as `open_parquet` does, and where the document is no JSON object.
+    Raises DataError as `open_parquet` does, and if the document is not a JSON object.
     """
-    with open_parquet(path, columns=()) as file, _damage(path, "its description is of no use"):
+    with open_parquet(path, columns=()) as file, _damage(path, "its description cannot be read"):
         metadata = parse_json((file.metadata.metadata or {}).get(METADATA_KEY, b"{}"))
     document: dict[str, Any] = check(dict[str, Any], metadata, before=f"{path}, its description, ")
     return document

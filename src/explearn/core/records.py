@@ -43,23 +43,23 @@ ANSWER_WORDS = 15
 """Longest span that counts as an answer, in words."""
 
 MAX_WORDS = 100_000
-"""Most words of a text. Longer ones are damaged input (a whole corpus in one cell), of which a classifier would read
-the first few hundred words."""
+"""Most words of a text. A longer text is damaged input (a whole corpus in one cell), of which a classifier would read
+only the first few hundred words."""
 
 MAX_WORD_CHARS = 1000
 """Longest word accepted, in characters. Longer runs without a space are damaged input (a base64 blob, a missing
 separator); every tokenizer would turn them into one unknown token or hundreds of pieces."""
 
 MAX_TEXT_CHARS = 1_000_000
-"""Longest text accepted, in characters, a space between words counted: a long novel. More is a whole file that was
-taken for one text (lines lost, a wrong column); a classifier reads a few hundred words of it."""
+"""Longest text accepted, in characters, counting one space between words: a long novel. A longer one is a whole file
+mistaken for one text (lines lost, a wrong column), of which a classifier reads a few hundred words."""
 
 
 def label_problem(labels: Sequence[str]) -> str | None:
-    """Return what is wrong with the names of classes: one is empty, no valid Unicode, or reads like another.
+    """Return what is wrong with the names of classes: one is empty, not valid Unicode, or looks like another.
 
-    Names that differ only in how Unicode puts a letter together (e with an accent, as one character or as two) look the
-    same to everybody, and a file says the one or the other by chance.
+    Names that differ only in how Unicode composes a letter (e with an accent, as one character or two) look the same,
+    and which of them a file has is chance.
     """
     seen: dict[str, str] = {}
     for label in labels:
@@ -77,8 +77,8 @@ def label_problem(labels: Sequence[str]) -> str | None:
 
 
 def check_words(words: Sequence[str], field: str = "words", spaced: bool = False) -> None:
-    """Raise DataError unless there are usable words (no white space inside, none too long), at most MAX_WORDS, of
-    MAX_TEXT_CHARS characters together; `spaced` for other units, which may be longer and have white space inside."""
+    """Raise DataError for unusable words (none, white space inside, too long), for more than MAX_WORDS, and for more
+    than MAX_TEXT_CHARS characters in all; `spaced` for other units, which may be longer and contain white space."""
     if not words:
         raise DataError(f"field {field!r} is empty; expected at least one word")
     if len(words) > MAX_WORDS:
@@ -107,13 +107,12 @@ def check_text(text: str, field: str) -> None:
 class Example:
     """One labelled text.
 
-    `words` are its words and `pair` those of the second segment (empty for single texts). `joined` are the indices in
-    `all_words` of those that stand directly behind the one before, with no white space between (`explearn.core.words`).
-    `answer`, of a question with its passage, is the [first, end) of `all_words`, within `pair`, that answer it; of
-    a single text it is the word that is classified. `unit` is what `words` and `pair` hold, as in an `Attribution`:
-    texts are read by words and may be compared by others.
-    Raises DataError when words are missing or unusable, id or label is not valid Unicode, `split` is not one of SPLITS,
-    or the answer is not within `pair`, or a joined word has none before it.
+    `words` are its words and `pair` the words of the second segment (empty for single texts). `joined` are the indices
+    in `all_words` of words that follow the previous word without white space (`explearn.core.words`).
+    `answer` is the [first, end) of `all_words`, within `pair`, that answers a question about a passage; for a single
+    text it is the classified word. `unit` is what `words` and `pair` hold, as in an `Attribution`.
+    Raises DataError if words are missing or unusable, id or label is not valid Unicode, `split` is not one of SPLITS,
+    the answer is not within `pair`, or a joined word has no previous word.
     """
 
     id: Name
@@ -150,7 +149,7 @@ class Example:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The text with the places of its words, and that of the second segment, if any."""
+        """The text with the spans of its words, and the second segment, if any."""
         return segments_of(self.all_words, self.joined, len(self.words) if self.pair else None)
 
     @property
@@ -203,34 +202,33 @@ class Attribution:
 
     Attributes:
         words: words of the text (of both segments for a pair), or other units that are scored (`unit`).
-        scores: float32, shape (len(words),). NaN: the word has no score, for the classifier did not read it (it lies
-            behind the end of what the classifier takes, or no sub-token is made of it); see `read` and `filled`. The
-            words of a question's answer have none either.
+        scores: float32, shape (len(words),). NaN: the word has no score, because the classifier did not read it (it is
+            beyond the classifier's maximum length, or has no sub-token); see `read` and `filled`. The words of a
+            question's answer have no score either.
         tokens: sub-tokens, without special tokens and padding.
         token_scores: float32, shape (len(tokens),), before aggregation to words.
         target: name of the explained class.
         method: registry name of the method.
-        probability: probability of `target` under the classifier; NaN for a regression, which has none. Of a text that
-            is read window by window, the mean over the windows.
-        predicted: name of the class the classifier gives; of a multi-label classifier the target where it holds, else
-            the most probable label.
+        probability: probability of `target` under the classifier, averaged over windows; NaN for a regression.
+        predicted: name of the predicted class; for a multi-label classifier the target if it applies, else the most
+            probable label.
         aggregation: how sub-token scores became word scores.
         signed: whether scores below zero mean evidence against the target.
-        unaligned: number of words without a sub-token, or that a model of the method's own does not read.
-        seconds: time spent on this text (its share of the batch), classification included.
-        completeness_error: for methods whose scores should add up to a known number (special tokens included), by how
+        unaligned: number of words without a sub-token, or not read by the method's own model.
+        seconds: time spent on this text (its share of the batch), including classification.
+        completeness_error: for methods whose scores should add up to a known number (including special tokens), by how
             much they miss it; None for others.
         example_id: id of the example, empty for free text.
-        value: what a regression gives for the text; None for a classifier.
-        windows: number of windows through which the text was read, 1 where it was read at once.
-        spans: of each word, its [start, end) in the characters of its segment as it was given; empty where unknown.
-        pair_start: index in `words` of the second segment's first word; None where there is one segment.
-        certificate: how far the scores can be relied on, of methods that say so; None of others.
+        value: output of a regression for the text; None for a classifier.
+        windows: number of windows through which the text was read.
+        spans: each word's [start, end) in the characters of its segment; empty if unknown.
+        pair_start: index in `words` of the second segment's first word; None if there is one segment.
+        certificate: how far the scores can be relied on; None for methods that do not say.
         unit: what `words` are: word, token, phrase, sentence, or span (of a pattern or function).
-        token: index in `words` of the one that is classified; None where the whole text is.
-        interactions: of pairs of words, as `explearn.interactions` gives them; empty where it was not asked.
+        token: index in `words` of the classified word; None if the whole text is classified.
+        interactions: interactions of pairs of words (`explearn.interactions`); empty if not computed.
 
-    It shows itself in notebooks, and in colour through rich (`rich.print`, `Attribution.print`).
+    It displays itself in notebooks, and in colour through rich (`rich.print`, `Attribution.print`).
     """
 
     words: tuple[str, ...]
@@ -264,7 +262,7 @@ class Attribution:
 
     @property
     def joined(self) -> tuple[int, ...]:
-        """Indices of the words that stand directly behind the one before, as far as `spans` tell."""
+        """Indices of words that directly follow the previous word, according to `spans`."""
         return joined_words(self.spans, self.pair_start)
 
     @property
@@ -273,16 +271,16 @@ class Attribution:
         return ~np.isnan(self.scores)
 
     def filled(self, value: float | None = None) -> NDArray[np.float32]:
-        """Return the scores, (words,), with a number at the words that have none.
+        """Return the scores, (words,), with a number in place of NaN.
 
         Args:
-            value: that number; None: one just below the lowest score of the text, so that such words come last (0 where
-                no word has a score).
+            value: that number; None: just below the text's lowest score, so that such words rank last (0 if no word has
+                a score).
         """
         return filled(self.scores, value)
 
     def to_record(self) -> dict[str, object]:
-        """Return plain Python values, for JSON; None for a score that is not there."""
+        """Return plain Python values, for JSON; None for a missing score."""
         return {
             "id": self.example_id,
             "method": self.method,
@@ -310,14 +308,14 @@ class Attribution:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Return the attribution that `to_record` wrote. Unknown fields are ignored.
+        """Return the attribution from what `to_record` returned. Unknown fields are ignored.
 
-        Of someone else's record `words`, `scores`, `target` and `method` must be there; all else has a default.
-        Raises DataError, naming the field, for one that is missing or has another kind of value.
+        Records from elsewhere need only `words`, `scores`, `target` and `method`.
+        Raises DataError, naming the field, for a missing field or one with a value of another kind.
         """
         if not isinstance(record, Mapping):
-            raise DataError(f"record: got {kind_of(record)}; expected what to_record gives, a dictionary")
-        # Null and NaN stand for what a record does not have.
+            raise DataError(f"record: got {kind_of(record)}; expected a dictionary, as to_record returns")
+        # Null and NaN mark missing values.
         values = {
             name: value
             for name, value in record.items()
@@ -360,20 +358,20 @@ class Attribution:
         return cls(**fields)
 
     def answer(self) -> str:
-        """Return what the model gives the target, in words: `p = 0.123`, or `value = 1.5` of a regression."""
+        """Return the model's output for the target as text: `p = 0.123`, or `value = 1.5` for a regression."""
         return f"p = {self.probability:.3f}" if self.value is None else f"value = {self.value:.4g}"
 
     def top_words(self, count: int = 10, against: bool = False) -> list[TopWord]:
-        """Return the `count` highest-scoring words, highest first; with `against`, those below zero, lowest first.
+        """Return the `count` highest-scoring words, highest first; with `against`, the words below zero, lowest first.
 
-        Each is a (word, score, position, span). Words that were not read have no place among them.
+        Each is a (word, score, position, span). Unread words are left out.
         """
         return top_words(self, count, against)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
-        """Return HTML for a page of one's own, or with `path` write a page there (whole or not at all).
+        """Return HTML to embed in a page, or with `path` write a page (whole or not at all) and return the path.
 
-        Returns the HTML or the path. Raises DataError where the page cannot be written.
+        Raises DataError if the page cannot be written.
         """
         return in_notebook(block(self)) if path is None else write_page(path, block(self))
 
@@ -399,7 +397,7 @@ _Spans = Annotated[tuple[Annotated[tuple[int, int], Field(strict=False)], ...], 
 
 
 class _Record(Shape):
-    """An attribution as a JSON object; from elsewhere it has words, scores, target and method at least."""
+    """An attribution as a JSON object; from elsewhere it has at least words, scores, target and method."""
 
     id: UnicodeText = ""
     method: UnicodeText
@@ -437,7 +435,7 @@ def _numbers(field: str, values: Sequence[float | None], count: int, unit: str) 
 
 
 def each_attribution(attributions: Iterable[Attribution]) -> Iterator[Attribution]:
-    """Yield the attributions. Raises DataError for anything else, ParamsError for what is no list."""
+    """Yield the attributions. Raises DataError for any other entry, ParamsError for anything but a list."""
     check_listed("attributions", attributions)
     for number, attribution in enumerate(attributions, start=1):
         if not isinstance(attribution, Attribution):

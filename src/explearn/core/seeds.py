@@ -1,4 +1,4 @@
-"""Seeds, and random orders that depend on ids alone."""
+"""Seeds, and random orders that depend only on ids."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _LOCK = threading.RLock()
 
 
 def hash_order(ids: Iterable[str], seed: int) -> list[str]:
-    """Return `ids` in an order that depends on nothing but each id and the seed."""
+    """Return `ids` in a random order that depends only on each id and the seed."""
     return sorted(ids, key=lambda item: (hashlib.sha256(f"{seed}:{item}".encode()).digest(), item))
 
 
 @contextmanager
 def numpy_seeded(seed: int) -> Iterator[None]:
-    """Let what draws from numpy's global generator draw by `seed`, one thread at a time; its state is put back."""
+    """Seed numpy's global generator within the block, one thread at a time, and restore its state afterwards."""
     import numpy as np
 
     with _LOCK:

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SideBySide:
-    """Attributions by text: each entry of `texts` holds those of one text, in the order given.
+    """Attributions by text: each entry of `texts` holds one text's attributions, in the order given.
 
-    It shows itself in notebooks, and in colour through rich (`print()`); it is also the sequence of its attributions.
+    It displays itself in notebooks, and in colour through rich (`print()`); it is also the sequence of its
+    attributions.
     """
 
     texts: tuple[tuple[Attribution, ...], ...]
@@ -45,21 +46,21 @@ class SideBySide:
         return f"SideBySide({len(self.texts)} {texts} by {', '.join(self.methods) or 'no method'})"
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
-        """Return HTML for a page of one's own, or with `path` write a page there (whole or not at all).
+        """Return HTML to embed in a page, or with `path` write a page (whole or not at all) and return the path.
 
-        Returns the HTML or the path. Raises DataError where the page cannot be written.
+        Raises DataError if the page cannot be written.
         """
         body = "".join(rows(text) for text in self.texts)
         return in_notebook(body) if path is None else write_page(path, body)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a frame with a row a word (`explearn.to_frame`)."""
+        """Return a frame with one row per word (`explearn.to_frame`)."""
         from explearn.core.word_tables import to_frame
 
         return to_frame(self)
 
     def print(self) -> None:
-        """Print the texts in colour; `print(...)` of it is one plain line an attribution."""
+        """Print the texts in colour; `print(side_by_side)` prints one plain line per attribution."""
         from rich.console import Console
 
         Console().print(self)
@@ -76,11 +77,11 @@ class SideBySide:
 
 
 def side_by_side(attributions: Iterable[Attribution]) -> SideBySide:
-    """Put the attributions of the same text together: of those with the same words and id, in the order given.
+    """Group attributions by text, that is by words and id, in the order given.
 
-    A text that comes twice for the same method and class is two texts.
+    A text that is repeated for the same method and class counts as two texts.
 
-    Raises DataError for what is no attribution.
+    Raises DataError for anything but attributions.
     """
     texts: dict[tuple[object, ...], list[Attribution]] = {}
     seen: Counter[tuple[object, ...]] = Counter()

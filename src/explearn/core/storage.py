@@ -36,7 +36,7 @@ ATTRIBUTION_SCHEMA = make_schema(
     nullable=("completeness_error",),
 )
 _UNIT = pa.field("unit", _STRING)
-"""Column of the files whose attributions are of other units than words."""
+"""Optional column: for attributions whose units are not words."""
 
 
 def write_attributions(
@@ -53,8 +53,8 @@ def _attribution_schema(units: bool) -> pa.Schema:
 
 
 def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
-    """Raises DataError naming file and row (from 1) for a record that is none, and a text that comes twice for a
-    class."""
+    """Read attributions. Raises DataError naming file and row (from 1) for a broken record, and a text that is repeated
+    for a class."""
     attributions: dict[tuple[str, str], Attribution] = {}
     with open_parquet(path, columns=()) as file:
         schema = _attribution_schema(_UNIT.name in file.schema_arrow.names)

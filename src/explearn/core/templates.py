@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 
 def html_templates(package: str) -> Environment:
-    """Return the templates in the folder `templates` of a package; they escape what they show."""
+    """Return the templates in a package's folder `templates`, with automatic escaping."""
     return Environment(
         loader=PackageLoader(package), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
     )

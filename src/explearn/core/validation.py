@@ -1,7 +1,7 @@
-"""Checks by pydantic of options, parameters and JSON documents, and its errors as sentences of ours.
+"""Validation of options, parameters and JSON documents by pydantic, with its errors as one sentence.
 
-A `Section` is a group of options or parameters that a user writes; a `Shape` is an object of a JSON document that a
-program wrote, which may have been cut, edited or written by another version.
+A `Section` is a group of options or parameters written by a user; a `Shape` is an object of a JSON document written by
+a program, which may have been cut, edited or written by another version.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from explearn.core.escape import is_unicode
 # ---- types of fields -------------------------------------------------------------------------------------------------
 
 MOST = 10**9
-"""Largest count of anything; what is larger is a slip of the keyboard, or more than a machine holds."""
+"""Largest count of anything; a larger one is a typing error, or more than a machine can hold."""
 
 MOST_ROUNDS = 10**6
 """Most passes, steps, trials or samples."""
 
 MOST_UNITS = 2**16
-"""Largest size of a layer, a batch or a model's part. Twice of it in each direction fill the memory of a machine."""
+"""Largest size of a layer, a batch or a part of a model. A matrix of twice this size fills a machine's memory."""
 
 LARGEST_SEED = 2**32 - 1
-"""NumPy takes no larger one."""
+"""Largest seed that NumPy accepts."""
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 OpenFraction = Annotated[float, Field(gt=0.0, lt=1.0)]
 PositiveInt = Annotated[int, Field(ge=1, le=MOST)]
 Rounds = Annotated[int, Field(ge=1, le=MOST_ROUNDS)]
-"""Epochs, steps, samples and their like."""
+"""Number of epochs, steps, samples and similar."""
 Units = Annotated[int, Field(ge=1, le=MOST_UNITS)]
-"""Width, heads, layers, batch size and their like."""
+"""Width, number of heads or layers, batch size and similar."""
 LayerIndex = Annotated[int, Field(ge=-MOST_UNITS, le=MOST_UNITS)]
-"""Number of a layer, from 0, or from the end when negative."""
+"""Index of a layer, from 0, or from the end if negative."""
 Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
 Count = Annotated[int, Field(ge=0, le=10**12)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Figure = Number | None
-"""A number, or null where it is undefined."""
+"""A number, or null if it is undefined."""
 Figures = dict[str, Figure]
 
 
@@ -60,9 +60,9 @@ Name = Annotated[str, Field(min_length=1), AfterValidator(_check_unicode)]
 
 
 def whole_number(text: str, most: int = MOST) -> int | None:
-    """Return the number that a text of ASCII digits writes; None for any other text, and for more than `most`.
+    """Parse a string of ASCII digits; None for any other string, and for numbers above `most`.
 
-    `str.isdigit` alone says yes to "\u00b2", which is no number.
+    `str.isdigit` alone also accepts "\u00b2", which is not a number.
     """
     digits = text.strip()
     usable = digits.isascii() and digits.isdigit() and len(digits) <= len(str(most)) and int(digits) <= most
@@ -87,7 +87,7 @@ class Seeded(Section):
 
 
 class Shape(BaseModel):
-    """Base of objects of JSON documents; fields that it does not name may hold anything."""
+    """Base of objects of JSON documents; undeclared fields may hold anything."""
 
     model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False, protected_namespaces=())
 
@@ -96,13 +96,13 @@ SectionT = TypeVar("SectionT", bound=Section)
 
 
 def check(kind: Any, value: Any, error: type[ExplearnError] = DataError, before: str = "", after: str = "") -> Any:
-    """Return a value as pydantic reads it.
+    """Validate a value with pydantic and return the result.
 
     Args:
         kind: a Section, a Shape, or a type such as dict[str, Figures].
-        before, after: what stands around the sentence, such as the file's name and what the reader can do.
+        before, after: text around the message, such as the file's name and what the reader can do.
 
-    Raises `error`, naming field, value and what was expected, where it is no such value.
+    Raises `error`, naming field, value and what was expected, if the value is invalid.
     """
     try:
         return _adapter(kind).validate_python(value)
@@ -112,25 +112,25 @@ def check(kind: Any, value: Any, error: type[ExplearnError] = DataError, before:
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    # Models have a configuration of their own; a plain dict or list is checked as a document's.
+    # Models have their own configuration; a plain dict or list is validated like a document.
     model = isinstance(kind, type) and issubclass(kind, BaseModel)
     return TypeAdapter(kind, config=None if model else ConfigDict(strict=True, allow_inf_nan=False))
 
 
 def check_section(section: type[SectionT], values: Mapping[str, Any]) -> SectionT:
-    """Return the section that some values make. Raises ParamsError as `check` does."""
+    """Return a section made from values. Raises ParamsError as `check` does."""
     checked: SectionT = check(section, dict(values), ParamsError)
     return checked
 
 
 def check_shape(document: Any, shape: Any, path: str | os.PathLike[str], hint: str) -> Any:
-    """Return a document as it is. Raises DataError, naming the file, as `check` does; `hint` ends the sentence."""
+    """Return a document unchanged. Raises DataError, naming the file, as `check` does; `hint` ends the message."""
     check(shape, document, DataError, f"{path}, ", f"; {hint}")
     return document
 
 
 def check_fields(record: Any) -> None:
-    """Raise DataError where a field of a dataclass holds a value of another kind than its annotation says."""
+    """Raise DataError if a dataclass field's value does not match its annotation."""
     kind: Any = type(record)
     check(_fields(kind), {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}, DataError)
 
@@ -146,14 +146,14 @@ def _fields(record: Any) -> type[Shape]:
 
 _MOST_PROBLEMS = 5
 _MOST_NAMES = 25
-"""Most names of parameters listed where none is like the unknown one; a whole run has more."""
+"""Most parameter names listed if none is similar to the unknown one; a whole run has more."""
 
 
 def problems_sentence(error: ValidationError, root: Any = None, before: str = "") -> str:
-    """Return what is wrong with some values, the first problems of many; `before` stands before each.
+    """Describe pydantic's first problems in one sentence, each preceded by `before`.
 
     Args:
-        root: the Section that was expected, for the names of its fields.
+        root: the expected Section, for the names of its fields.
     """
     problems = error.errors()
     document = not (isinstance(root, type) and issubclass(root, Section))
@@ -163,7 +163,7 @@ def problems_sentence(error: ValidationError, root: Any = None, before: str = ""
 
 
 def _problem_sentence(problem: Any, root: Any, document: bool) -> str:
-    # Of a key that is no text, pydantic gives its number and "[key]".
+    # For a key that is not a string, pydantic gives its number and "[key]".
     places = problem["loc"][:-2] if problem["loc"][-1:] == ("[key]",) else problem["loc"]
     where = ".".join(str(part) for part in places)[:160]
     if document:
@@ -187,7 +187,7 @@ def _problem_sentence(problem: Any, root: Any, document: bool) -> str:
 
 
 def _known_fields(location: tuple[int | str, ...], root: Any) -> list[str]:
-    """Return the fields of the section that a location, which may lead through lists and mappings, ends in."""
+    """Return the field names of the section at a location, which may lead through lists and mappings."""
     kind = root
     for part in location[:-1]:
         is_section = isinstance(kind, type) and issubclass(kind, BaseModel)

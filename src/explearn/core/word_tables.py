@@ -1,4 +1,4 @@
-"""Attributions as tables with a row a word: Arrow and pandas."""
+"""Attributions as tables with one row per word: Arrow and pandas."""
 
 from __future__ import annotations
 
@@ -33,21 +33,20 @@ WORD_SCHEMA = make_schema(
     bound=pa.float64(),
     nullable=("start", "end", "score", "verdict", "agreement", "bound"),
 )
-"""A row a word.
+"""One row per word.
 
-text: number of the text among those of its method, from 0, the same for all its classes. id: of the example, empty for
-free text. segment: 0, or 1 in the second segment of a pair. index: place among the words of both segments, from 0.
-start, end: [start, end) of the word in the characters of its segment, null where unknown. score: null where the
-classifier did not read the word. verdict, agreement, bound: of the text's certificate (`Certificate`), null where the
-method gives none.
+text: number of the text among its method's texts, from 0, the same for all its classes. id: of the example, empty for
+free text. segment: 0, or 1 in the second segment of a pair. index: position among the words of both segments, from 0.
+start, end: [start, end) of the word in the characters of its segment, null if unknown. score: null if the classifier
+did not read the word. verdict, agreement, bound: from the text's certificate (`Certificate`), null without one.
 """
 
 
 class WordRows:
-    """A source of rows of WORD_SCHEMA, one attribution after the other, that counts the texts of each method.
+    """A converter of attributions to rows of WORD_SCHEMA, that counts the texts of each method.
 
-    An attribution of a method is of the same text as the one before it where words and id are the same, and the class
-    is another than those of that text so far.
+    An attribution belongs to the same text as its method's previous one if words and id are the same, and the class is
+    new for that text.
     """
 
     def __init__(self) -> None:
@@ -77,16 +76,17 @@ class WordRows:
 
 
 def to_arrow(attributions: Iterable[Attribution]) -> pa.Table:
-    """Return a table with a row a word; columns as in WORD_SCHEMA. Raises DataError for what is no attribution."""
+    """Return a table with one row per word; columns as in WORD_SCHEMA. Raises DataError for anything but
+    attributions."""
     words = WordRows()
     rows = [row for attribution in each_attribution(attributions) for row in words.rows(attribution)]
     return pa.Table.from_pylist(rows, schema=WORD_SCHEMA)
 
 
 def to_frame(attributions: Iterable[Attribution]) -> pd.DataFrame:
-    """Return a pandas frame with a row a word; columns as in WORD_SCHEMA.
+    """Return a pandas frame with one row per word; columns as in WORD_SCHEMA.
 
-    A score is NaN where the classifier did not read the word; start and end are nullable whole numbers.
+    A score is NaN if the classifier did not read the word; start and end are nullable integers.
     """
     need("pandas", extra="pipeline", what="a frame")
     import pandas as pd

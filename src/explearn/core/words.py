@@ -1,8 +1,8 @@
-"""Words of a text: what white space separates, cut further where a script has no spaces between its words.
+"""Words of a text: separated by white space, and segmented further in scripts without spaces between words.
 
-Chinese, Japanese, Thai, Lao, Khmer and Burmese words are those of ICU: Unicode's rules (UAX #29), with dictionaries of
-these languages. What stands between white space is cut there only: before or after a character of such a script, or of
-the punctuation that goes with it. All other text is cut at white space alone.
+Chinese, Japanese, Thai, Lao, Khmer and Burmese text is segmented by ICU: Unicode's rules (UAX #29), with dictionaries
+of these languages. A run without white space is cut only before or after a character of such a script, or of its
+punctuation. All other text is cut only at white space.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Segment(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Segment:
-        """Cut a text into words as `word_spans` does."""
+        """Segment a text into words as `word_spans` does."""
         return cls(text, tuple(word_spans(text)))
 
     @property
@@ -52,7 +52,7 @@ class Segment(NamedTuple):
 def word_spans(text: str) -> list[Span]:
     """Return the spans of a text's words (see the module).
 
-    Raises MissingExtraError for a text in a script without spaces where ICU is not installed.
+    Raises MissingExtraError for a text in a script without spaces if ICU is not installed.
     """
     runs = [match.span() for match in _RUN.finditer(text)]
     if not _UNSPACED.search(text):
@@ -65,7 +65,7 @@ def _cut(run: str, offset: int) -> Iterable[Span]:
         return [(offset, offset + len(run))]
     breakers = need("icu4py.breakers", extra="scripts", what="finding the words of a script without spaces")
     bounds, place = [0], 0
-    # Its offsets are of UTF-16; its pieces have the lengths that Python counts.
+    # ICU's offsets count UTF-16 units; the lengths of its pieces are as in Python.
     for piece in breakers.WordBreaker(run, "en"):
         place += len(piece)
         if place == len(run) or _parts(run[place - 1], run[place]):
@@ -74,14 +74,14 @@ def _cut(run: str, offset: int) -> Iterable[Span]:
 
 
 def _parts(before: str, after: str) -> bool:
-    """Return whether a bound of ICU's between two characters is one of ours."""
+    """Return whether a word boundary of ICU between two characters is kept."""
     if _UNSPACED.match(before) or _UNSPACED.match(after):
         return True
     return (_PUNCTUATION.match(before) is None) != (_PUNCTUATION.match(after) is None)
 
 
 def joined_words(spans: Sequence[Span], pair_start: int | None = None) -> tuple[int, ...]:
-    """Return the indices of the words that stand directly behind the one before, with no white space between.
+    """Return the indices of words that follow the previous word without white space.
 
     Args:
         spans: of each word. pair_start: index of the first word of the second segment.
@@ -90,10 +90,10 @@ def joined_words(spans: Sequence[Span], pair_start: int | None = None) -> tuple[
 
 
 def lay_out(words: Sequence[str], joined: Collection[int] = (), first: int = 0) -> Segment:
-    """Put words together to a text: with a blank between two, but for those that are joined.
+    """Join words into a text, with blanks except before joined words.
 
     Args:
-        joined: as `joined_words` gives them. first: index that the first of `words` has in `joined`.
+        joined: indices from `joined_words`. first: index of the first of `words` in the numbering of `joined`.
     """
     behind, text, spans = set(joined), "", []
     for index, word in enumerate(words):
@@ -104,7 +104,7 @@ def lay_out(words: Sequence[str], joined: Collection[int] = (), first: int = 0) 
 
 
 def segments_of(words: Sequence[str], joined: Collection[int], pair_start: int | None) -> tuple[Segment, ...]:
-    """Put the words of a text, or of a pair of texts, together: one segment or two."""
+    """Join the words of a text, or of a pair of texts, into one segment or two."""
     parts = [(0, words)] if pair_start is None else [(0, words[:pair_start]), (pair_start, words[pair_start:])]
     return tuple(lay_out(part, joined, first) for first, part in parts)
 
@@ -116,7 +116,7 @@ def words_of(segments: Sequence[Segment]) -> tuple[tuple[str, ...], tuple[str, .
 
 
 def locate(words: Sequence[str], text: str) -> tuple[Span, ...]:
-    """Return where the words of a text stand in it; they are all its characters that are no white space, in order."""
+    """Return the spans of a text's words, which are all of its non-white-space characters, in order."""
     spans, end = [], 0
     for word in words:
         start = text.index(word, end)
@@ -126,9 +126,9 @@ def locate(words: Sequence[str], text: str) -> tuple[Span, ...]:
 
 
 def word_number(words: Sequence[str], token: int | str, where: str) -> int:
-    """Return the number of a word given by itself, with or without the punctuation around it, or by its number.
+    """Return the index of a word, given by its index or as a string with or without surrounding punctuation.
 
-    Raises DataError, naming `where`, for a word that is not there or stands there more than once.
+    Raises DataError, naming `where`, for a word that does not occur exactly once.
     """
     if not isinstance(token, str):
         if not 0 <= token < len(words):
@@ -137,9 +137,9 @@ def word_number(words: Sequence[str], token: int | str, where: str) -> int:
     bare = [word.strip(string.punctuation) for word in words]
     places = [i for i, word in enumerate(words) if word == token] or [i for i, w in enumerate(bare) if w == token]
     if len(places) != 1:
-        stands = f"stands there {len(places)} times, as the words {', '.join(map(str, places))}"
+        stands = f"occurs {len(places)} times, as the words {', '.join(map(str, places))}"
         raise DataError(
             f"{where}: token: got {token!r}, which {stands if places else 'is none of its words'}; expected a word "
-            f"that stands there once, or a word's number, 0 to {len(words) - 1}"
+            f"that occurs once, or a word's number, 0 to {len(words) - 1}"
         )
     return places[0]

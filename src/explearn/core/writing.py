@@ -1,10 +1,10 @@
-"""Writing files and folders so that nothing half-written, and nothing of two writers, ever stands under a name.
+"""Atomic writing of files and folders: no path ever holds a half-written result, or a mix of two writers' results.
 
-A file or folder is written beside its place, as `.NAME.partial-*`, and put there by a rename once it is whole and on
-disk. Meanwhile its writer holds the lock `.NAME.partial-lock`, and a second writer waits; so what a writer finds as
-partial was left by a dead one, and may go. No reader looks at partial files.
+A file or folder is written next to its target, as `.NAME.partial-*`, and renamed once it is complete and on disk.
+Meanwhile its writer holds the lock `.NAME.partial-lock`, and other writers wait; so partial files that a writer finds
+were left by a dead one, and can be removed. No reader looks at partial files.
 
-EXPLEARN_LOCK_TIMEOUT limits the wait, in seconds; without it a writer waits until the other has ended.
+EXPLEARN_LOCK_TIMEOUT limits the wait, in seconds; without it a writer waits until the other has finished.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from explearn.core.documents import check_regular
 from explearn.core.errors import DataError, ExplearnError, ParamsError, first_line
 
 LOCK_TIMEOUT = "EXPLEARN_LOCK_TIMEOUT"
-"""Environment variable: most seconds to wait for another run that writes the same."""
+"""Environment variable: most seconds to wait for another run that writes the same output."""
 
 POLL_SECONDS = 0.1
 
 _READ_AND_WRITE = 0o666
-"""Permissions that a file may have, before the umask."""
+"""Permissions of a new file, before the umask."""
 
 _FAILED_WRITES = ("rror while serializing", "PytorchStreamWriter failed", "inline_container.cc")
-"""Parts of what safetensors and torch say of a disk that takes no more."""
+"""Parts of safetensors' and torch's messages about a full disk."""
 
 _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -44,22 +44,22 @@ _PARTIAL_NAME = re.compile(r"^\.(.+)\.partial-[0-9a-z]+(\.[^.]*)?$")
 
 
 def check_output(target: str | os.PathLike[str]) -> None:
-    """Raise ParamsError where a file written to `target` would take the place of anything but a regular file."""
+    """Raise ParamsError if a file written to `target` would replace anything but a regular file."""
     check_regular(target, ParamsError)
 
 
 def check_own(target: str | os.PathLike[str], is_such: Callable[[Path], bool], what: str) -> None:
-    """Raise ParamsError where a file stands that is no `what` of ours: what is somebody else's would be lost.
+    """Raise ParamsError if a file other than a `what` of ours would be overwritten and lost.
 
-    An empty file may go. Raises, too, what `check_place` raises.
+    Empty files may be overwritten. Also raises the errors of `check_place`.
 
     Args:
-        is_such: whether a file that is not empty is one.
+        is_such: whether a non-empty file is a `what`.
     """
     check_place(target)
     target = Path(target)
     if target.exists() and target.stat().st_size and not is_such(target):
-        raise ParamsError(f"{target}: holds something else than {what}; expected a new name")
+        raise ParamsError(f"{target}: exists and is not {what}; expected a new name")
 
 
 def is_page(path: Path) -> bool:
@@ -73,14 +73,14 @@ def is_page(path: Path) -> bool:
 
 @contextmanager
 def locked(target: str | os.PathLike[str], what: str | None = None) -> Iterator[None]:
-    """Keep all others, processes and threads, from writing `target` meanwhile; who holds it may take it again.
+    """Lock `target` against writers in other processes and threads; the holder can lock it again.
 
-    Another writer is waited for, with a line on standard error that says so. What a dead one left is removed.
+    Waits for another writer, with a line on standard error. Removes what a dead writer left.
 
     Args:
-        what: what that line calls it (default: `target`).
+        what: name of the target in that line (default: `target`).
 
-    Raises DataError where EXPLEARN_LOCK_TIMEOUT runs out first, ParamsError where it is no number of seconds.
+    Raises DataError if EXPLEARN_LOCK_TIMEOUT runs out first, ParamsError if it is not a number of seconds.
     """
     target, what = Path(target), what or str(_final(Path(target)))
     with _write_errors(target):
@@ -88,7 +88,7 @@ def locked(target: str | os.PathLike[str], what: str | None = None) -> Iterator[
         place = Path(os.path.realpath(target.parent)) / target.name
         lock = filelock.FileLock(_partial(place, "lock"), is_singleton=True)
         first = not lock.is_locked
-        # filelock tries for ever where no file can be made.
+        # filelock retries forever if the lock file cannot be created.
         os.close(os.open(lock.lock_file, os.O_RDWR | os.O_CREAT, _READ_AND_WRITE))
         _acquire(lock, what)
         if first:
@@ -97,7 +97,7 @@ def locked(target: str | os.PathLike[str], what: str | None = None) -> Iterator[
         yield
     finally:
         if first:
-            # Unlinked while it is held: a waiting process sees that its open file has no name, and opens it anew.
+            # Unlinked while held: a waiting process notices that its open file has no name, and opens it again.
             Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
 
@@ -111,13 +111,14 @@ def _acquire(lock: filelock.BaseFileLock, what: str) -> None:
         return
     except filelock.Timeout:
         limit = "" if written == "inf" else f", {written} s at most"
-        print(f"{what}: another run is writing it; waiting until it has ended{limit}", file=sys.stderr, flush=True)
+        print(f"{what}: another run is writing it; waiting until it has finished{limit}", file=sys.stderr, flush=True)
     try:
         lock.acquire(timeout=-1 if written == "inf" else float(written), poll_interval=POLL_SECONDS)
     except filelock.Timeout:
         raise DataError(
-            f"{what}: another run is writing it and has not ended within {written} s ({LOCK_TIMEOUT}); wait for it, or "
-            "end it"
+            f"{what}: another run is writing it and has not finished within {written} s ({LOCK_TIMEOUT}); wait for "
+            "it, or "
+            "stop it"
         ) from None
 
 
@@ -135,12 +136,12 @@ def _fresh(target: Path) -> Path:
 
 
 def _final(path: Path) -> Path:
-    """Return a path as a reader knows it: what is inside a partial folder, under the name that this will have."""
+    """Return the final path of a file: a path inside a partial folder, under the name that the folder will have."""
     return Path(*(_PARTIAL_NAME.sub(r"\1", part) for part in path.parts))
 
 
 def _sweep(target: Path) -> None:
-    """Put back an earlier folder that a dead writer had moved aside, and remove what else it left."""
+    """Restore an earlier folder that a dead writer had moved aside, and remove everything else it left."""
     before = _partial(target, "before")
     if os.path.lexists(before) and not os.path.lexists(target):
         before.replace(target)
@@ -159,7 +160,7 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def _write_errors(target: Path) -> Iterator[None]:
-    """Turn what the disk says while `target` is written into one sentence; what is about other files passes."""
+    """Turn disk errors while writing `target` into a DataError; errors about other files pass."""
     try:
         yield
     except ExplearnError:
@@ -169,23 +170,23 @@ def _write_errors(target: Path) -> Iterator[None]:
             named = str(error.filename or "")
             ours = f".{target.name}.partial-" in named or named in (str(target), str(target.parent))
             full = error.errno in _DISK_IS_FULL
-        else:  # safetensors and torch have errors of their own for a full disk
+        else:  # safetensors and torch have their own errors for a full disk
             ours, full = False, any(words in str(error) for words in _FAILED_WRITES)
         if not (ours or full):
             raise
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else first_line(error)
-        raise DataError(f"{_final(target)}: cannot be written ({reason}); what was there is as it was") from error
+        raise DataError(f"{_final(target)}: cannot be written ({reason}); what was there is unchanged") from error
 
 
 def _vanished(partial: Path) -> DataError:
     return DataError(
-        f"{_final(partial)}: what was written of it ({partial.name}) was removed meanwhile; nothing was put in place, "
+        f"{_final(partial)}: its partial output ({partial.name}) was removed meanwhile; nothing was put in place, "
         "run it again"
     )
 
 
 def _sync(path: Path) -> None:
-    """Have a file's content, or a folder's list of names, on disk."""
+    """Flush a file's content, or a folder's list of names, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -198,23 +199,23 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a path to write a file to; it takes the place of `target` when the block ends without an exception.
+    """Yield a path to write a file to; it replaces `target` when the block ends without an exception.
 
-    Raises ParamsError where `target` is something other than a regular file, DataError where it cannot be written or
-    another writer does not end in time (`locked`).
+    Raises ParamsError if `target` is not a regular file, DataError if it cannot be written or another writer does not
+    finish in time (`locked`).
     """
     target = Path(target)
     check_output(target)
     with locked(target), _write_errors(target):
         partial = _fresh(target)
-        # Made here, not by tempfile, so that the umask says who may read it.
+        # Created here, not by tempfile, so that the umask sets its permissions.
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _READ_AND_WRITE))
         mode = partial.stat().st_mode
         try:
             yield partial
             if not partial.is_file():
                 raise _vanished(partial)
-            # A library may have put a file of its own there, readable by its owner alone.
+            # A library may have replaced it by a file that only its owner can read.
             partial.chmod(mode & _READ_AND_WRITE)
             _sync(partial)
             partial.replace(target)
@@ -224,9 +225,9 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def check_place(target: str | os.PathLike[str]) -> None:
-    """Raise what `atomic_path` would raise where no file can be written to `target`; no file is written.
+    """Raise what `atomic_path` would raise if `target` cannot be written, without writing a file.
 
-    For what takes minutes until it writes its result.
+    For computations that take minutes before they write their result.
     """
     check_output(target)
     with locked(target):
@@ -234,10 +235,10 @@ def check_place(target: str | os.PathLike[str]) -> None:
 
 
 def put_files(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """Move every file of a folder to the same place below another, each in the place of what is there.
+    """Move every file of a folder to the same relative path below another, replacing existing files.
 
-    All were written before, on the same disk; only renames are left.
-    Raises ParamsError where one would take the place of anything but a regular file, before the first is moved.
+    All files are already on the same disk; only renames remain.
+    Raises ParamsError, before the first move, if one would replace anything but a regular file.
     """
     moves = {
         path: Path(target) / path.relative_to(folder) for path in sorted(Path(folder).rglob("*")) if path.is_file()
@@ -252,12 +253,12 @@ def put_files(folder: str | os.PathLike[str], target: str | os.PathLike[str]) ->
 def write_text(target: str | os.PathLike[str], text: str) -> None:
     """Write UTF-8, whole or not at all."""
     with atomic_path(target) as partial:
-        # A file's name may hold what is no Unicode; nothing else does.
+        # Only names of files may hold invalid Unicode.
         partial.write_text(text, encoding="utf-8", errors="replace")
 
 
 def write_json(target: str | os.PathLike[str], value: object) -> None:
-    """Write JSON, whole or not at all. Raises ValueError for NaN and infinities, on which readers disagree."""
+    """Write JSON, whole or not at all. Raises ValueError for NaN and infinities, which readers treat differently."""
     write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -266,15 +267,14 @@ def write_json(target: str | os.PathLike[str], value: object) -> None:
 
 @contextmanager
 def atomic_folder(target: str | os.PathLike[str], resume: bool = False) -> Iterator[Path]:
-    """Give a folder to fill; it takes the place of `target` when the block ends without an exception.
+    """Yield a folder to fill; it replaces `target` when the block ends without an exception.
 
-    An earlier folder is moved aside for the moment of the rename: should the process die in it, the next writer puts it
-    back first. Raises DataError where the folder cannot be written, another writer does not end in time (`locked`), or
-    the folder to fill was removed meanwhile: if something made it anew, it holds a part.
+    An earlier folder is moved aside during the rename: if the process dies then, the next writer restores it first.
+    Raises DataError if the folder cannot be written, another writer does not finish in time (`locked`), or the folder
+    to fill was removed meanwhile (a recreated one would hold only a part).
 
     Args:
-        resume: keep what was filled in when the block ends with an exception or the process dies; the next call goes
-            on with it.
+        resume: keep the partial folder if the block raises or the process dies; the next call resumes with it.
     """
     target = Path(target)
     if os.path.lexists(target) and not target.is_dir():
@@ -298,8 +298,8 @@ def atomic_folder(target: str | os.PathLike[str], resume: bool = False) -> Itera
 
 @contextmanager
 def scratch_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give an empty folder on the same disk as `target`, removed at the end; what a killed process left of an earlier
-    one is removed by the next."""
+    """Yield an empty folder on the same disk as `target`, removed at the end; the next call removes what a killed
+    process left."""
     target = Path(target)
     with locked(target), _write_errors(target):
         partial = _fresh(target)
@@ -313,11 +313,11 @@ def scratch_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
 def check_replaceable(
     folder: str | os.PathLike[str], is_such: Callable[[Path], bool], what: str, known: Collection[str] = ("*",)
 ) -> None:
-    """Raise ParamsError for a folder that holds something else than what is to take its place: all of it would be lost.
+    """Raise ParamsError for a folder with foreign content, which would be lost when it is replaced.
 
     Args:
-        is_such: whether a folder with something in it holds `what`, and may be replaced.
-        known: patterns of the names that `what` has.
+        is_such: whether a non-empty folder holds a `what`, and may be replaced.
+        known: patterns of file names that belong to a `what`.
     """
     folder = Path(folder)
     names = sorted(path.name for path in folder.iterdir() if ".partial-" not in path.name) if folder.is_dir() else []
@@ -325,16 +325,16 @@ def check_replaceable(
     if foreign := [name for name in names if not any(fnmatch(name, pattern) for pattern in patterns)]:
         raise ParamsError(
             f"{_final(folder)}: holds {foreign[0]!r}, which belongs to no {what}; expected a new or an empty folder, "
-            f"or one with a {what} alone"
+            f"or one that holds only a {what}"
         )
 
 
 def _put(partial: Path, target: Path) -> None:
-    """Have a folder on disk, and put it in the place of what is there."""
+    """Flush a folder to disk, and replace the target with it."""
     mode = partial.stat().st_mode & _READ_AND_WRITE
     for path in partial.rglob("*"):
         if path.is_file() and not path.is_symlink():
-            path.chmod(mode)  # libraries may have made files that only their owner can read
+            path.chmod(mode)  # libraries may have created files that only their owner can read
         if not path.is_symlink():
             _sync(path)
     _sync(partial)

@@ -1,7 +1,7 @@
-"""Every metric, declared once: its name, direction, place in the report, and what it says in plain words.
+"""Every metric, declared once: its name, direction, place in the report, and meaning in plain words.
 
-A new metric takes an entry here, a function in the file that `Metric.family` names, and a test. Evaluation, paired
-tests, tables, glossary and the gate of figures follow from the entry.
+A new metric needs an entry here, a function in the file that `Metric.family` names, and a test. Evaluation, paired
+tests, tables, glossary and the gate follow from the entry.
 
 This module imports nothing heavy, so that the report starts quickly.
 """
@@ -17,11 +17,11 @@ Group = Literal["plausibility", "faithfulness", "behaviour", "cost", "other"]
 
 INPUTS = {
     "full": "whole text",
-    "without": "without the top",
-    "only": "the top alone",
-    "masked": "the top masked",
+    "without": "without the top words",
+    "only": "only the top words",
+    "masked": "top words masked",
 }
-"""The inputs whose confidence is noted, and what the report calls them: the text, and those of
+"""The inputs whose confidence is recorded, with their names in the report: the text, and the shortened texts of
 comprehensiveness, sufficiency and log-odds."""
 
 
@@ -31,23 +31,23 @@ class Metric:
 
     Attributes:
         name: key of its mean or pooled figure in the metrics files.
-        heading: head of its column.
-        summary: what it says, for a reader who has never met it. {top}, {percents}, {neighbours}, {confidence} and
+        heading: heading of its column.
+        summary: its meaning, for a reader who does not know it. {top}, {percents}, {neighbours}, {confidence} and
             {unit} stand for the run's settings.
-        direction: which way is better; None where neither is.
-        group: the report's table that shows it; `other` for those that have no column in the tables of all methods.
-        family: module of `explearn.judge` whose `measure` gives it; empty for a figure that something else makes.
+        direction: which direction is better; None if neither is.
+        group: the report's table that shows it; `other` if no table of all methods has a column for it.
+        family: module of `explearn.judge` whose `measure` computes it; empty if something else does.
         reference: paper that defines it, with section or equation.
-        by_text: name of the texts' own values that paired tests take; empty where methods are not tested on it.
-        of_model: whether it asks the classifier that is explained. Methods that explain different classifiers cannot be
+        by_text: name of the values by text for paired tests; empty if methods are not tested on it.
+        of_model: whether it depends on the explained classifier. Methods that explain different classifiers cannot be
             compared by such a metric.
         of_machine: whether it depends on the machine and its load: times and memory.
-        passes: counts passes through the model.
-        derived: computed by the report from others; the metrics files do not hold it.
-        decimals: shown of it. suffix: shown behind it.
-        limit: the best value that a true figure can have; better ones come from noise.
+        passes: whether it counts passes through the model.
+        derived: whether the report computes it from others; the metrics files do not have it.
+        decimals: decimals shown. suffix: shown after the figure.
+        limit: the best possible value; better ones come from noise.
         term: its name in the glossary (default: the heading).
-        explained_with: metric in whose row the glossary explains it too.
+        explained_with: metric in whose row the glossary also explains it.
     """
 
     name: str
@@ -85,7 +85,7 @@ _PLAUSIBILITY = (
         "f1",
         "F1",
         "harmonic mean of precision and recall, {unit}s chosen by the method's own rule; in brackets its {confidence} "
-        "% interval over resampled texts",
+        "% interval over the texts",
         by_text="text_f1",
     ),
     _marked_words("precision", "Precision", "share of the chosen {unit}s that are marked"),
@@ -93,23 +93,23 @@ _PLAUSIBILITY = (
     _marked_words(
         "f1_topk",
         "F1 top-K",
-        "F1 with one rule for all: each method's K highest-scoring {unit}s, K being the usual length of a rationale",
+        "F1 with one rule for all: each method's K highest-scoring {unit}s, K being the mean length of a rationale",
         by_text="text_f1_topk",
     ),
     _marked_words("macro_f1", "Macro F1", "F1 of each text, then the mean", by_text="text_f1"),
     _marked_words(
         "iou_f1",
         "Span F1",
-        "the same for runs of {unit}s: a chosen run counts where it overlaps a marked one by half or more (ERASER)",
+        "the same for runs of {unit}s: a chosen run counts if it overlaps a marked one by half or more (ERASER)",
         by_text="text_iou_f1",
     ),
     _marked_words(
         "auroc",
         "AUROC",
-        "chance that a marked {unit} scores above an unmarked one; 0.5 is a coin's",
+        "probability that a marked {unit} scores above an unmarked one; 0.5 is chance",
         by_text="text_auroc",
     ),
-    _marked_words("auprc", "AUPRC", "mean precision down the list of all {unit}s by score", by_text="text_auprc"),
+    _marked_words("auprc", "AUPRC", "mean precision over the ranking of all {unit}s by score", by_text="text_auprc"),
     _marked_words(
         "eraser_auprc",
         "AUPRC by text",
@@ -128,11 +128,11 @@ _SPARSITY = Metric(
     family="importance",
     reference="IvRA, appendix D",
 )
-"""How few words an explanation takes."""
+"""How concise explanations are."""
 
 
 def _asking(*metrics: Metric) -> tuple[Metric, ...]:
-    """Metrics that ask the classifier, and whose figure is the mean of the texts' own values of the same name."""
+    """Declare a metric that depends on the classifier, with the mean of its values by text as figure."""
     return tuple(replace(metric, by_text=metric.name, of_model=True) for metric in metrics)
 
 
@@ -144,7 +144,7 @@ _faithful = partial(
 )
 _FAITHFULNESS = _asking(
     _faithful("comprehensiveness", "Comprehensiveness", "how much p falls without the {top} of the {unit}s", "higher"),
-    _faithful("sufficiency", "Sufficiency", "how much p falls with those {unit}s alone", "lower"),
+    _faithful("sufficiency", "Sufficiency", "how much p falls if only those {unit}s are kept", "lower"),
     _faithful("log_odds", "Log-odds", "change of log p when those {unit}s are masked", "lower"),
     _faithful(
         "aopc_comprehensiveness",
@@ -163,24 +163,28 @@ _FAITHFULNESS = _asking(
     _faithful(
         "delta_log_odds_positive",
         "Δ log-odds +",
-        "how much logit p falls when those of the {top} that speak for the label are masked",
+        "how much logit p falls when the {unit}s of the {top} that are evidence for the label are masked",
         "higher",
     ),
     _faithful(
         "delta_log_odds_negative",
         "Δ log-odds −",
-        "the same for as many {unit}s that speak against it; only of methods that say so by scores below 0",
+        "the same for as many {unit}s that are evidence against it; only for signed methods",
         "lower",
     ),
     _faithful(
-        "prediction_agreement", "Prediction kept", "share of texts whose label the {top} alone preserve", "higher"
+        "prediction_agreement",
+        "Prediction kept",
+        "share of texts whose predicted label stays if only the {top} are kept",
+        "higher",
     ),
     Metric(
         "infidelity",
         "Infidelity",
-        "squared error of predicting from the scores what masking random {unit}s does to p, each text's scores first "
-        "multiplied by the factor, of either sign, that fits those very masks best: only proportions count, and "
-        "methods whose scores have no sign gain by it",
+        "squared error of predicting the effect of masking random {unit}s on p from the scores, after multiplying each "
+        "text's scores by the factor, of either sign, that fits these masks best: only proportions count, which "
+        "favours "
+        "unsigned methods",
         "lower",
         group="faithfulness",
         family="infidelity",
@@ -201,10 +205,10 @@ _BEHAVIOUR = _asking(
     _stable(
         "stability_semantic",
         "Stability, meaning",
-        "overlap of the explanations of a text and of the {neighbours} nearest to it in the classifier's states, among "
-        "the texts explained; the more {unit}s of a text count as evidence, the larger it gets by itself",
+        "overlap of a text's explanation with those of the {neighbours} explained texts nearest to it in the "
+        "classifier's states; it rises with the number of {unit}s that count as evidence",
     ),
-    _stable("stability_lexical", "Stability, wording", "the same for the nearest by shared {unit}s and runs of them"),
+    _stable("stability_lexical", "Stability, wording", "the same for texts nearest by shared {unit}s and n-grams"),
     _stable(
         "stability_semantic_content",
         "Meaning, content words",
@@ -220,7 +224,7 @@ _BEHAVIOUR = _asking(
     Metric(
         "consistency",
         "Consistency",
-        "rank correlation between how far apart the classifier's states of two texts are, and how far apart their "
+        "rank correlation between the distances of texts in the classifier's states and the distances of their "
         "explanations",
         "higher",
         group="behaviour",
@@ -230,14 +234,14 @@ _BEHAVIOUR = _asking(
     Metric(
         "simulatability",
         "Simulatability",
-        "how many more of the classifier's answers a student predicts that was taught with explanations",
+        "gain in accuracy at predicting the classifier for a student that was trained with explanations",
         "higher",
         group="behaviour",
         family="simulatability",
         reference="IvRA, section 2.2.1, equations 6 and 7",
     ),
 )
-"""How alike the explanations of like texts are, and what they teach."""
+"""Similarity of explanations of similar texts, and what explanations teach a student."""
 
 _DISTRIBUTION = tuple(
     Metric(
@@ -250,11 +254,11 @@ _DISTRIBUTION = tuple(
     )
     for inputs, words in INPUTS.items()
 )
-"""The classifier on the inputs that faithfulness makes."""
+"""The classifier's confidence on the inputs of faithfulness metrics."""
 
 _cost = partial(Metric, group="cost", family="costs")
 _COSTS = (
-    _cost("throughput", "Texts a second", "classified and explained", "higher", of_machine=True, decimals=1),
+    _cost("throughput", "Texts per second", "classified and explained", "higher", of_machine=True, decimals=1),
     _cost(
         "relative_throughput",
         "Speed",
@@ -268,7 +272,7 @@ _COSTS = (
     Metric(
         "time",
         "Time",
-        "the other way round: how many times longer than classifying alone",
+        "the inverse: how many times longer than classifying alone",
         "lower",
         group="cost",
         of_machine=True,
@@ -280,7 +284,7 @@ _COSTS = (
     _cost(
         "forward_passes",
         "Forward passes",
-        "texts sent through the classifier, and gradients taken through it, for one text explained",
+        "forward and backward passes through the classifier per explained text",
         "lower",
         passes=True,
         decimals=1,
@@ -289,7 +293,7 @@ _COSTS = (
     _cost(
         "backward_passes",
         "Backward passes",
-        "gradients taken through the classifier for one text explained",
+        "backward passes through the classifier per explained text",
         "lower",
         passes=True,
         decimals=1,
@@ -298,7 +302,7 @@ _COSTS = (
     _cost(
         "peak_memory_mb",
         "Memory, MiB",
-        "largest memory in use while explaining, model included: of the GPU, or else of the whole process",
+        "peak memory while explaining, including the model: of the GPU, or else of the whole process",
         "lower",
         of_machine=True,
         decimals=0,
@@ -312,7 +316,7 @@ _COSTS = (
         "lower",
     ),
 )
-"""What an explanation costs: passes are counted, times and memory measured on the machine."""
+"""Costs of an explanation: passes are counted, times and memory measured on the machine."""
 
 _elsewhere = partial(Metric, direction="higher", group="other")
 _OTHERS = (
@@ -321,12 +325,12 @@ _OTHERS = (
     _elsewhere(
         "agreement",
         "Agreement",
-        "share of texts whose class the words of an explanation alone preserve (L2E)",
+        "share of texts whose class stays if only the words of an explanation are kept (L2E)",
         of_model=True,
     ),
     _elsewhere("accuracy", "Accuracy", "share of texts that a classifier labels correctly"),
 )
-"""Figures that other stages give, or that a method optimises."""
+"""Figures of other stages, or optimised by a method."""
 
 CATALOGUE: dict[str, Metric] = {
     metric.name: metric
@@ -335,4 +339,4 @@ CATALOGUE: dict[str, Metric] = {
 """Every metric by name; tables show them, and families are measured, in this order."""
 
 METRICS: dict[str, Metric] = {name: metric for name, metric in CATALOGUE.items() if metric.by_text}
-"""Those that methods are compared by, with paired tests over the texts."""
+"""The metrics by which methods are compared, with paired tests over the texts."""

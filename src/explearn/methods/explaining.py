@@ -1,4 +1,4 @@
-"""Explaining texts in one call, by the best method that works at once where none is named."""
+"""Explaining texts in one call, by default with the best method that needs no training."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from explearn.model.encoding import Text
 
 AT_ONCE = ("attn_lrp", "integrated_gradients", "lime")
-"""Methods that need no training, most faithful first (reports/report.md) among those that see as much of the model: its
-architecture, its word embeddings, its answers alone."""
+"""Methods that need no training, each the most faithful (reports/report.md) of those that need the same access to the
+model: to its architecture, to its word embeddings, only to its predictions."""
 
 
 def best_at_once(classifier: Classifier) -> Explainer:
-    """Return the first method of AT_ONCE that can explain a classifier. Raises UnsupportedError where none can."""
+    """Return the first method of AT_ONCE that can explain a classifier. Raises UnsupportedError if none can."""
     for name in AT_ONCE:
         explainer = get_explainer(name)
         try:
@@ -54,18 +54,15 @@ def explain(
         explearn.explain("FOLDER_OR_HUB_NAME", "A warm, funny sequel.")
 
     Args:
-        classifier: as `as_classifier` takes it: a Classifier, a folder or hub name, a text-classification pipeline of
-            transformers, or a pair (model, tokenizer).
-        texts: one text, or a list; a tuple of two strings is one pair, here as in a list. Of a table of pandas or
-            datasets, its column `text` is read.
-        method: a name, or an explainer (default: `best_at_once`; each attribution names its method).
-        targets, windows, unit: as in `Explainer.explain`.
-        token: the word that is classified, for a model that classifies tokens (`TokenClassifier.at`); the same in all
-            texts.
-        compute: for a folder or hub name.
-        options: of a method by name.
+        classifier: a Classifier, a folder or hub name, a text-classification pipeline of transformers, or a pair
+        (model, tokenizer); see `as_classifier`. texts: one text, or a list; a tuple of two strings is one pair, here as
+        in a list. For a table of pandas or datasets, the column `text` is read. method: a name, or an explainer
+        (default: `best_at_once`; each attribution names its method). targets, windows, unit: as in `Explainer.explain`.
+        token: the classified word, for a model that classifies tokens (`TokenClassifier.at`); the same in all texts.
+        compute: compute options for a folder or hub name.
+        options: options of a method given by name.
 
-    Returns the attributions, which show themselves. Raises what `Explainer.explain` and `get_explainer` raise.
+    Returns the attributions, which display themselves. Raises what `Explainer.explain` and `get_explainer` raise.
     """
     model = as_classifier(classifier, compute)
     if token is not None:

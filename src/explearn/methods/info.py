@@ -1,4 +1,4 @@
-"""What a method's class declares of itself, and what the registry knows of a method without importing its class."""
+"""A method's declaration in its class, and the facts that the registry has without importing the class."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ FAMILIES: tuple[str, ...] = get_args(Family)
 Need = Literal["gradients", "attentions", "training_rationales", "other_tasks", "teacher"]
 
 Binarisation = Literal["threshold", "positive_rate", "top_k", "expected_f1"]
-"""How a method chooses words by its own rule: a threshold on the score, a chance of being chosen equal to the training
-rationales' positive rate, the top K, or the words with the largest expected F1, of scores that are probabilities."""
+"""A method's own rule to choose words: a threshold on the score, at random with the training rationales' positive rate,
+the top K, or the words with the largest expected F1, for scores that are probabilities."""
 
 MethodName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 """Lower-case letters, digits and underscores, a letter first: it names files, parameters and rows of tables."""
@@ -34,7 +34,7 @@ class About(Section):
     name: MethodName
     """Registry name."""
     family: Family
-    """How it looks at the model."""
+    """Family of methods."""
     cost: str
     """Model passes for one text, in words."""
     needs: frozenset[Need] = frozenset()
@@ -42,23 +42,23 @@ class About(Section):
     binarisation: Binarisation = "top_k"
     """Its own way to choose words."""
     costly: bool = False
-    """Takes tens of model passes a text or more; the pipeline gives such a method a stage of its own."""
+    """Takes tens of model passes per text or more; the pipeline gives such a method its own stage."""
     uncounted: bool = False
-    """Does notable work that is no pass through the classifier, so that counted passes say too little."""
+    """Does considerable work other than passes through the classifier, which pass counts miss."""
     own_model: bool = False
     """Trains the classifier that it explains, and saves it in the folder of its own weights."""
     watches_metric: bool = False
-    """Chooses its scores of a text by a metric of faithfulness on that text."""
+    """Chooses a text's scores by a faithfulness metric on that text."""
     ready: bool = False
-    """Is trained, but explains without a training of its own, too, with weights that come with the package."""
+    """Can be trained, but also works without training, with weights that come with the package."""
     later: frozenset[str] = frozenset()
-    """Options that a trained one may be given anew; all others come with it."""
+    """Options that can still be set for a trained explainer; training fixes all others."""
     base: str | None = None
-    """The trained explainer that a method without a training of its own starts from on every text."""
+    """The method whose trained explainer this method refines on every text."""
 
 
 class Variant(Section):
-    """Another name for a method with some options, declared on its class as `variants`."""
+    """A method with other options under another name, declared on its class as `variants`."""
 
     summary: str
     options: dict[str, Any]
@@ -70,13 +70,13 @@ class MethodInfo(About):
     target: str
     """`module:Class`."""
     summary: str
-    """One sentence for a reader who has never met the method."""
+    """One sentence for a reader who does not know the method."""
     options_class: str | None = None
     """`module:Class` of its options; None for a method without any."""
     of: str | None = None
     """The method that this one is a variant of."""
     defaults: Mapping[str, Any] = Field(default_factory=dict)
-    """The options that a variant stands for."""
+    """The variant's options."""
 
     @property
     def room(self) -> str:
@@ -90,23 +90,25 @@ class MethodInfo(About):
 
     @property
     def trained(self) -> bool:
-        """Return whether it has a training of its own; a learned method that has none starts from `base`."""
+        """Whether it is trained itself; a learned method that is not starts from `base`."""
         return self.learned and self.base is None
 
     @property
     def untrained(self) -> bool:
-        """Return whether it explains nothing before it is trained."""
+        """Whether it cannot explain before it is trained."""
         return self.learned and not self.ready
 
     @classmethod
     def of_class(cls, method: type) -> MethodInfo:
-        """Read a method's class. Raises ParamsError where it has no `about` or no docstring of its own."""
+        """Return the facts of a method's class. Raises ParamsError if it has no `about` or no docstring of its own."""
         target, declared = _target(method), vars(method)
         if not isinstance(about := declared.get("about"), About):
             raise ParamsError(f"class {target}: its `about` is missing; expected `about = About(name=..., ...)`")
         summary = first_sentence(declared.get("__doc__") or "")
         if not summary.endswith("."):
-            raise ParamsError(f"class {target}: its docstring starts with no sentence; expected the method's summary")
+            raise ParamsError(
+                f"class {target}: its docstring does not start with a sentence; expected the method's summary"
+            )
         options = getattr(method, "Options", Section)
         named = _target(options) if options.model_fields else None
         return cls(**about.model_dump(), target=target, summary=summary, options_class=named)

@@ -1,4 +1,4 @@
-"""Pairs of words that count more, or less, together than by themselves."""
+"""Interactions: pairs of words that count more, or less, together than alone."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def interactions(
 ) -> list[Interaction]:
     """Return the Shapley interaction index of each pair of a text's `top` words, the largest absolute value first.
 
-    With N the k words of the largest absolute scores, all others kept, and f(S) the probability of the class (of a
-    regression its value) where of N only S is kept:
+    Let N be the k words with the largest absolute scores (all other words are kept), and f(S) the probability of the
+    class (for a regression its value) if only S is kept of N:
 
         I(i, j) = sum over S in N without i, j of (f(S + i + j) - f(S + i) - f(S + j) + f(S)) / ((k - 1) C(k - 2, |S|))
 
     Grabisch and Roubens (1999), definition 3. It is exact and takes 2^k forward passes.
 
     Args:
-        attribution: of the text, by words or other units, which then stand in the place of words.
-        top: k, 2 to MOST_INTERACTING; of fewer words all.
+        attribution: the text's attribution, by words or other units, which then replace words.
+        top: k, 2 to MOST_INTERACTING; all words if there are fewer.
         removal: words are masked, or deleted (`delete`).
 
     Raises ParamsError for another `top`, DataError for an attribution of another text or of fewer than two words,
@@ -46,7 +46,9 @@ def interactions(
         raise UnsupportedError("interactions: the text was read window by window; expected one that is read at once")
     by_units = attribution.unit != "word"
     if encoding.answer or encoding.token is not None or (by_units and encoding.pair_start is not None):
-        raise UnsupportedError("interactions: are of texts that are classified as a whole; of pairs by words alone")
+        raise UnsupportedError(
+            "interactions: need texts that are classified as a whole; for pairs only words are units"
+        )
     if by_units:
         segments, _ = as_segments(text, 0)
         encoding = in_units(encoding, segments, lambda _: attribution.spans, "interactions")
@@ -58,7 +60,7 @@ def interactions(
     players = np.sort(np.argsort(-strength, kind="stable")[:top])
     count = len(players)
     if count < 2:
-        raise DataError("interactions: got a text of which fewer than two words are read; expected two or more")
+        raise DataError("interactions: got a text with fewer than two words that are read; expected two or more")
     # Bit n of a row's number: whether player n is kept.
     sets = np.arange(2**count)[:, None] >> np.arange(count) & 1
     kept = np.ones((len(sets), len(perturbed)), dtype=bool)

@@ -25,8 +25,8 @@ LabelledText = Example | tuple[str, str]
 class ListedTask:
     """A `TaskData` of texts in memory.
 
-    The files that the pipeline's stages would have written are computed when they are needed: features by the
-    classifier, lessons by the teacher.
+    Data that the pipeline's stages would have written to files are computed when needed: features by the classifier,
+    lessons by the teacher.
 
         task = ListedTask(classifier, [("A warm, funny sequel.", "positive"), ...], validation)
         ivra = IvRA(criteria=["comp", "suff"]).fit(task)
@@ -34,22 +34,22 @@ class ListedTask:
     Args:
         classifier: the classifier to be explained.
         train, validation: examples, or pairs of a text and its label. The N-th pair of `train` gets the id `train-N`,
-            N from 1 up.
+            from N = 1.
         gold: example id -> which of its words are evidence.
         rationale_split: split of the texts in `gold`.
         others: other tasks, for methods that learn from them.
-        name: of the task.
-        lessons: teachers' scores of the texts, by the name of the teacher; another teacher is made and explains them.
-        teachers: options of the methods that teach, by their names (default: each method's own).
-        encoder, encoder_revision: pretrained encoder that the classifier comes from.
-        balanced: whether the classifier was fine-tuned with classes weighed against their frequency.
-        skill: Matthews correlation of the classifier's predictions with the labels of texts that it was not trained on;
-            consensus weighs the other tasks by it (default: all the same).
-        layers: whose attention features are taken (default: all); negative counts from the end.
-        seed: of teachers.
+        name: name of the task.
+        lessons: teacher's name -> its scores of the texts; other teachers are made and explain the texts.
+        teachers: teacher's name -> its options (default: the method's defaults).
+        encoder, encoder_revision: pretrained encoder that the classifier was fine-tuned from.
+        balanced: whether the classifier was fine-tuned with class weights inverse to frequency.
+        skill: Matthews correlation of the classifier's predictions with the labels of unseen texts, by which consensus
+            weights the other tasks (default: equal weights).
+        layers: layers whose attention features are used (default: all); negative indices count from the end.
+        seed: seed of teachers.
 
-    Raises DataError for a text that is neither an example nor a pair, and for marks of no text or of another number of
-    words; ParamsError for an argument of another kind; UnsupportedError for a zero-shot classifier.
+    Raises DataError for a text that is neither an example nor a pair, and for marks without a text or with another
+    number of words; ParamsError for an argument of another kind; UnsupportedError for a zero-shot classifier.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Methods by name: Explearn's own, those registered in this process, and those of installed packages.
 
-`index.json` holds what the classes of Explearn's own methods declare (scripts/make_index.py writes it), so that names,
-help and parameters need neither torch nor a method's module.
+`index.json` has the declarations of Explearn's own methods (scripts/make_index.py writes it), so that names, help and
+parameters need neither torch nor a method's module.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
 
 INDEX = Path(__file__).with_name("index.json")
-"""Explearn's own methods in the order of reports, each followed by its variants."""
+"""Facts of Explearn's own methods in the order of reports, each followed by its variants."""
 
 ENTRY_POINTS = "explearn.methods"
-"""The group in which a package names its methods: `name = "module:Class"`."""
+"""The entry-point group in which a package names its methods: `name = "module:Class"`."""
 
 AnyClass = TypeVar("AnyClass", bound=type)
 
@@ -41,7 +41,7 @@ def _index() -> dict[str, MethodInfo]:
 
 @functools.cache
 def _plug_ins() -> dict[str, EntryPoint]:
-    """Return the methods of installed packages by name, importing nothing of them."""
+    """Return the methods of installed packages by name, without importing them."""
     plug_ins: dict[str, EntryPoint] = {}
     for entry in sorted(importlib.metadata.entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
         if entry.name not in _index() and plug_ins.setdefault(entry.name, entry) == entry:
@@ -56,13 +56,13 @@ def _package(entry: EntryPoint) -> str:
 
 @functools.cache
 def _load(entry: EntryPoint) -> type[Explainer]:
-    """Import the class of a package's method. Raises ParamsError, naming the package, where there is none."""
+    """Import the class of a package's method. Raises ParamsError, naming the package, if that fails."""
     what = f"{_package(entry)}: its method {entry.name!r} ({entry.value})"
     try:
         cls: type[Explainer] = entry.load()
     except Exception as error:
         reason = f"{type(error).__name__}: {first_line(error)}"
-        raise ParamsError(f"{what} cannot be loaded ({reason}); mend the package or remove it") from error
+        raise ParamsError(f"{what} cannot be loaded ({reason}); fix the package or remove it") from error
     with located(f"{what} is of no use: "):
         name = _check_class(cls).name
     if name != entry.name:
@@ -71,7 +71,7 @@ def _load(entry: EntryPoint) -> type[Explainer]:
 
 
 def _check_class(cls: Any) -> MethodInfo:
-    """Read what a class declares. Raises ParamsError unless it is a method."""
+    """Return the facts that a class declares. Raises ParamsError unless it is a method."""
     from explearn.methods.base.explainer import Explainer
 
     if not (isinstance(cls, type) and issubclass(cls, Explainer)):
@@ -81,12 +81,12 @@ def _check_class(cls: Any) -> MethodInfo:
 
 
 def register(cls: AnyClass) -> AnyClass:
-    """Make a method known by its name, in this process; returns the class, so that it serves as a decorator.
+    """Register a method by its name in this process; return the class, for use as a decorator.
 
-    A package names its methods in the entry-point group `explearn.methods` instead, and every process finds them.
-    A class of a name that was registered before, as in a notebook, replaces that one.
+    A package names its methods in the entry-point group `explearn.methods` instead, so that every process finds them.
+    A later class with the same name, as in a notebook, replaces the earlier one.
 
-    Raises ParamsError for what is no method, and for the name of one of Explearn's own.
+    Raises ParamsError for anything but a method, and for the name of one of Explearn's own.
     """
     info = _check_class(cls)
     if info.name in _index():
@@ -101,19 +101,20 @@ def list_explainers() -> list[str]:
 
 
 def get_info(name: str) -> MethodInfo:
-    """Return what is known of a method.
+    """Return the facts about a method.
 
-    Raises UnknownNameError, with near names, and ParamsError for a method of a package that cannot be loaded.
+    Raises UnknownNameError, with similar names, and ParamsError for a package's method that cannot be loaded.
     """
     if not isinstance(name, str):
         raise UnknownNameError("explainer", name, list_explainers())
-    # Packages are searched last: that takes longest.
+    # Packages are searched last, as that takes longest.
     info = _index().get(name)
     return MethodInfo.of_class(explainer_class(name)) if info is None else info
 
 
 def known_infos() -> Iterator[MethodInfo]:
-    """Yield what is known of each method, as ordered by `list_explainers`; warn of those that cannot be loaded."""
+    """Yield the facts about each method, in the order of `list_explainers`; warn about methods that cannot be
+    loaded."""
     for name in list_explainers():
         try:
             yield get_info(name)
@@ -139,7 +140,7 @@ def accepted_options(name: str) -> list[str]:
 
 
 def with_seed(name: str, options: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Return a method's options; one that draws at random takes `seed` where they name none."""
+    """Return a method's options, with `seed` added if the method draws at random and they have none."""
     return {**({"seed": seed} if "seed" in accepted_options(name) else {}), **options}
 
 
@@ -148,12 +149,12 @@ def get_explainer(name: str, *, path: str | None = None, **options: Any) -> Expl
 
     Args:
         name: one of `list_explainers()`.
-        path: folder of a trained explainer, for learned methods that are to explain at once; of a method with a `base`,
-            the folder of a trained one of that name.
-        options: the method's; a variant's own are added where they name none.
+        path: folder of a trained explainer, for learned methods; for a method with a `base`, the folder of a trained
+            explainer of that name.
+        options: options of the method; for a variant, they override its own.
 
-    Raises UnknownNameError for an unknown name (near names suggested), ParamsError for an option that the method does
-    not have or a bad value, and ModelError when `path` holds no such explainer.
+    Raises UnknownNameError for an unknown name (suggesting similar ones), ParamsError for an unknown option or a bad
+    value, and ModelError if `path` does not hold such an explainer.
     """
     return make_explainer(get_info(name), options, path)
 
@@ -168,11 +169,11 @@ def make_explainer(info: MethodInfo, options: Mapping[str, Any], path: str | Non
         explainer: Explainer = cls(**chosen)
     elif issubclass(cls, LearnedExplainer):
         if fixed := [name for name in options if name not in info.later]:
-            raise ParamsError(f"options {', '.join(fixed)} come with the trained explainer in {path}; give no others")
+            raise ParamsError(f"options: got {', '.join(fixed)}; the trained explainer in {path} fixes these options")
         explainer = cls.from_pretrained(path, **options)
     elif issubclass(cls, RefiningExplainer):
         explainer = cls.from_pretrained(path, **chosen)
     else:
-        raise ParamsError(f"method {info.name!r} is not trained; it has nothing to load from {path!r}")
+        raise ParamsError(f"method {info.name!r} needs no training; it has nothing to load from {path!r}")
     explainer.name = info.name
     return explainer

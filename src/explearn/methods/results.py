@@ -1,8 +1,8 @@
-"""The results of a run as its report gets them: facts of the run, and for each task what its methods reached.
+"""The results of a run, as input to its report: facts about the run, and each task's figures.
 
-Whoever judges methods fills these objects and gives them to `explearn.show`. The folder of a learned method may hold a
-module `report` with a function `report(run, tasks) -> list[Block]`: what the report says of it, empty where a run lacks
-it (`explearn.show.report`).
+Evaluation code fills these objects and passes them to `explearn.show`. A learned method's folder may have a module
+`report` with a function `report(run, tasks) -> list[Block]` that returns its section of the report, empty if the run
+does not have the method (`explearn.show.report`).
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ Number = int | float | None
 
 
 def in_table_order(infos: Iterable[MethodInfo]) -> dict[str, MethodInfo]:
-    """Methods by name, ordered by family and within each as given: the order of all tables."""
+    """Return methods by name, ordered by family and within each as given: the order of all tables."""
     return {info.name: info for info in sorted(infos, key=lambda info: FAMILIES.index(info.family))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """The facts that a report tells of a run as a whole.
+    """Facts about a run as a whole.
 
     Attributes:
-        title, subtitle: the page's title, and a sentence on what was judged.
-        methods: name -> what is known of it, as `in_table_order` gives them; variants of the run included.
-        study: the method under study; None where all methods count alike.
-        trained: the learned methods that this run trained; others came trained.
+        title, subtitle: the page's title, and a sentence on what was evaluated.
+        methods: name -> its facts, in the order of `in_table_order`, including variants.
+        study: the method under study, if any.
+        trained: the learned methods that this run trained; others were already trained.
         options: method -> its options.
-        evaluate: how methods were judged.
+        evaluate: parameters of the evaluation.
         chance_margin: by how much a classifier must be better than always choosing the most frequent class for its task
             to count.
-        seed: of the run.
-        remarks: sentences of whoever made the run, on what not to trust.
-        untried: methods that are among the best elsewhere, and were not tried.
-        parameters: what the page shows as the run's parameters, as YAML; empty: nothing.
+        seed: the run's seed.
+        remarks: further sentences on what not to trust.
+        untried: methods that are among the best elsewhere, but were not tried.
+        parameters: the run's parameters to show, as YAML; empty for none.
         unit: what is scored, chosen and marked in every text, in the singular.
-        made: when, how and of what the page was made: heading -> fact. versions: of the packages of the run; empty: of
+        made: when, how and from what the page was made: heading -> fact. versions: of the run's packages; empty for
             all that the pipeline may use.
     """
 
@@ -67,13 +67,13 @@ class RunFacts:
     versions: Sequence[tuple[str, str]] = ()
 
     def ordered(self, names: Collection[str]) -> list[str]:
-        """The methods among `names`, in the order of tables."""
+        """Return `names` in the order of tables."""
         return [name for name in self.methods if name in names]
 
     def comparable(self, method: str, metric: str) -> bool:
-        """Return whether a method's figure compares with the others'.
+        """Return whether a method's figure can be compared with other methods.
 
-        It does not where the method explains, and the metric asks, a classifier of its own.
+        It cannot if the method explains its own classifier and the metric depends on the classifier.
         """
         return not (self.methods[method].own_model and metric in CATALOGUE and CATALOGUE[metric].of_model)
 
@@ -85,11 +85,11 @@ class ExampleReport:
     Attributes:
         example: the text and its true label.
         gold: marked words, bool (n,).
-        kinds: who marked it (human, llm, author); empty when nobody did.
+        kinds: who marked it (human, llm, author); empty if nobody did.
         attributions: by method.
         selected: by method, the words that it chooses by its own rule, bool (n,).
-        answer: an explanation of the task's classifier, which also holds its answer. Where all methods explain
-            classifiers of their own, that of the first method; None without methods.
+        answer: an explanation of the task's classifier, which also holds the prediction. If all methods explain their
+            own classifiers, the first method's; None without methods.
     """
 
     example: Example
@@ -122,10 +122,10 @@ class TaskReport:
             `methods`; None where it is not known.
         sanity: texts, and by method random_model, random_labels, max_sensitivity and skipped
             (`explearn.judge.sanity.SanityResult`); empty where nothing was checked.
-        own_models: explainer -> what was found on the classifier that it trained for itself: criteria, epochs (how many
-            were run), best_epoch (the one that was kept; 0 where none was better than the start), coefficients (of
-            heads, and of layers where it has some), classifier and methods (as above), tied (metric -> methods).
-        notes: method -> its notes (`Explainer.notes`), for methods that have some.
+        own_models: explainer -> results on the classifier that it trained: criteria, epochs (number run), best_epoch
+        (the one kept; 0 if none was better than the start), coefficients (of heads and, if it has some, of layers),
+        classifier and methods (as above), tied (metric -> methods). notes: method -> its notes (`Explainer.notes`), for
+        methods that have some.
     """
 
     task: str

@@ -1,7 +1,7 @@
-"""What the encoders differ in, one entry for each model type of transformers.
+"""The differences between encoders, as a table with one entry for each model type of transformers.
 
-Methods that take a classifier apart, capture its attention or set its positions read this table; nothing else in the
-code asks for a model type. To add an encoder, add its entry. The tests then compare its parts with the model itself.
+Methods that take a classifier apart, capture its attention or set its positions read this table; no other code checks
+the model type. To add an encoder, add its entry; tests then compare its parts with the model itself.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ _DECODERS = (
     *("mistral", "ministral", "ministral3", "mixtral", "olmo2", "olmo3", "phi", "phi3", "phimoe"),
     *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gpt_neox", "stablelm", "starcoder2"),
 )
-"""Types built as Llama is, as far as methods see; Phi 4 is a `phi3`."""
+"""Types built like Llama, as far as methods are concerned; Phi 4 is a `phi3`."""
 
 _UNSEEN_ROBERTAS = (
     *("data2vec-text", "esm", "ibert", "lilt", "luke", "markuplm", "roberta-prelayernorm", "xlm-roberta-xl", "xmod"),
@@ -218,11 +218,11 @@ ARCHITECTURES: dict[str, Architecture] = {
 """Model type, as config.json names it -> entry."""
 
 UNKNOWN = Architecture(attention=None)
-"""Of types without an entry: classified and explained by methods that look at inputs and outputs alone."""
+"""For types without an entry, explained only by methods that use just inputs and outputs."""
 
 
 def architecture(config: Any) -> Architecture:
-    """The entry for a model's configuration, UNKNOWN for a type that has none."""
+    """Return the entry for a model's configuration, UNKNOWN for a type without one."""
     return ARCHITECTURES.get(config.model_type, UNKNOWN)
 
 
@@ -232,8 +232,8 @@ def is_captured(entry: Architecture) -> bool:
 
 
 def reads(model: Any) -> Literal["first", "last", "mean", "marked"]:
-    """The token whose vector a classifier's head reads: `mean` where it reads the mean of all, `marked` where the input
-    marks it (`explearn.model.token_classification`)."""
+    """Return which token's vector a classifier's head reads: `mean` for the mean of all tokens, `marked` if the input
+    marks the token (`explearn.model.token_classification`)."""
     if getattr(model, "reads_marked", False):
         return "marked"
     said = architecture(model.config).reads
@@ -243,7 +243,7 @@ def reads(model: Any) -> Literal["first", "last", "mean", "marked"]:
 
 
 def head_size(config: Any) -> int:
-    """Width of an attention head's queries and keys; not always the model's width by its heads (Gemma)."""
+    """Return the width of an attention head's queries and keys; not always the model's width over its heads (Gemma)."""
     for name in ("head_dim", "attention_head_size"):
         if getattr(config, name, None):
             return int(getattr(config, name))
@@ -251,18 +251,18 @@ def head_size(config: Any) -> int:
 
 
 def position_offset(config: Any) -> int:
-    """Position id of the first token."""
+    """Return the position id of the first token."""
     return int(config.pad_token_id) + 1 if architecture(config).counts_from_padding else 0
 
 
 def tells_segments_apart(config: Any) -> bool:
-    """Return whether segment ids say which of two segments a token is in; elsewhere separators alone say so."""
+    """Return whether segment ids distinguish the two segments of a pair; otherwise only separators do."""
     return architecture(config).segments and getattr(config, "type_vocab_size", 0) > 1
 
 
 @contextmanager
 def unusual_build(config: Any) -> Iterator[None]:
-    """Turn a part that is not where the table says into an UnsupportedError."""
+    """Raise UnsupportedError if a part is not where the table says."""
     try:
         yield
     except AttributeError as error:
@@ -273,7 +273,7 @@ def unusual_build(config: Any) -> Iterator[None]:
 
 
 def word_table(model: Any) -> nn.Module | None:
-    """The layer that looks a model's words up; None for one without such a table (CANINE hashes characters)."""
+    """Return a model's word embedding layer; None for a model without one (CANINE hashes characters)."""
     try:
         table: nn.Module | None = model.get_input_embeddings()
     except NotImplementedError:
@@ -283,9 +283,9 @@ def word_table(model: Any) -> nn.Module | None:
 
 
 def blocks_in_order(encoder: nn.Module) -> list[nn.Module]:
-    """An encoder's blocks in the order in which they run; a shared block stands there once for each time it runs.
+    """Return an encoder's blocks in the order in which they run; a shared block is repeated for each time it runs.
 
-    Raises UnsupportedError where they are not at the place that the table gives.
+    Raises UnsupportedError if they are not where the table says.
     """
     config: Any = encoder.config
     entry = architecture(config)

@@ -1,4 +1,4 @@
-"""A classifier from what people have: a name, a folder, a pipeline, or a model with its tokenizer."""
+"""Making a classifier from a name, a folder, a pipeline, or a model with its tokenizer."""
 
 from __future__ import annotations
 

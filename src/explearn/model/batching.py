@@ -1,4 +1,4 @@
-"""Texts in batches: within a budget of tokens, or drawn at random with like lengths together."""
+"""Texts in batches: within a token budget, or drawn at random with similar lengths together."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def budget_batches(lengths: Sequence[int], max_tokens: int, same_length: bool = 
 class Budgeted(Protocol):
     """An object with a budget of sub-tokens.
 
-    max_tokens: most padded sub-tokens in a batch. same_length: whether the texts of a batch are to be of one length.
+    max_tokens: most padded sub-tokens in a batch. same_length: whether all texts of a batch must have one length.
     """
 
     max_tokens: int
@@ -47,17 +47,17 @@ class Budgeted(Protocol):
 def run_batches(
     lengths: Sequence[int], owner: Budgeted, run: Callable[[list[int]], Iterable[Result]], share: int = 1
 ) -> list[Result]:
-    """Give `run` the indices of texts, batch by batch as `budget_batches` makes them; return the results by text.
+    """Call `run` with the indices of texts in batches from `budget_batches`; return the results by text.
 
-    Where a device's memory does not suffice for a batch, the owner's budget is halved, for later calls too, and the
-    remaining texts go on in smaller batches. `run` must be such that a batch which failed can be run again in parts.
+    If a batch does not fit into the device's memory, the owner's budget is halved, also for later calls, and the
+    remaining texts continue in smaller batches. A failed batch must be repeatable in parts.
 
     Args:
         lengths: of the texts. owner: holds the budget.
         run: returns a result for each index that it gets.
         share: a batch gets 1 / share of the budget.
 
-    Raises torch.OutOfMemoryError where a single text is too much.
+    Raises torch.OutOfMemoryError if a single text does not fit.
     """
     import torch
 
@@ -76,7 +76,7 @@ def run_batches(
                 remaining = list(chain.from_iterable(batches[number:]))
                 break
         if remaining:
-            # Here the error is gone, and with it what its traceback held of the device's memory.
+            # The error is gone here, and with it the device memory that its traceback held.
             padded = len(indices) * max(lengths[i] for i in indices)
             owner.max_tokens = max(1, min(owner.max_tokens, padded * share) // 2)
             logger.warning("out of memory: batches have at most %s sub-tokens from here on", f"{owner.max_tokens:,}")
@@ -101,10 +101,10 @@ def random_batches(
     cut into batches, so that there is little padding and the order stays random.
 
     Args:
-        lengths: of the texts. size: texts a batch.
-        generator: what the order is drawn from.
-        most: texts used of all, the first of the shuffled ones (default: all).
-        least: fewer remaining texts than this go into the batch before.
+        lengths: of the texts. size: texts per batch.
+        generator: generator for the order.
+        most: number of shuffled texts to use (default: all).
+        least: if fewer texts than this remain, they join the previous batch.
         mix_stretches: yield the batches of all stretches in random order. Otherwise one stretch follows the other, its
             batches in an order that is drawn when the stretch begins.
     """

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     import transformers
 
 LISTED_WORDS = 60
-"""Words of a text that are named where none was chosen to be classified."""
+"""Most words of a text listed in the error if none was chosen for classification."""
 
 
 class Classifier(Answers):
@@ -66,12 +66,12 @@ class Classifier(Answers):
         tokenizer: its fast tokenizer.
         device, dtype: where and in which precision it runs.
         spread: how it is spread over several devices (`explearn.model.spread`), of which `device` is the main one;
-            None where it is on one. A model that accelerate has spread already stays as it is.
+            None if it is on one device. A model already spread by accelerate is not changed.
         max_tokens: most padded sub-tokens in a batch.
         labels: names of the C classes in the order of the logits.
-        problem: how logits become probabilities. A model with one logit has been given a second class, whose logit is
-            minus the first (`explearn.model.problems`).
-        completion: the prompt around each text, of a generative model (`explearn.model.completion`).
+        problem: how logits become probabilities. A model with one logit gets a second class, whose logit is minus the
+            first (`explearn.model.problems`).
+        completion: the prompt around each text, for a generative model (`explearn.model.completion`).
     """
 
     has_model: ClassVar[bool] = True
@@ -101,8 +101,8 @@ class Classifier(Answers):
         name: str = "",
         completion: Completion | None = None,
     ) -> None:
-        """Raises ModelError for a tokenizer without character offsets or padding and for classes that cannot be told
-        apart, and DeviceError."""
+        """Raise ModelError for a tokenizer without character offsets or padding and for indistinguishable classes, and
+        DeviceError."""
         if not tokenizer.is_fast:
             raise ModelError(f"{name or 'the classifier'}: its tokenizer is not a fast one; word alignment needs one")
         model = without_wrapper(model, name)
@@ -155,20 +155,17 @@ class Classifier(Answers):
         """Load a classifier saved with `save_pretrained`, or by name from the hub.
 
         Args:
-            path: local folder or hub name; for a question-answering model, a `QuestionAnswerer` is returned, for one
-                that classifies tokens a `TokenClassifier`. Of a folder that a Trainer wrote its checkpoints to, the
-                newest is taken.
-            compute: compute options; or give their fields as keyword arguments (device="cuda", precision="bf16").
-            revision: git revision of a hub name.
-            completion: of a generative model, its prompt and label words: a section, its values, or a file with them
-                (default: completion.json in the folder).
-            labels: names of the classes, for a model of natural-language inference (a `ZeroShotClassifier` is
-                returned) or a generative one (in the place of `completion`).
-            hypothesis: sentence with `{}` for the label (default: "This example is {}.").
-            multi_label: whether each label holds or not by itself.
+            path: local folder or hub name. A question-answering model gives a `QuestionAnswerer`, a token
+            classification model a `TokenClassifier`. In a Trainer's output folder, the newest checkpoint is used.
+            compute: compute options; or pass their fields as keyword arguments (device="cuda", precision="bf16").
+            revision: git revision of a hub name. completion: prompt and label words of a generative model: a section,
+            its values, or a file (default: completion.json in the folder). labels: names of the classes, for a
+            natural-language inference model (a `ZeroShotClassifier` is returned) or a generative model (instead of
+            `completion`). hypothesis: sentence with `{}` for the label (default: "This example is {}."). multi_label:
+            whether each label applies or not, independently of the others.
 
-        Raises ModelError when there is no such model, its head is not a trained one, or its weights do not fit its
-        configuration or are not finite; DeviceError when the device is not there.
+        Raises ModelError if there is no such model, its head is not trained, or its weights do not fit its
+        configuration or are not finite; DeviceError if the device is not available.
         """
         for option in options.keys() - ComputeOptions.__dataclass_fields__.keys():
             known = ", ".join(ComputeOptions.__dataclass_fields__)
@@ -193,12 +190,12 @@ class Classifier(Answers):
         compute: ComputeOptions | None = None,
         name: str = "",
     ) -> Self:
-        """Return the classifier of a loaded transformers model that has the head which this class is for."""
+        """Return a classifier for a loaded transformers model with the head that this class is for."""
         wrapped: Any = model if cls.wrapper is None else cls.wrapper(model.config, model)
         return cls(wrapped, tokenizer, compute, name)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write what `from_pretrained` reads: model, tokenizer, and the prompt where there is one."""
+        """Save model, tokenizer and any prompt, for `from_pretrained`."""
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         if self.completion is not None:
@@ -207,7 +204,7 @@ class Classifier(Answers):
     def with_model(self, model: transformers.PreTrainedModel) -> Classifier:
         """Copy the classifier with another model of the same architecture.
 
-        Tokenizer, device, precision and batch size stay.
+        Tokenizer, device, precision and batch size are kept.
         """
         other = copy.copy(self)
         other.__dict__.pop("fingerprint", None)
@@ -218,9 +215,9 @@ class Classifier(Answers):
         return other
 
     def renamed(self, names: Mapping[str, str]) -> Classifier:
-        """Copy the classifier with other names for some classes (class -> name), such as LABEL_0 -> negative.
+        """Copy the classifier with new names for some classes (class -> name), such as LABEL_0 -> negative.
 
-        The fingerprint stays. Raises UnknownNameError for what is no class, ParamsError where two would have one name.
+        The fingerprint does not change. Raises UnknownNameError for an unknown class, ParamsError for duplicate names.
         """
         for label in names:
             if label not in self.labels:
@@ -241,24 +238,24 @@ class Classifier(Answers):
     def check_plain(self, what: str) -> None:
         """Raise UnsupportedError for a model that is spread over several devices, or has quantised weights."""
         if self.spread is not None:
-            raise UnsupportedError(f"{what} takes a model on one device, and this one is spread over several")
+            raise UnsupportedError(f"{what} needs a model on one device, but this one is spread over several")
         if has_quantised(self.model):
-            raise UnsupportedError(f"{what} takes a model whose weights are not quantised, as these are")
+            raise UnsupportedError(f"{what} needs a model whose weights are not quantised, but these are")
 
     def gathered(self) -> contextlib.AbstractContextManager[object]:
-        """Return a context in which tensors of several layers may be put together, whatever devices they are on."""
+        """Return a context in which tensors of several layers can be combined, whatever devices they are on."""
         return contextlib.nullcontext() if self.spread is None else OnOneDevice()
 
     # ---- the model's input ---------------------------------------------------------------------------------------
 
     @property
     def max_length(self) -> int:
-        """Most sub-tokens per text, special tokens included; longer texts are cut."""
+        """Most sub-tokens per text, including special tokens; longer texts are cut."""
         return max_length(self.model.config, self.tokenizer)
 
     @property
     def mask_token_id(self) -> int:
-        """Id that replaces a removed sub-token: the mask token, or the unknown token where there is none."""
+        """Id that replaces a removed sub-token: the mask token, or the unknown token if there is none."""
         prompted = None if self.completion is None else self.completion.mask_token_id
         for token_id in (prompted, self.tokenizer.mask_token_id, self.tokenizer.unk_token_id):
             if token_id is not None:
@@ -267,15 +264,15 @@ class Classifier(Answers):
 
     @property
     def pad_token_id(self) -> int:
-        """Id that fills up the shorter texts of a batch."""
+        """Id that pads the shorter texts of a batch."""
         return int(self.tokenizer.pad_token_id)
 
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
         """Tokenise texts and align sub-tokens with words; pairs are cut from the longer segment first.
 
         Args:
-            first: number of the first text, for error messages where `texts` is part of a longer stream.
-            whole: do not cut; what is longer than `max_length` is for `explearn.model.windows`.
+            first: number of the first text, for error messages if `texts` is part of a longer stream.
+            whole: do not cut texts longer than `max_length`, for `explearn.model.windows`.
 
         Raises DataError for a text without words or with an unusable word (see `records.check_words`).
         """

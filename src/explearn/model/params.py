@@ -17,11 +17,11 @@ class LoraParams(Section):
     """Fine-tuning by low-rank adapters (LoRA); needs the extra `lora`."""
 
     rank: Units = 8
-    """r, of each adapter."""
+    """Rank r of each adapter."""
     alpha: Annotated[int, Field(gt=0, le=10_000)] = 16
-    """Adapters count alpha / r times."""
+    """Adapters are scaled by alpha / r."""
     targets: list[str] = Field(default_factory=list)
-    """Last part of the names of the linear maps to adapt, such as `query` or `q_proj`; none: all of the encoder's."""
+    """Last part of the names of the linear layers to adapt, such as `query` or `q_proj`; empty: all in the encoder."""
 
 
 class ScratchParams(Section):
@@ -30,9 +30,9 @@ class ScratchParams(Section):
     layers: Units = 4
     heads: Units = 4
     width: Units = 128
-    """Of the states; a multiple of `heads`."""
+    """Width of the states; a multiple of `heads`."""
     vocabulary: Annotated[int, Field(ge=300, le=MOST_UNITS)] = 4000
-    """Most sub-tokens, learned from the training texts; all 256 bytes are among them."""
+    """Most sub-tokens, learned from the training texts, including all 256 bytes."""
     dropout: Fraction = 0.1
 
     @model_validator(mode="after")
@@ -47,7 +47,7 @@ class FinetuneParams(Section):
     learning_rate: Annotated[float, Field(gt=0)] = 5e-5
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     warmup: Fraction = 0.1
-    """Share of all steps in which the learning rate rises."""
+    """Share of steps in which the learning rate rises."""
     batch_size: Units = 32
     """Examples per step."""
     max_length: Annotated[int, Field(ge=8, le=MOST_ROUNDS)] = 256
@@ -59,13 +59,13 @@ class FinetuneParams(Section):
     selection: Literal["macro_f1", "accuracy", "mcc"] = "macro_f1"
     """Validation metric that picks the checkpoint."""
     lora: LoraParams | None = None
-    """Train adapters and the head alone; they are merged when the classifier is saved."""
+    """Train only adapters and the head; adapters are merged when the classifier is saved."""
     scratch: ScratchParams = ScratchParams()
     """Sizes of the decoder that `encoder: scratch` makes."""
 
 
 TEXT_SLOT, PAIR_SLOT = "{text}", "{pair}"
-"""Places in the template for the text and, of a pair, for the second segment."""
+"""Placeholders in the template for the text and, for a pair, the second segment."""
 
 
 Words = Annotated[str, Field(pattern=r"\S")]
@@ -76,7 +76,7 @@ class Shot(Section):
 
     text: Words
     pair: str | None = None
-    """The second segment, where the template has a slot for one."""
+    """The second segment, if the template has a slot for it."""
     label: str
 
 
@@ -84,19 +84,19 @@ class CompletionParams(Section):
     """A prompt that a generative model completes with the name of a class (AML, section 3).
 
     The prompt is the instruction, each shot (the template with its text, then its class's word) and the template with
-    the text, with `separator` between them. The class's logit is that of its word's first token as the next one.
+    the text, joined by `separator`. A class's logit is the next-token logit of its word's first token.
     """
 
     template: str
-    """Has `{text}` once, and for pairs `{pair}` once behind it."""
+    """Contains `{text}` once, and for pairs `{pair}` once after it."""
     label_words: Annotated[dict[str, Words], Field(min_length=2)]
-    """Class -> the word that stands for it, as it goes on behind the template: mostly with a blank before it."""
+    """Class -> the word that stands for it, as it continues the template: usually with a leading blank."""
     instruction: str = ""
-    """A sentence on the task; empty: none."""
+    """A sentence about the task, if any."""
     shots: list[Shot] = Field(default_factory=list)
     separator: str = "\n\n"
     mask: str | None = None
-    """A piece of text of one token that stands for a masked one (default: the tokenizer's mask or unknown token)."""
+    """A one-token text that replaces a masked token (default: the tokenizer's mask or unknown token)."""
 
     @property
     def takes_pairs(self) -> bool:
@@ -131,13 +131,13 @@ class CompletionParams(Section):
 
 
 class CandidateLabels(Section):
-    """Labels given when a model is loaded, and the sentence that says one of them of a text (Yin et al. 2019)."""
+    """Labels chosen when a model is loaded, and the hypothesis that a text has one of them (Yin et al. 2019)."""
 
     labels: Annotated[list[Words], Field(min_length=2)]
     hypothesis: str = "This example is {}."
-    """Has `{}` once, for the label."""
+    """Contains `{}` once, for the label."""
     multi_label: bool = False
-    """Each label holds or not, by entailment against contradiction; otherwise one label excludes the others."""
+    """Each label applies or not, by entailment against contradiction; otherwise exactly one label applies."""
 
     @model_validator(mode="after")
     def _labels_differ(self) -> Self:
@@ -148,7 +148,7 @@ class CandidateLabels(Section):
         return self
 
     def completion(self) -> CompletionParams:
-        """Return the prompt of a generative model: the text, and the hypothesis as far as the label."""
+        """Return the prompt for a generative model: the text, and the hypothesis up to the label."""
         start = "{text}\n" + self.hypothesis.partition("{}")[0]
         template = start.rstrip(" ")
         return CompletionParams(
@@ -157,7 +157,7 @@ class CandidateLabels(Section):
 
 
 Prompt = CompletionParams | CandidateLabels | Mapping[str, Any] | str | os.PathLike[str]
-"""A prompt, or candidate labels, as a section, as values, or in a file (JSON or YAML)."""
+"""A prompt, or candidate labels: a section, its values, or a file (JSON or YAML)."""
 
 
 def prompt_of(
@@ -166,7 +166,7 @@ def prompt_of(
     hypothesis: str | None = None,
     multi_label: bool = False,
 ) -> Prompt | None:
-    """Return a prompt, or the candidate labels given in its place; raise ParamsError for both and for bad ones."""
+    """Return a prompt or candidate labels; raise ParamsError if both are given, or one is invalid."""
     if labels is None:
         if hypothesis is not None or multi_label:
             raise ParamsError("hypothesis, multi_label: got one, but no candidate labels; expected them, too")

@@ -1,4 +1,4 @@
-"""Tables of methods' figures: which metrics they show, and who is best or ties with the best."""
+"""Tables of methods' figures: which metrics they show, and which methods are best or tied with the best."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ COST_NOISE = 0.1
 the committed report, took 0.9 to 1.1 times as long as on average."""
 
 UNCOUNTED = "+"
-"""Behind the counted passes of methods that do other work besides (MethodInfo.uncounted)."""
+"""Follows the pass counts of methods that also do other work (MethodInfo.uncounted)."""
 
 COST_NOTE = (
-    "Precision, recall and costs are not tested: there all are bold that show the best figure, and of times and memory "
-    f"all within {100 * COST_NOISE:g} % of it, since they differ by as much from run to run. A speed measured above 1× "
-    f"is shown as 1×. A {UNCOUNTED} behind passes: the method does other work besides (see Methods), and is not marked."
+    "Precision, recall and costs are not tested: there every best figure is bold, and for times and memory every "
+    "figure "
+    f"within {100 * COST_NOISE:g} % of the best, since they vary as much from run to run. A speed measured above 1× is "
+    f"shown as 1×. A {UNCOUNTED} after passes: the method also does other work (see Methods), and is never bold."
 )
 
 OWN_MODEL_MARK, WATCHING_MARK = "†", "‡"
 MARKS = {
-    OWN_MODEL_MARK: "explains a classifier of its own, so that its figures from AOPC to Simulatability do not compare "
-    "with the others'.",
-    WATCHING_MARK: "searches, on every text, for what is best by a metric of faithfulness: its figures under that "
-    "metric are optimised.",
+    OWN_MODEL_MARK: "explains a classifier of its own, so its figures from AOPC to Simulatability cannot be compared "
+    "with other methods.",
+    WATCHING_MARK: "optimises a faithfulness metric on every text: its figures under that metric are optimised.",
 }
-"""Marks behind the names of some methods in tables, and their meaning."""
+"""Marks after some methods' names in tables, and their meaning."""
 
 
 def metrics_of(group: Group) -> list[Metric]:
-    """Return the metrics of one of the catalogue's tables, in its order."""
+    """Return a group's metrics, in the catalogue's order."""
     return [metric for metric in CATALOGUE.values() if metric.group == group and not metric.derived]
 
 
@@ -42,7 +42,7 @@ def title(metric: Metric) -> str:
 
 
 def shown(metric: Metric, value: Number) -> str:
-    """Return a figure as tables show it: a plain 0.000 for values that round to zero, a dash for None."""
+    """Format a figure for tables: a plain 0.000 for values that round to zero, a dash for None."""
     if value is None:
         return "–"
     return f"{round(_limited(metric, value), metric.decimals) + 0.0:,.{metric.decimals}f}{metric.suffix}"
@@ -67,13 +67,13 @@ def marked(run: RunFacts, method: str) -> str:
 
 
 def used_marks(run: RunFacts) -> str:
-    """Return a sentence for each mark that some of the methods have."""
+    """Return a sentence for each mark that any of the methods has."""
     marks = {marked(run, method)[-1] for method in run.methods}
     return " ".join(f"{sign} {meaning}" for sign, meaning in MARKS.items() if sign in marks)
 
 
 Standing = tuple[Collection[str], Collection[str]]
-"""The methods with the best figure of a metric, and those that are worse, but not significantly so."""
+"""The methods with the best figure of a metric, and those that are not significantly worse."""
 
 
 def leaderboard(
@@ -83,11 +83,11 @@ def leaderboard(
     metrics: Sequence[Metric],
     standings: Mapping[str, Standing] | None = None,
 ) -> Table | None:
-    """Return a table with a row for each method, or None where no method has any of the metrics.
+    """Return a table with a row for each method, or None if no method has any of the metrics.
 
-    Where `standings` has a metric, it says who is best and who ties. In other columns all methods are best that show
-    the best figure, or differ from it by no more than COST_NOISE where it depends on the machine, and none ties. Not
-    among them are methods whose figure does not compare, and those whose work the counted passes do not hold whole.
+    If `standings` has a metric, it says which methods are best and which are tied. In other columns every method that
+    shows the best figure is best (for figures of the machine, within COST_NOISE of it), and none is tied. Methods whose
+    figure cannot be compared, or whose passes do not count all of their work, are never best.
 
     Args:
         figures: method -> metric -> value; with f"{metric}_low" and f"{metric}_high", the bounds of its interval.

@@ -1,4 +1,4 @@
-"""Example texts: which are shown, and what methods say of their words."""
+"""Example texts: which are shown, with the words that methods choose."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from explearn.methods.results import ExampleReport, RunFacts, TaskReport
 from explearn.show.verdict import several
 
 SHORT_TEXT = 30
-"""Longest text of the first screen, in words, where there is one as short."""
+"""Preferred length limit of the text on the first screen, in words."""
 
 
 def choose_examples(examples: Sequence[Example], gold: Mapping[str, ArrayLike], count: int, seed: int) -> list[Example]:
-    """Draw `count` texts to show: those with marked words first, and the labels in turn.
+    """Draw `count` texts to show: texts with marked words first, alternating labels.
 
-    The same seed gives the same texts. A text's place in the draw depends on the seed and its id alone, not on the
-    other texts or their order.
+    The same seed gives the same texts. A text's place in the draw depends only on the seed and its id, not on the other
+    texts or their order.
     """
     draws: dict[tuple[bool, str], list[Example]] = defaultdict(list)
     for example in sorted(examples, key=lambda e: hashlib.sha256(f"{seed}:{e.id}".encode()).digest()):
@@ -53,9 +53,9 @@ def draw_examples(
     """Draw `count` texts to show (`choose_examples`), with the words that each method chooses by its own rule.
 
     Args:
-        examples: texts to draw from, those that all methods explain. rationales: of them, for who marked them.
-        gold: by example id, marked words. runs, infos: by method.
-        k: of the top-K rule. positive_rate: share of marked words in training.
+        examples: texts to draw from, explained by all methods. rationales: their annotators' marks.
+        gold: example id -> marked words. runs, infos: by method.
+        k: number of words in the top-K rule. positive_rate: share of marked words in training.
     """
     kinds: dict[str, set[RationaleKind]] = defaultdict(set)
     for rationale in rationales:
@@ -84,10 +84,12 @@ def draw_examples(
 
 
 def first_text(run: RunFacts, tasks: Sequence[TaskReport], roles: Mapping[str, str]) -> ExampleText | None:
-    """Return the first drawn text that suits: explained by certain methods, rightly classified, marked, short.
+    """Return the most suitable drawn text: explained by the methods with roles, classified correctly, marked, short.
 
-    roles: method -> what it is there for. Texts are drawn by chance before anything is known of the methods on them;
-    none is picked for what it shows. None where nothing is known of any: no method has a role, and nobody marked it.
+    Texts are drawn at random, before the methods' figures on them are known. Returns None if no method has a role and
+    no text is marked.
+
+    roles: method -> why it is shown.
     """
     texts = [(text, task) for task in tasks for text in task.texts if all(m in text.attributions for m in roles)]
 
@@ -102,16 +104,16 @@ def first_text(run: RunFacts, tasks: Sequence[TaskReport], roles: Mapping[str, s
 
 
 def is_right(text: ExampleReport) -> bool | None:
-    """Return whether the classifier's answer is the true label; None where that is not known, as of questions."""
+    """Return whether the predicted class is the true label; None if that is unknown, as for questions."""
     if text.answer is None or not text.example.label or (text.example.answer and text.example.pair):
         return None
     return text.answer.predicted == text.example.label
 
 
 def example_text(run: RunFacts, text: ExampleReport, name: str, notes: Mapping[str, str] | None = None) -> ExampleText:
-    """Return a text with its marked words and those that methods choose by their own rule.
+    """Return a text with its marked words and the words that methods choose by their own rule.
 
-    notes: method -> what it is there for. Default: all methods but random scores, each with its hits.
+    notes: method -> why it is shown. Default: all methods except random scores, each with its hits.
     """
     example = text.example
     label = example.label
@@ -128,13 +130,13 @@ def example_text(run: RunFacts, text: ExampleReport, name: str, notes: Mapping[s
         )
     shown = [m for m in run.ordered(text.attributions) if run.methods[m].family != "chance"] if notes is None else notes
     for method in shown:
-        # Files of attributions do not say where words stand.
+        # Attribution files have no positions of words.
         chosen, scores = text.selected[method], replace(text.attributions[method], spans=spans)
         count = int(chosen.sum())
         hits = f"{int((chosen & text.gold).sum())} of {count} are marked" if text.kinds else several(count, run.unit)
         note = hits if notes is None else notes[method]
         if text.answer is not None and scores.target != text.answer.predicted:
-            # A method with a classifier of its own explains that one's answer.
+            # A method with its own classifier explains that classifier's prediction.
             note += f"; explains “{scores.target}”"
         rows.append(TextRow(method, note, chosen.tolist(), scores, method if notes is None else ""))
     pair = len(example.words) if example.pair else None

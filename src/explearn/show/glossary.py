@@ -1,4 +1,4 @@
-"""The meaning of the report's figures, for a reader who has never met them."""
+"""The meaning of the report's figures, for readers who do not know them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from explearn.judge import catalogue
 from explearn.judge.params import EvaluateParams
 
 INTRODUCTION = (
-    "A text classifier reads a text and answers with a label. An explanation says which {unit}s led to the answer: "
-    "every method gives each {unit} a score, higher meaning more evidence for the predicted label, and the "
-    "highest-scoring {unit}s are the ones it chooses. A rationale is the answer to the same question by someone who "
-    "read the text: the {unit}s marked as the reason for its label. Some methods are learned: they were trained on "
-    "rationales or on other explanations. The others compute scores from the classifier directly.",
-    "The questions below are different questions, and a method can do well on one alone.",
+    "A text classifier reads a text and predicts a label. An explanation says which {unit}s led to the prediction: "
+    "every method gives each {unit} a score, where higher means more evidence for the predicted label, and chooses the "
+    "highest-scoring {unit}s. A rationale is the same kind of answer from a person who read the text: the {unit}s "
+    "marked as the reason for its label. Some methods are learned: they were trained on rationales, on other "
+    "explanations or on the classifier's predictions. The others compute scores from the classifier directly.",
+    "The questions below are independent: a method can do well on only one of them.",
 )
 
 
 def glossary(params: EvaluateParams, unit: str = "word") -> list[Fold]:
-    """Return every figure of the leaderboards, by question. unit: what is scored."""
+    """Return an explanation of every figure in the leaderboards, by question. unit: what is scored."""
     removed = "deleting them" if params.removal == "delete" else "the mask token"
     paper = params.protocol.upper()
     protocol = "" if paper == "DEFAULT" else f" Counts and means follow {paper}'s protocol (docs/explearn/metrics.md)."
@@ -25,20 +25,20 @@ def glossary(params: EvaluateParams, unit: str = "word") -> list[Fold]:
         (
             "plausibility",
             "Does it agree with people? (plausibility)",
-            f"Compared are chosen and marked {unit}s, all texts pooled.",
+            f"Chosen {unit}s are compared with marked ones, pooled over all texts.",
         ),
         (
             "faithfulness",
             "Does it agree with the model? (faithfulness)",
-            f"The {unit}s a method ranks highest are taken out of the text (by {removed}), or kept alone, and the "
-            f"classifier is asked again; p is its probability for the explained label.{protocol}",
+            f"The {unit}s that a method ranks highest are removed from the text (by {removed}), or only they are kept; "
+            f"p is the probability that the classifier then gives the explained label.{protocol}",
         ),
         (
             "behaviour",
             "Can one rely on it? (stability, consistency, simulatability)",
             "Texts and their explanations are compared with each other; the last figure trains small students.",
         ),
-        ("cost", "What does it cost?", "Measured on the texts explained, a first few left out."),
+        ("cost", "What does it cost?", "Measured on the explained texts, after a few to warm up."),
     )
     settings = {
         "confidence": f"{100 * params.confidence:g}",

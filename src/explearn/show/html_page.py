@@ -1,4 +1,4 @@
-"""Blocks as one HTML file that needs no other: sorting, filters, words in colour; no script but its own can run."""
+"""Blocks as one self-contained HTML file: sorting, filters, words in colour; no script but its own can run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from explearn.show.tables import csv_of, latex_of
 def render_html(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
     """Return a page; everything from data is escaped.
 
-    pictures: file -> SVG, for the pictures among the blocks; those without one are left out.
+    pictures: file -> SVG, for the pictures among the blocks; pictures without an SVG are left out.
     """
     environment = html_templates("explearn.show")
     environment.filters |= {
@@ -45,13 +45,13 @@ def render_html(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
         methods=list(dict.fromkeys(methods)),
         css=Markup(LOOK + templates.joinpath("page.css").read_text(encoding="utf-8") + css(".words") + css("tr")),
         script=script,
-        # By this hash the page's Content-Security-Policy allows the script and no other.
+        # The page's Content-Security-Policy allows only the script with this hash.
         script_hash=f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
     )
 
 
 def inline_html(text: str) -> Markup:
-    """Return a text of a block as HTML: what `explearn.core.blocks.bold` marks is <strong>, all else is escaped.
+    """Return a block's text as HTML: parts marked by `explearn.core.blocks.bold` are <strong>, all else is escaped.
 
     Long names may break after an underscore.
     """
@@ -60,14 +60,14 @@ def inline_html(text: str) -> Markup:
 
 
 def _drawing(svg: str, picture: Picture) -> Markup:
-    """Return a picture for the page, its ids told from those of other pictures. svg: of matplotlib, which escapes."""
+    """Return a picture for the page, with ids made unique. svg: from matplotlib, which escapes text."""
     name = re.sub(r"[^a-z0-9]", "-", picture.file.lower())
     svg = re.sub(r'( id="|href="#|url\(#)', rf"\1{name}-", svg[svg.index("<svg") :])
     return Markup(svg).replace("<svg", Markup('<svg role="group" aria-label="{}"').format(picture.alt), 1)
 
 
 def _saved(table: Table) -> list[tuple[str, str, str]]:
-    """Return a table as files: kind, name and address of each."""
+    """Return a table as downloadable files: kind, name and address of each."""
     name = re.sub(r"[^a-z0-9]+", "-", table.caption.lower()).strip("-")[:60] or "table"
     files = {"CSV": (f"{name}.csv", csv_of(table)), "LaTeX": (f"{name}.tex", latex_of(table))}
     return [
@@ -77,7 +77,7 @@ def _saved(table: Table) -> list[tuple[str, str, str]]:
 
 
 def _sections(blocks: Sequence[Block]) -> tuple[list[Block], dict[str, list[Block]]]:
-    """Return the blocks before the first section, and for each section, by the name of its link, its blocks.
+    """Return the blocks before the first section, and each section's blocks by the name of its anchor.
 
     The same titles give the same names.
     """

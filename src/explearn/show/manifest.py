@@ -1,7 +1,7 @@
-"""What a page rests on, as SHA-256 hashes: models, texts, code, results and versions. Anyone can check it later.
+"""The inputs of a page as SHA-256 hashes: models, texts, code, results and versions. Anyone can check them later.
 
-The manifest is a JSON document beside the page, of the same name. `check_manifest` computes everything in it anew and
-names what differs. It is no signature: who can change a file can change the manifest too.
+The manifest is a JSON document next to the page, with the same name. `check_manifest` recomputes everything in it and
+names what differs. It is not a signature: anyone who can change a file can also change the manifest.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from explearn.core.writing import write_json
 from explearn.show.versions import RUN, versions
 
 VERSION = 2
-"""Number of the manifest's form."""
+"""Version of the manifest's format."""
 
 CODE = Path(__file__).resolve().parents[2]
-"""The folder that the packages are installed in, from which the part `code` counts."""
+"""The folder in which the packages are installed; paths in the part `code` are relative to it."""
 
 Hashes = dict[str, str]
 """Path -> SHA-256."""
@@ -36,7 +36,7 @@ class ManifestModel(Shape):
 
 
 class Part(Shape):
-    """Some files. paths: files and folders, in which none may be added; files: all that are or were in them."""
+    """Some files. paths: files and folders, to which no file may be added; files: all files in them."""
 
     paths: list[str]
     files: Hashes
@@ -46,9 +46,9 @@ class Manifest(Shape):
     """The fields of a manifest that are checked; others are only shown.
 
     Attributes:
-        root: the folder from which paths count, as seen from the manifest's; that of the part `page` is the manifest's
-            own, that of the part `code` is CODE.
-        parts: name -> files. classifiers: task -> classifier that can be loaded by its name. versions: of packages.
+        root: the folder to which paths are relative, itself relative to the manifest's folder; paths in the part `page`
+            are relative to the manifest's folder, those in `code` to CODE.
+        parts: name -> files. classifiers: task -> classifier, loadable by its name. versions: of packages.
     """
 
     manifest: Annotated[int, Field(ge=VERSION, le=VERSION)]
@@ -59,17 +59,17 @@ class Manifest(Shape):
 
 
 Fingerprint = Callable[[str], str]
-"""Name or folder of a classifier -> hash of its weights and labels. Raises ModelError where it cannot be loaded."""
+"""Name or folder of a classifier -> hash of its weights and labels. Raises ModelError if it cannot be loaded."""
 
 
 def part(base: Path, paths: Iterable[str]) -> dict[str, Any]:
-    """Return the part of a manifest that holds files and folders, by their paths from `base`."""
+    """Return a part of a manifest for files and folders, by their paths relative to `base`."""
     paths = list(paths)
     return {"paths": paths, "files": hashes(base, paths)}
 
 
 def write_manifest(page: Path, manifest: Mapping[str, Any]) -> None:
-    """Write the manifest of a page that is there, to which the page itself is added."""
+    """Write the manifest of an existing page, with the page itself added."""
     parts = {"page": part(page.parent, [page.name]), **manifest["parts"]}
     write_json(page.with_suffix(".json"), {"manifest": VERSION, **manifest, "parts": parts})
 
@@ -90,28 +90,28 @@ def manifests_in(folder: Path) -> list[Path]:
 
 
 def check_manifest(path: Path, fingerprint: Fingerprint) -> tuple[list[str], list[str]]:
-    """Return what was checked, and what differs, in the order of the manifest; none where nothing does.
+    """Return what was checked, and a sentence for each difference, in the order of the manifest.
 
     Args:
         fingerprint: loads a classifier and hashes it.
 
-    Raises DataError for a file that is no manifest.
+    Raises DataError for a file that is not a manifest.
     """
-    document = check_shape(read_json(path), Manifest, path, "expected a manifest that stands beside its page")
+    document = check_shape(read_json(path), Manifest, path, "expected a manifest next to its page")
     manifest = Manifest.model_validate(document)
     root = path.parent / manifest.root
     differences = []
     for name, files in manifest.parts.items():
         base = {"page": path.parent, "code": CODE}.get(name, root)
-        # An absolute path leads out of the root, whose folders alone are looked through.
+        # Only folders below the root are searched; an absolute path leads out of it.
         now = hashes(base, [p for p in files.paths if ".." not in Path(p).parts and not Path(p).is_absolute()])
         for file, digest in files.files.items():
             if not (base / file).is_file():
                 differences.append(f"{name}: {file} is missing")
             elif (now.get(file) or file_digest(base / file)) != digest:
                 differences.append(f"{name}: {file} differs")
-        # A file more may be read, too: another tokenizer, another method's scores.
-        differences += [f"{name}: {file} was not there" for file in sorted(set(now) - set(files.files))]
+        # An added file may be read, too: another tokenizer, another method's scores.
+        differences += [f"{name}: {file} was added" for file in sorted(set(now) - set(files.files))]
     known = dict(versions(RUN))
     for name, version in manifest.versions.items():
         if known.get(name) != version:
@@ -128,9 +128,9 @@ def check_manifest(path: Path, fingerprint: Fingerprint) -> tuple[list[str], lis
 
 
 def hashes(base: Path, paths: Sequence[str]) -> Hashes:
-    """Return the SHA-256 of files, and of all files in folders, by path from `base`; what does not exist is left out.
+    """Return the SHA-256 of files, and of all files in folders, by path relative to `base`; missing ones are left out.
 
-    Compiled Python and hidden files are no part of a run.
+    Compiled Python and hidden files are not part of a run.
     """
     files: Hashes = {}
     for path in paths:

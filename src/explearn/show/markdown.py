@@ -1,4 +1,4 @@
-"""Text from data made safe for GitHub Markdown, and tables.
+"""Tables, and text from data made safe, for GitHub Markdown.
 
 Characters with a meaning in Markdown or HTML become character references (`&#42;`). By CommonMark 2.5 these are plain
 text in every position, so one escape serves paragraphs, table cells and emphasis alike.
@@ -17,7 +17,7 @@ _REFERENCES = {ord(char): f"&#{ord(char)};" for char in _SPECIAL} | {
     ord("<"): "&lt;",
     ord(">"): "&gt;",
 }
-# Quotation marks stay: they matter only inside attributes, where data never goes.
+# Quotation marks stay: they matter only inside attributes, where no data is put.
 _BOLD = re.compile(f"{BOLD_START}([^{BOLD_START}{BOLD_END}]+){BOLD_END}")
 # Neither white space nor visible: NUL and other control characters, and halves of surrogate pairs.
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
@@ -25,12 +25,12 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff\u
 _INNER_UNDERSCORE = re.compile(r"(?<=[A-Za-z0-9])&#95;(?=[A-Za-z0-9])")
 # Bullets, setext underlines and ordered lists, which have a meaning only at the start of a line.
 _LINE_START = re.compile(r"^([-+=]|\d+(?=[.)](?:\s|$)))")
-# What GitHub turns into links by itself.
+# Text that GitHub turns into links automatically.
 _AUTOLINK = re.compile(r"(?i)(?<=www)\.|:(?=//)")
 
 
 class Markdown(str):
-    """Text that is Markdown already; `table` escapes every other string."""
+    """Text that is already Markdown; `table` escapes every other string."""
 
     __slots__ = ()
 
@@ -45,7 +45,7 @@ def escape_markdown(text: str) -> Markdown:
 
 
 def inline_markdown(text: str, starts_line: bool = True) -> Markdown:
-    """Return a text of a block as Markdown: all is escaped but what `explearn.core.blocks.bold` marks."""
+    """Return a block's text as Markdown: parts marked by `explearn.core.blocks.bold` are bold, all else is escaped."""
     parts = [_escape(part) for part in _BOLD.split(re.sub(r"\s+", " ", text).strip())]
     line = "".join(f"**{part}**" if index % 2 else part for index, part in enumerate(parts))
     return Markdown(_LINE_START.sub(_first_as_reference, line) if starts_line else line)

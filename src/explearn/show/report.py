@@ -1,4 +1,4 @@
-"""A whole report: its blocks, made once, and the page and pictures that are made from them."""
+"""A whole report: its blocks, and the page and pictures made from them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from explearn.show.versions import python_version, versions
 RULES = {
     "top_k": "the K highest-scoring {unit}s",
     "threshold": "{unit}s that score {threshold} or more, at least one",
-    "positive_rate": "each {unit} at random, as often as training texts are marked",
-    "expected_f1": "the {unit}s whose probabilities promise the largest F1",
+    "positive_rate": "each {unit} at random, with the share of marked {unit}s in training",
+    "expected_f1": "the {unit}s with the largest expected F1",
 }
 """The rules by which methods choose words, or other units."""
 
@@ -43,10 +43,10 @@ RULES = {
 def report_blocks(run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Block] = ()) -> list[Block]:
     """Return the whole report.
 
-    more: sections of whoever made the run, to stand before those on the tasks.
+    more: further sections, placed before the sections on the tasks.
     """
     counted = counted_tasks(run, tasks)
-    # What the folders of learned methods say of them: the function `report` of their module `report`, if any.
+    # A learned method's folder may have a module `report`, whose function `report` makes its section.
     rooms = list(dict.fromkeys(info.room for info in run.methods.values() if info.room != "other"))
     rooms = [room for room in rooms if importlib.util.find_spec(f"explearn.methods.{room}.report")]
     sections = [importlib.import_module(f"explearn.methods.{room}.report").report for room in rooms]
@@ -80,7 +80,7 @@ def _first_page(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
         yield pareto_picture(run, counted, {*verdict.methods, str(run.study), "random"})
     if text := first_text(run, counted, verdict.methods):
         yield text
-        legend = "Orange speaks for the label, blue against it; underlined: what a method chooses."
+        legend = "Orange: evidence for the label. Blue: evidence against it. Underlined: chosen by a method."
         yield Paragraph(legend, style="note", page_only=True)
     if verdict.times:
         yield Paragraph(verdict.times, machine=True)
@@ -113,7 +113,7 @@ def _overview(run: RunFacts, counted: Sequence[TaskReport], tasks: Sequence[Task
         tests = "; underlined: not significantly worse; in small print: intervals"
     board = leaderboard(run, caption, figures, [CATALOGUE[n] for n in names], standings)
     if board is not None:
-        yield Paragraph(f"The best of each column is bold{tests}. {used_marks(run)}".strip())
+        yield Paragraph(f"The best figure in each column is bold{tests}. {used_marks(run)}".strip())
         yield board
     if not all(has_no_marks(task) for task in tasks):
         yield Fold(
@@ -123,15 +123,15 @@ def _overview(run: RunFacts, counted: Sequence[TaskReport], tasks: Sequence[Task
 
 
 def _appendix(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
-    """Explain what the figures mean, what the methods do, and what the run was made with."""
+    """Explain the figures and the methods, and list the run's parameters and versions."""
     yield Heading("What the figures mean")
     yield from (Paragraph(sentence.format(unit=run.unit)) for sentence in INTRODUCTION)
     yield Paragraph(
-        "In the tables, the best figure is bold, and one that is worse, but not significantly so, is underlined "
+        "In the tables, the best figure is bold, and one that is worse, but not significantly, is underlined "
         f"(Wilcoxon's signed-rank test over the texts, Holm's correction over all pairs of methods, level "
         f"{run.evaluate.significance:g}). In small print or brackets: {100 * run.evaluate.confidence:g} % intervals. "
-        "Figures that count over all texts together (F1, F1 top-K, Span F1, AUROC, AUPRC) are tested with the "
-        f"figures of the single texts. {COST_NOTE} A dash stands where a figure is undefined."
+        "Figures pooled over all texts (F1, F1 top-K, Span F1, AUROC, AUPRC) are tested with the figures of the "
+        f"single texts. {COST_NOTE} A dash marks an undefined figure."
     )
     yield from glossary(run.evaluate, run.unit)
     rows = []
@@ -141,7 +141,7 @@ def _appendix(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
         rows.append([name, info.family, info.summary, rule, info.cost])
     note = (
         "Numbers of samples and steps are the methods' defaults. The values of this run are in the parameters below; "
-        "the passes that were counted are in the tables of costs."
+        "counted passes are in the cost tables."
     )
     heads = columns(["Method", "Family", "What it does", "What it chooses", "Cost"])
     yield Fold("Methods", [Paragraph(note), Table(heads, rows, methods=list(run.methods))])

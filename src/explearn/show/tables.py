@@ -1,4 +1,4 @@
-"""Tables of a page as CSV and as LaTeX, for spreadsheets and papers."""
+"""A page's tables as CSV and LaTeX, for spreadsheets and papers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LATEX = str.maketrans(
 
 
 def csv_of(table: Table) -> str:
-    """Return a table as CSV: figures to six digits, and beside those with small print a column for it."""
+    """Return a table as CSV: figures to six digits, with an extra column for small print if there is any."""
     noted = [any(_plain(cell)[1] for cell in column) for column in zip(*table.rows, strict=True)]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -30,7 +30,7 @@ def csv_of(table: Table) -> str:
 def latex_of(table: Table) -> str:
     r"""Return a table in LaTeX (package booktabs).
 
-    The best figure of a column is bold; those that are not significantly worse have an asterisk.
+    The best figure in a column is bold; figures that are not significantly worse have an asterisk.
     """
     places = "".join("r" if column.numeric else "l" for column in table.columns)
     heads = " & ".join(column.title.translate(_LATEX) for column in table.columns)
@@ -40,7 +40,7 @@ def latex_of(table: Table) -> str:
 
 
 def _plain(cell: Cell | str) -> tuple[str, str]:
-    """Return what a cell holds, and its small print."""
+    """Return a cell's content, and its small print."""
     if isinstance(cell, str):
         return cell.replace(BOLD_START, "").replace(BOLD_END, ""), ""
     return cell.text if cell.value is None else f"{cell.value:.6g}", cell.note

@@ -18,7 +18,7 @@ from explearn.show.verdict import QUESTIONS, near_chance, several
 BOARDS: dict[Group, str] = {
     "plausibility": "Agreement with the marks",
     "faithfulness": "Agreement with the model",
-    "behaviour": "Alike for like texts, and instructive",
+    "behaviour": "Stability, consistency and simulatability",
     "cost": "Cost",
 }
 """The tables of a task: group of metrics and title."""
@@ -29,14 +29,14 @@ OWN_MODEL_METRICS = tuple(
     CATALOGUE[name]
     for name in ("simulatability", "aopc_comprehensiveness", "aopc_sufficiency", "consistency", "important_words")
 )
-"""Figures of methods on the classifier that an explainer trained for itself."""
+"""Figures of methods on the classifier that an explainer trained."""
 
 EXAMPLES_IN_MARKDOWN = 1
 """Example texts of a task that the Markdown page shows; the HTML page shows all."""
 
 
 def task_section(run: RunFacts, task: TaskReport, opened: Collection[Group] = OPEN_BOARDS) -> list[Block]:
-    """Return what the report says of one task. opened: of BOARDS, those that are not folded."""
+    """Return the report's section on one task. opened: groups of BOARDS that are not folded."""
     blocks: list[Block] = [Heading(f"Texts: {task.task}", task=task.task)]
     if (rates := near_chance(run, task)) is not None:
         blocks.append(
@@ -73,12 +73,12 @@ def task_section(run: RunFacts, task: TaskReport, opened: Collection[Group] = OP
 
 
 def _data(task: TaskReport, unit: str) -> Iterator[Block]:
-    """Labels, texts, rationales, the agreement of annotators, and how good the classifier is."""
+    """Yield tables of labels, texts, rationales, annotator agreement, and the classifier's accuracy."""
     agreement, texts_of = task.agreement, task.agreement.get("texts") or {}
     mean_length, alpha = agreement.get("mean_length"), agreement.get("alpha")
     mean = "" if mean_length is None else f" (mean length of the rationales in training: {mean_length:.2f})"
     over = f" over {several(agreement['alpha_texts'], 'text')}" if agreement.get("alpha_texts") else ""
-    # Where nobody marked anything, K is 1 and the share 0, for want of anything better.
+    # If nothing is marked, K is 1 and the share 0 by convention.
     k, rate = (None, None) if has_no_marks(task) else (task.k, task.positive_rate)
     facts = {
         "Labels": ", ".join(task.labels),
@@ -89,8 +89,8 @@ def _data(task: TaskReport, unit: str) -> Iterator[Block]:
         "Rationales": _counts(agreement.get("kinds") or {}),
     }
     if alpha is not None:
-        facts[f"Agreement of annotators{over}, Krippendorff's alpha (1: perfect, 0: chance)"] = figure(alpha)
-        facts[f"Agreement of annotators{over}, mean F1 over pairs"] = figure(agreement.get("pairwise_f1"))
+        facts[f"Annotator agreement{over}, Krippendorff's alpha (1: perfect, 0: chance)"] = figure(alpha)
+        facts[f"Annotator agreement{over}, mean F1 over pairs"] = figure(agreement.get("pairwise_f1"))
     yield Table(columns(["", ""]), [[name, fact] for name, fact in facts.items() if fact])
     pairs = agreement.get("alpha_by_pair") or {}
     if len(pairs) > 1:
@@ -109,7 +109,7 @@ def _data(task: TaskReport, unit: str) -> Iterator[Block]:
 
 
 def _judged_on(task: TaskReport, unit: str) -> str:
-    """Say how many texts the figures rest on; methods that explain their own classifier may have others."""
+    """Say how many texts the figures are based on; methods that explain their own classifier may differ."""
 
     def span(name: str) -> str:
         values = sorted({int(v) for figures in task.methods.values() if (v := figures.get(name)) is not None})
@@ -126,30 +126,31 @@ def _judged_on(task: TaskReport, unit: str) -> str:
     lost = max((int(figures.get("unaligned_words") or 0) for figures in task.methods.values()), default=0)
     if lost:
         sentence += (
-            f" Up to {several(lost, unit)} of these texts cannot be scored, being cut off or unknown to the "
-            f"classifier; such {unit}s are never chosen and ranked last."
+            f" Up to {several(lost, unit)} of these texts cannot be scored, because they are cut off or unknown to the "
+            f"classifier; such {unit}s are never chosen, and ranked last."
         )
     return sentence
 
 
 def own_model_blocks(run: RunFacts, task: TaskReport) -> list[Block]:
-    """Return, for each explainer with a classifier of its own, its accuracy and the methods compared on it."""
+    """Return, for each explainer with its own classifier, that classifier's accuracy and the methods compared on it."""
     blocks: list[Block] = []
     for name, own in task.own_models.items():
         criteria = ", ".join(own["criteria"])
         sentence = f"Trained for {criteria}: epoch {own['best_epoch']} of {own['epochs']} was the best."
         if not own["best_epoch"]:
             sentence = (
-                f"Not trained: it was to be trained for {criteria}, but none of {several(own['epochs'], 'epoch')} was "
-                "better than the start."
+                f"Not trained: none of {several(own['epochs'], 'epoch')} of training for {criteria} was better than "
+                "the "
+                "start."
             )
         sentence += (
             " All methods here explain that classifier, on the same texts. Important words: the share of words with "
-            "outstanding scores, a measure of how concise explanations are; it is not tested."
+            "high scores, which measures how concise explanations are; it is not tested."
         )
         standings: dict[str, Standing] = {}
         for metric in OWN_MODEL_METRICS:
-            # As they were written down: the best methods and those not significantly worse, together.
+            # The file lists the best methods together with those not significantly worse.
             values = {
                 m: v for m in own["tied"].get(metric.name, ()) if (v := own["methods"][m].get(metric.name)) is not None
             }
@@ -163,13 +164,13 @@ def own_model_blocks(run: RunFacts, task: TaskReport) -> list[Block]:
 
 
 def pair_tables(run: RunFacts, task: TaskReport) -> Iterator[Block]:
-    """Return tables of methods against methods: the tests of QUESTIONS, and the rank correlation of their scores."""
+    """Yield tables of methods against methods: tests of the metrics in QUESTIONS, and rank correlations of scores."""
     tests = {m: t for m in QUESTIONS if (t := task.comparisons.get(m)) is not None and len(t.methods) > 1}
     if tests:
         yield Paragraph(
             "The row's method against the column's: + significantly better, − significantly worse, · no significant "
-            "difference. F1 and AUROC count over all texts together, but are tested with the figures of the "
-            "single texts; where the two disagree on which method is better, that is a · as well."
+            "difference. F1 and AUROC are pooled over all texts, but tested with the figures of the single texts; if "
+            "the two disagree on which method is better, the cell also shows ·."
         )
     signs = {1: Cell("+", 1, "better"), -1: Cell("−", -1, "worse"), 0: Cell("·", 0)}
     for metric, test in tests.items():
@@ -187,7 +188,7 @@ def pair_tables(run: RunFacts, task: TaskReport) -> Iterator[Block]:
 
 
 def _square(run: RunFacts, caption: str, methods: Sequence[str], cells: Sequence[Sequence[Cell]]) -> Table:
-    """Return a table of `methods` against each other, in the order of tables. cells: in that of `methods`."""
+    """Return a table of `methods` against each other, in the order of the run. cells: in the order of `methods`."""
     order = [methods.index(method) for method in run.ordered(methods)]
     rows: list[list[Cell | str]] = [
         [marked(run, methods[row]), *("" if row == column else cells[row][column] for column in order)] for row in order
@@ -197,10 +198,10 @@ def _square(run: RunFacts, caption: str, methods: Sequence[str], cells: Sequence
 
 
 def sanity_table(run: RunFacts, task: TaskReport) -> Table | None:
-    """Return the sanity checks, a row for each method of the task; None where none was checked.
+    """Return the sanity checks, one row per method of the task; None if none was checked.
 
-    A row has the rank correlation (with interval) and the overlap after each part of the classifier was drawn anew, the
-    same for permuted labels where that was done, and max-sensitivity; or the reason why the method was not checked.
+    A row has the rank correlation (with interval) and overlap after randomising each part of the classifier, the same
+    for permuted labels if that was run, and max-sensitivity; or the reason why the method was not checked.
     """
     checked: Mapping[str, Any] = task.sanity.get("methods", {})
     if not checked:
@@ -232,14 +233,14 @@ def sanity_table(run: RunFacts, task: TaskReport) -> Table | None:
 
 
 def _sanity_sentence(task: TaskReport) -> str:
-    """Say which checks were made, on how many texts, and which were not."""
+    """Say which checks were run, on how many texts, and which were not."""
     seeds = task.sanity.get("seeds")
     sentence = (
-        f"{several(task.sanity['texts'], 'text')} were explained again after all the classifier's weights were drawn "
-        f"anew{f', under {seeds} seeds (means; the intervals take in all of them)' if seeds else ''}. A method that "
-        "reads the model then gives other scores, so rank correlation and overlap with the earlier scores should be "
-        "low. Max-sensitivity is the largest relative change of the scores under slight noise on the word embeddings; "
-        "small means steady."
+        f"{several(task.sanity['texts'], 'text')} were explained again after all weights of the classifier were "
+        f"randomised{f', with {seeds} seeds (means; the intervals cover all of them)' if seeds else ''}. A method that "
+        "depends on the model then gives different scores, so rank correlation and overlap with the earlier scores "
+        "should be low. Max-sensitivity is the largest relative change of the scores under slight noise on the word "
+        "embeddings; small means stable."
     )
     if not any(result["random_labels"] for result in task.sanity["methods"].values()):
         sentence += " The check with a classifier trained on permuted labels was not run (sanity.random_labels)."

@@ -1,4 +1,4 @@
-"""The report's first page: which method is best at what, and at what cost, from the numbers alone."""
+"""The report's first page: which method is best at what, and at what cost, derived from the numbers."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ PEOPLE, MODEL = "f1_topk", "aopc_comprehensiveness"
 
 QUESTIONS = {
     PEOPLE: "Chooses the {unit}s that people marked",
-    "auroc": "Puts marked {unit}s first",
+    "auroc": "Ranks marked {unit}s first",
     MODEL: "Finds the {unit}s the classifier depends on",
-    "aopc_sufficiency": "Finds {unit}s that are enough on their own",
-    "infidelity": "Predicts what masking {unit}s does",
+    "aopc_sufficiency": "Finds {unit}s that are sufficient alone",
+    "infidelity": "Predicts the effect of masking {unit}s",
 }
-"""Questions that the first page asks of the methods, by the figure that answers each; {unit} stands for
-`RunFacts.unit`. All methods choose by the same rule, so that none gains from its own. Stability, consistency and
-simulatability are not among them: in these, random scores are seldom significantly worse."""
+"""Questions that the first page answers, by metric; {unit} stands for `RunFacts.unit`. All methods choose words by the
+same rule, so that none gains from its own. Stability, consistency and simulatability are left out: random scores are
+seldom significantly worse in these."""
 
 TIME = CATALOGUE["time"]
 
 _WORDS = {PEOPLE: "the {unit}s that people would mark", MODEL: "the {unit}s that the classifier depends on"}
 
 LEADING = ("l2e", "expnet", "consensus", "attn_lrp", "lime")
-"""Methods that lead in some figure of reports/report.md. The first plot names them, and a comparison those that it has
-not tried."""
+"""Methods that lead in some figure of reports/report.md. The first plot names them, and a comparison lists those that
+it did not try."""
 
 CHEAPER = 2
-"""By which factor a method takes fewer passes through the classifier than the best, to be named beside it."""
+"""Factor by which a method must take fewer passes through the classifier than the best, to be named with it."""
 
 _ON_MARKS = ("in_domain", "few_shot")
-"""The protocols by which a learned method needs marked words of the very task that it explains."""
+"""The protocols in which a learned method needs marked words of the task that it explains."""
 
 
 def several(count: int, noun: str) -> str:
@@ -50,7 +50,7 @@ def several(count: int, noun: str) -> str:
 
 
 def near_chance(run: RunFacts, task: TaskReport) -> tuple[float, float] | None:
-    """Return test accuracy and share of the most frequent class, where accuracy is hardly higher; else None."""
+    """Return test accuracy and share of the most frequent class if accuracy is hardly higher; else None."""
     test = task.classifier.get("test", {})
     accuracy, majority = test.get("accuracy"), test.get("majority_rate")
     if accuracy is None or majority is None or accuracy - majority >= run.chance_margin:
@@ -59,30 +59,30 @@ def near_chance(run: RunFacts, task: TaskReport) -> tuple[float, float] | None:
 
 
 def counted_tasks(run: RunFacts, tasks: Sequence[TaskReport]) -> list[TaskReport]:
-    """Return the tasks that means are over: those whose classifier is not `near_chance`; all where each one is."""
+    """Return the tasks that count in means: those whose classifier is not `near_chance`, or all if every one is."""
     return [task for task in tasks if near_chance(run, task) is None] or list(tasks)
 
 
 def counting_sentence(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
-    """Say which tasks the figures are of, and why others are left out."""
+    """Say which tasks count in the figures, and why others are left out."""
     weak = [
         f"{task.task} (accuracy {rates[0]:.3f}, most frequent class {rates[1]:.3f})"
         for task in tasks
         if (rates := near_chance(run, task)) is not None
     ]
     names = [task.task for task in counted_tasks(run, tasks)]
-    over = f"Figures are of the task {names[0]}." if len(names) == 1 else f"Figures are means over {', '.join(names)}."
+    over = f"Figures are for the task {names[0]}." if len(names) == 1 else f"Figures are means over {', '.join(names)}."
     over = over if len(tasks) > 1 else ""
     hardly = f"the classifier is hardly better than always choosing the most frequent class: {', '.join(weak)}"
     if weak and len(weak) == len(tasks):
         return f"{bold('No evidence about the methods:')} {hardly}. {over}".strip() if tasks else ""
-    return f"{over} Other tasks have sections of their own, but no part in these figures: {hardly}." if weak else over
+    return f"{over} Other tasks have their own sections, but do not count in these figures: {hardly}." if weak else over
 
 
 def means(run: RunFacts, metric: str, tasks: Sequence[TaskReport]) -> dict[str, float]:
-    """Return each method's mean over the tasks where any method has the metric.
+    """Return each method's mean over the tasks on which any method has the metric.
 
-    Methods that lack it on one of these are left out. The metric `time` is the time to classify and explain, relative
+    Methods without it on one of these are left out. The metric `time` is the time to classify and explain, relative
     to classifying alone.
     """
 
@@ -104,12 +104,12 @@ class Leader:
     """The best method by a metric.
 
     Attributes:
-        metric: the figure.
-        values: method -> mean over the tasks, of those whose figures compare.
-        method: the one with the best mean. Only methods count that have the figure on every task where any has it.
+        metric: the metric.
+        values: method -> mean over the tasks, for methods whose figures can be compared.
+        method: the method with the best mean, among those with a figure on every task on which any method has one.
         unbeaten, tasks: on how many tasks no method is significantly better, and how many tasks were tested.
-        rivals: other methods that are not significantly worse over the texts of all tasks together, without random
-            scores; None where this was not tested.
+        rivals: other methods that are not significantly worse, tested over the texts of all tasks together, without
+            random scores; None if this was not tested.
         chance_too: whether random scores are not significantly worse either, or are the best.
     """
 
@@ -127,11 +127,11 @@ class Leader:
 
     @property
     def chance(self) -> str:
-        """The mean of random scores as shown, empty where there are none."""
+        """The formatted mean of random scores, empty if there are none."""
         return shown(self.metric, self.values["random"]) if "random" in self.values else ""
 
     def least(self, costs: Mapping[str, float]) -> str | None:
-        """Return the cheapest of the method and its rivals; None where that was not tested or no cost is known."""
+        """Return the cheapest of the method and its rivals; None if these were not tested or no cost is known."""
         level = [] if self.rivals is None else [self.method, *self.rivals]
         known = [method for method in level if method in costs]
         return min(known, key=lambda method: (costs[method], -self.values[method]), default=None)
@@ -140,9 +140,9 @@ class Leader:
 def find_leader(
     run: RunFacts, tasks: Sequence[TaskReport], metric: str, leave_out: Sequence[str] = ()
 ) -> Leader | None:
-    """Return the best method by a metric, or None where no method has it.
+    """Return the best method by a metric, or None if no method has it.
 
-    The methods are tested in pairs over the texts of all tasks together, where all have figures text by text.
+    If all methods have figures for each text, they are tested in pairs over the texts of all tasks together.
     """
     of, level = CATALOGUE[metric], run.evaluate.significance
     values = {m: v for m, v in means(run, metric, tasks).items() if run.comparable(m, metric) and m not in leave_out}
@@ -170,24 +170,23 @@ def find_leader(
 
 
 def leader_explanation(tasks: Sequence[TaskReport]) -> str:
-    """Return what the words of `leader_table` mean."""
+    """Explain the terms used in `leader_table`."""
     over, beaten, neither = "the texts", "", "That does not mean"
     if len(tasks) > 1:
         over, neither = "the texts of all these tasks together", "Neither means"
         beaten = " Not beaten: no method is significantly better on the task."
     return (
         f"Not significantly worse: tested over {over}.{beaten} {neither} equal: with few texts, large differences can "
-        "go unnoticed. None clearly: random scores are not significantly worse than the first, or are themselves the "
-        "first."
+        "go unnoticed. None clearly: random scores are not significantly worse than the best method, or are the best."
     )
 
 
 def leader_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
-    """Return a row for each of QUESTIONS for which the tasks have figures."""
+    """Return a table with one row for each of QUESTIONS for which the tasks have figures."""
     times = means(run, TIME.name, tasks)
     heads = [
         *(Column(title, numeric=False, key=True) for title in ("Question", "Best method")),
-        *columns(["Its figure", "Not beaten on", "Others not significantly worse"]),
+        *columns(["Figure", "Not beaten on", "Others not significantly worse"]),
         Column("Time", machine=True),
         Column("Fastest of these and the best", numeric=False, machine=True),
     ]
@@ -201,8 +200,8 @@ def leader_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
         rows.append(
             [
                 question.format(unit=run.unit),
-                # No method is to be chosen by a figure in which random scores do as well.
-                f"none clearly (first: {name})"
+                # A figure in which random scores do as well should choose no method.
+                f"none clearly (best: {name})"
                 if leader.chance_too
                 else f"{bold(leader.method)}{name[len(leader.method) :]}",
                 f"{title(leader.metric)} {leader.figure}" + (f" (random: {leader.chance})" if leader.chance else ""),
@@ -219,10 +218,10 @@ def leader_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
 
 
 def _aside(run: RunFacts, method: str) -> str:
-    """Return why a method's figures do not compare with the others', in brackets; `caveats` says more."""
+    """Return, in brackets, why a method's figures cannot be compared with others; `caveats` says more."""
     if run.methods[method].own_model:
         return " (on its own classifier)"
-    return " (looks at a metric)" if run.methods[method].watches_metric else ""
+    return " (optimises a metric)" if run.methods[method].watches_metric else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +229,8 @@ class Recommendation:
     """Which methods to use for what.
 
     Attributes:
-        sentence: it says so. times: what these methods cost, empty where that was not measured.
-        methods: those that it names -> what they are there for.
+        sentence: the recommendation. times: what these methods cost, empty if that was not measured.
+        methods: the methods that it names -> why.
     """
 
     sentence: str
@@ -242,10 +241,10 @@ class Recommendation:
 def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
     """Return the best method by PEOPLE and the best by MODEL.
 
-    Next to one that takes CHEAPER times as many passes as another which is not significantly worse stands that one.
-    Next to a method that learned from marked words of the task, which others may not have, stands the best without
-    them; and next to that one the method under study, where it is not significantly worse. Methods that are among the
-    best elsewhere and were not tried come last.
+    If another method is not significantly worse and takes fewer passes by a factor of CHEAPER, it is named, too. If the
+    best method learned from marked words of the task, which users may not have, the best method without them is named
+    as well, and with it the method under study if that is not significantly worse. Methods that are among the best
+    elsewhere but were not tried come last.
     """
     counted, times = counted_tasks(run, tasks), means(run, TIME.name, counted_tasks(run, tasks))
     if tasks and all(near_chance(run, task) for task in tasks):
@@ -260,20 +259,20 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
         if leader is None:
             continue
         if leader.chance_too:
-            sentences.append(f"For {words}, {bold('no method is shown to be better than random scores')}.")
+            sentences.append(f"For {words}, {bold('no method is significantly better than random scores')}.")
             continue
         roles.setdefault(leader.method, []).append(f"best at {words}")
         figures = [("F1 " if metric == PEOPLE else "without them its probability falls by ") + leader.figure]
         learns = leader.method in on_marks
         without = find_leader(run, counted, metric, on_marks) if learns and metric == PEOPLE else None
         if without is not None and run.methods[without.method].family != "chance":
-            roles.setdefault(without.method, []).append(f"best at {words} without learning from them")
-            figures.append(f"without learning from such {run.unit}s {bold(without.method)} {without.figure}")
+            roles.setdefault(without.method, []).append(f"best at {words} without training on them")
+            figures.append(f"without training on such {run.unit}s {bold(without.method)} {without.figure}")
             if run.study in (without.rivals or ()):
                 figures[-1] += f" or, not significantly worse, {bold(str(run.study))} "
                 figures[-1] += shown(without.metric, without.values[str(run.study)])
         figures += [f"random {run.unit}s {leader.chance}"] if leader.chance else []
-        learned = ", which learned from marks of the task" if learns else ""
+        learned = ", which was trained on marks of the task" if learns else ""
         name = f"{bold(leader.method)}{_aside(run, leader.method)}"
         cheapest = leader.least(passes)
         if cheapest is not None and passes[cheapest] * CHEAPER <= passes.get(leader.method, 0.0):
@@ -285,11 +284,11 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
             roles.setdefault(cheapest, []).append(f"not significantly worse at {words}, and cheaper")
         sentences.append(f"For {words}, use {name}{learned}: {'; '.join(figures)}.")
     if not sentences:
-        sentences.append("No method has figures on all tasks, so none is ahead.")
+        sentences.append("No method has figures on all tasks, so none is best.")
     if run.untried:
         untrained = [name for name in run.untried if get_info(name).untrained]
         train = f" (train {' and '.join(untrained)} with explearn train)" if untrained else ""
-        sentences.append(f"Not tried here, and among the best elsewhere: {', '.join(run.untried)}{train}.")
+        sentences.append(f"Not tried here, but among the best elsewhere: {', '.join(run.untried)}{train}.")
     timed = [m for m in dict.fromkeys([*roles, *([run.study] if run.study else [])]) if m in times]
     costs = ", ".join(f"{method} {shown(TIME, times[method])}" for method in timed)
     return Recommendation(
@@ -300,9 +299,9 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
 
 
 def study_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
-    """Return how the method under study stands to random scores, to baselines and to all others.
+    """Compare the method under study with random scores, baselines and all other methods.
 
-    None where the run studies none, or it was not compared with marked words.
+    Returns None if the run has no method under study, or it was not compared with marked words.
     """
     study = str(run.study)
     judged = [task for task in tasks if task.methods.get(study, {}).get(PEOPLE) is not None]
@@ -325,7 +324,7 @@ def study_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
             rows.append([what, best, f"{topk[best]:.3f}", f"{topk[study] - topk[best]:+.3f}", ahead])
     own = {"F1 top-K": topk, "F1 by its own rule": means(run, "f1", judged), "AUROC": means(run, "auroc", judged)}
     caption = ", ".join(f"{what} {values[study]:.3f}" for what, values in own.items() if study in values)
-    heads = columns(["Compared with", "Method"], ["F1 top-K", f"{study} less that", "not behind on"])
+    heads = columns(["Compared with", "Method"], ["F1 top-K", f"lead of {study}", "not behind on"])
     if len(judged) == 1:
         heads, rows = heads[:-1], [row[:-1] for row in rows]
     return Table(heads, rows, f"The method under study, {study}: {caption}")

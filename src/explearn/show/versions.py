@@ -15,9 +15,9 @@ COMPARISON = ("report",)
 
 
 def versions(extras: Collection[str] = RUN) -> list[tuple[str, str]]:
-    """Python, Explearn and each direct dependency of its core and of some extras, without importing them.
+    """Return the versions of Python, Explearn and each direct dependency of its core and of some extras.
 
-    Of Python, the version that the lock file fixes: the last number is that of the machine (`python_version`).
+    Nothing is imported. Python's version is cut to the part that the lock file fixes; `python_version` has all of it.
     """
     rows = [("python", ".".join(platform.python_version_tuple()[:2])), ("explearn", metadata.version("explearn"))]
     names: dict[str, None] = {}
@@ -34,5 +34,5 @@ def versions(extras: Collection[str] = RUN) -> list[tuple[str, str]]:
 
 
 def python_version() -> str:
-    """Python's whole version and the kind of machine, such as "3.11.7 on Linux x86_64"."""
+    """Return Python's full version and the kind of machine, such as "3.11.7 on Linux x86_64"."""
     return f"{platform.python_version()} on {platform.system()} {platform.machine()}"

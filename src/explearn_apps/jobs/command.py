@@ -32,7 +32,7 @@ SHARD_TEXTS = 10_000
 @command
 def job(
     texts: Annotated[Path, typer.Option(help="A .parquet, .csv, .jsonl or .txt file of any length.")],
-    out: Annotated[Path, typer.Option(help="Folder for the parts; a run that was killed goes on where it was.")],
+    out: Annotated[Path, typer.Option(help="Folder for the parts; a stopped job resumes there.")],
     classifier: ClassifierOption = "",
     label_name: LabelNames = None,
     method: Methods = None,
@@ -41,19 +41,19 @@ def job(
     target: Targets = None,
     windows: Windows = None,
     unit: Units = "word",
-    text_column: Annotated[str, typer.Option(help="Column of the text.")] = "text",
+    text_column: Annotated[str, typer.Option(help="Column with the text.")] = "text",
     pair_column: Annotated[
-        str | None, typer.Option(help="Column of the second segment, for pairs.", show_default=False)
+        str | None, typer.Option(help="Column with the second segment, for pairs.", show_default=False)
     ] = None,
     id_column: Annotated[
-        str | None, typer.Option(help="Column of an identifier, kept in the results.", show_default=False)
+        str | None, typer.Option(help="Column with an identifier, kept in the results.", show_default=False)
     ] = None,
-    shard_texts: Annotated[int, typer.Option(help="Texts a part.", min=1, max=MOST)] = SHARD_TEXTS,
+    shard_texts: Annotated[int, typer.Option(help="Number of texts per part.", min=1, max=MOST)] = SHARD_TEXTS,
     ray: Annotated[
         str | None,
         typer.Option(
-            help="Explain the parts by this many workers of Ray, each with the classifier in memory, on the cluster "
-            "that RAY_ADDRESS names or on this machine. auto: one a GPU; without GPUs, one a node.",
+            help="Explain the parts with this many Ray workers, each with the classifier in memory, on the cluster "
+            "that RAY_ADDRESS names or on this machine. auto: one per GPU; without GPUs, one per node.",
             metavar="N|auto",
             show_default="none; this process explains them",
         ),
@@ -62,7 +62,7 @@ def job(
     *,
     compute: Compute,
 ) -> None:
-    """Explain the texts of a file in parts, each a Parquet file with a row a word.
+    """Explain the texts of a large file in parts, each a Parquet file with one row per word.
 
     explearn job --classifier my-model --texts my-texts.parquet --out my-scores
     """

@@ -1,9 +1,8 @@
 """Explaining the texts of a large job: a classifier with its methods, and the parts that it writes.
 
-The batch in which a text is read decides the last digits of its scores. So batches are put together within blocks of
-CHUNK_TEXTS texts, counted from the start of the input. They depend on the input and the settings alone: not on where a
-part begins, where a run was killed, or which machine explains a part. A run that goes on inside a block computes all of
-it.
+The last digits of a text's scores depend on its batch. So batches are formed within blocks of CHUNK_TEXTS texts,
+counted from the start of the input. They depend only on the input and the settings: not on where a part begins, where a
+run was killed, or which machine explains a part. A run that resumes inside a block recomputes all of it.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ class Job:
     """Texts to explain, how, and where the results go.
 
     Attributes:
-        input: the texts. folder: for the parts. part_texts: texts a part.
-        classifier: folder or hub name. label_names: class -> another name for it.
-        choices: the methods. options: as `cli.choosing.make` takes them.
-        targets: classes to explain of every text; none: the predicted one.
-        windows, unit: see `Explainer.explain`. seed: None: the methods' own. compute: where and in which precision.
+        input: the texts. folder: for the parts. part_texts: texts per part.
+        classifier: folder or hub name. label_names: class -> new name.
+        choices: the methods. options: as for `cli.choosing.make`.
+        targets: classes to explain for every text; empty for the predicted one.
+        windows, unit: see `Explainer.explain`. seed: None for the methods' own. compute: device and precision.
     """
 
     input: Input
@@ -58,12 +57,12 @@ class Worker:
     """A classifier and its methods, ready to explain any part of a job.
 
     Args:
-        stamp: of the input (`Input.stamp`), when the job was looked at.
-        max_tokens: most sub-tokens a batch, of a job that was begun. Where the job says auto, the free memory of
-            a GPU decided the size, which stays. None: the job is new.
+        stamp: the input's stamp (`Input.stamp`) when the job was checked.
+        max_tokens: most sub-tokens per batch, from an earlier run of the job: with auto, a GPU's free memory decided
+            it, and it must not change. None for a new job.
 
     Attributes:
-        settings: what the results depend on and only the loaded classifier can tell, JSON values.
+        settings: settings that affect the results and need the loaded classifier, as JSON values.
     """
 
     def __init__(self, job: Job, stamp: tuple[int, int], max_tokens: int | None) -> None:
@@ -93,15 +92,15 @@ class Worker:
         self.settings = model_settings(self._classifier)
 
     def parts(self, numbers: Sequence[int], texts: int, advance: Callable[[int], object]) -> Iterator[tuple[int, Part]]:
-        """Explain parts that follow each other, and write them; each with its number, once its file is in place.
+        """Explain and write consecutive parts; yield each with its number once its file is in place.
 
-        A block that reaches into two of them is computed once.
+        A block that overlaps two of them is computed once.
 
         Args:
-            numbers: consecutive. texts: number of texts of the input. advance: called with 1 after each text.
+            numbers: consecutive numbers. texts: number of texts in the input. advance: called with 1 after each text.
 
-        Raises DataError, naming file and row, for a text that the classifier cannot read, and for an input that was
-        changed meanwhile. Parts that are in place stay.
+        Raises DataError, naming file and row, for a text that the classifier cannot read, and for an input that
+        changed meanwhile. Finished parts stay.
         """
         size = self.job.part_texts
         first, end = numbers[0] * size, min((numbers[-1] + 1) * size, texts)
@@ -112,22 +111,22 @@ class Worker:
             name = part_name(number, count)
             part = write_part(self.job.folder, name, start, islice(explained, size))
             if self.job.input.stamp() != self._stamp or part.texts != min(size, texts - start):
-                raise DataError(f"{self.job.input.path}: was changed while it was read; parts before {name} stay")
+                raise DataError(f"{self.job.input.path}: changed while it was read; parts before {name} stay")
             yield number, part
-        # To its end: a method then says how many words were not read.
+        # To the end of the iterator, where a method logs how many words were not read.
         next(explained, None)
 
     def _explained(self, first: int, end: int, texts: int, advance: Callable[[int], object]) -> Iterator[Explained]:
-        """Yield texts [first, end) with their attributions: of each text method by method, of a method class by class.
+        """Yield texts [first, end) with their attributions, ordered by method, then by class.
 
-        Computed from the start of the block that `first` is in to the end of the one that the last text is in.
+        Computes from the start of the block with `first` to the end of the block with the last text.
         """
         from explearn.methods.base.targets import targeted_texts
 
         number = first - first % self._block
         stop = min(-(-end // self._block) * self._block, texts)
         rows = islice(self._reader.texts(number), stop - number)
-        # None of these iterators runs ahead of another by more than a block.
+        # No iterator runs ahead of another by more than a block.
         ids, *streams = tee(rows, 1 + len(self._explainers))
         targets = list(self.job.targets)
         columns = [
@@ -149,7 +148,7 @@ class Worker:
                     advance(1)
                 number += 1
         except DataError as error:
-            # Of the first text of the block that cannot be read, with its file and row.
+            # Name file and row of the first text in the block that cannot be read.
             for row in islice(self.job.input.texts(number), self._block):
                 try:
                     list(targeted_texts(self._classifier, [row.text], [0], self.job.windows, 1, self.job.unit))
@@ -160,7 +159,7 @@ class Worker:
 
 
 def model_settings(classifier: Classifier) -> dict[str, Any]:
-    """Return what the results depend on and only the loaded classifier can tell, JSON values."""
+    """Return the settings that affect the results and need the loaded classifier, as JSON values."""
     import torch
 
     device = classifier.device

@@ -15,17 +15,17 @@ from explearn.core.validation import Shape, check
 from explearn.core.writing import write_json
 
 MANIFEST = "_manifest.json"
-"""Readers of folders of Parquet (pandas, Arrow, Spark) pass over names that begin with an underscore."""
+"""Readers of Parquet folders (pandas, Arrow, Spark) ignore names that begin with an underscore."""
 
 SUCCESS = "_SUCCESS"
-"""Empty file that says that all parts are there, as Spark and Hadoop write it."""
+"""Empty file that marks a complete folder, as in Spark and Hadoop."""
 
 
 class Part(Shape):
     """A finished part.
 
     Attributes:
-        first: number of its first text in the input, from 0. texts: how many it has. rows: of its table.
+        first: index of its first text in the input. texts: number of texts. rows: rows of its table.
         bytes, sha256: of its file.
     """
 
@@ -41,8 +41,8 @@ class Manifest(Shape):
     """Settings of a job, and its finished parts by number.
 
     Attributes:
-        settings: everything that the results depend on, JSON values.
-        texts: number of texts of the input.
+        settings: everything that affects the results, as JSON values.
+        texts: number of texts in the input.
     """
 
     format: Literal[1] = 1
@@ -55,7 +55,7 @@ class Manifest(Shape):
         write_json(folder / MANIFEST, {**self.model_dump(), "parts": parts})
 
     def check(self, folder: Path, settings: Mapping[str, Any]) -> None:
-        """Raise ParamsError, naming the first that differs, unless the job has these settings."""
+        """Raise ParamsError, naming the first difference, unless the job has these settings."""
         for name, value in settings.items():
             name, before, now = name.replace("_", " "), self.settings.get(name), value
             if before == now:
@@ -65,36 +65,36 @@ class Manifest(Shape):
                 name, before, now = f"{name}, {key}", before.get(key), now.get(key)
             raise ParamsError(
                 f"{folder}: holds a job whose {name} differ{'' if name.endswith('s') else 's'} (then "
-                f"{shown(before)}, now {shown(now)}); give the same to go on with it, or another folder"
+                f"{shown(before)}, now {shown(now)}); use the same to resume it, or another folder"
             )
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest of a folder; None where there is no folder yet, or an empty one.
+    """Return the manifest of a folder; None if the folder does not exist or is empty.
 
-    Raises ParamsError for a folder with other things in it, DataError for a manifest that is of no use.
+    Raises ParamsError for a folder with other content, DataError for a damaged manifest.
     """
     path = folder / MANIFEST
     if not path.exists():
         if folder.exists() and not folder.is_dir():
             raise ParamsError(f"{folder}: is a file; expected a folder for the parts, or nothing")
-        # A hidden file is one that was not finished.
+        # Hidden files are unfinished parts.
         names = sorted(p.name for p in folder.iterdir() if not p.name.startswith(".")) if folder.exists() else []
         if names:
             raise ParamsError(f"{folder}: holds {names[0]!r} and no job; expected an empty folder, or one of a job")
         return None
-    hint = "; the manifest is damaged: give another folder, or remove this one"
+    hint = "; the manifest is damaged: use another folder, or remove this one"
     manifest: Manifest = check(Manifest, read_json(path), DataError, f"{path}, ", hint)
     return manifest
 
 
 def part_name(number: int, parts: int) -> str:
-    """Return the file of a part, of so many; names sort as the parts do."""
+    """Return the file of a part, given the number of parts; names sort like the parts."""
     return f"part-{number:0{max(5, len(str(parts - 1)))}d}.parquet"
 
 
 def is_whole(folder: Path, part: Part) -> bool:
-    """Return whether a part's file is as it was written."""
+    """Return whether a part's file is unchanged."""
     path = folder / part.file
     return path.is_file() and path.stat().st_size == part.bytes and file_digest(path) == part.sha256
 

@@ -1,4 +1,4 @@
-"""A part of a large job's results: a Parquet file with a row a word."""
+"""A part of a large job's results: a Parquet file with one row per word."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from explearn.core.word_tables import WORD_SCHEMA, WordRows
 from explearn_apps.jobs.manifest import Part
 
 TEXTS_PER_GROUP = 2048
-"""Texts whose words are held before they go to the file as a group of rows."""
+"""Texts whose words are buffered before they are written as a row group."""
 
 Explained = tuple[int, str, Sequence[Attribution]]
 """Number of a text in the input from 0, its id, and its attributions."""
 
 
 def words_table(explained: Sequence[Explained]) -> pa.Table:
-    """Return a table with a row a word, columns as in WORD_SCHEMA, `text` and `id` those of the job."""
+    """Return a table with one row per word, columns as in WORD_SCHEMA, with `text` and `id` of the job."""
     rows = [
         {**row, "text": number, "id": identifier}
         for number, identifier, attributions in explained
@@ -33,9 +33,9 @@ def words_table(explained: Sequence[Explained]) -> pa.Table:
 
 
 def write_part(folder: Path, file: str, first: int, explained: Iterable[Explained]) -> Part:
-    """Write a part's texts, of which `first` is the first; the file is in place once it is whole.
+    """Write a part's texts, from number `first` on; the file is put in place once it is complete.
 
-    Groups of rows hold whole texts and depend on the part's texts alone, so that equal parts are equal files.
+    Row groups hold whole texts and depend only on the part's texts, so that equal parts are equal files.
     """
     texts = rows = 0
     remaining = iter(explained)

@@ -1,8 +1,8 @@
-"""Explaining the parts of a large job on a Ray cluster: one worker a device.
+"""Explaining the parts of a large job on a Ray cluster: one worker per device.
 
-What travels is numbers of parts one way and entries of the manifest the other. Workers read the input and write the
-parts themselves, so input, folder and classifier must lie where every node sees them under the same path. A part's
-bytes do not depend on who explains it (`explaining`).
+Only numbers of parts are sent to workers, and manifest entries back. Workers read the input and write the parts
+themselves, so every node must see input, folder and classifier under the same path. A part's bytes do not depend on the
+worker (`explaining`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from explearn.core.validation import whole_number
 from explearn_apps.jobs.explaining import Job, Worker
 from explearn_apps.jobs.manifest import Part
 
-# Ray reports its use to its makers unless it is told not to.
+# Disables Ray's usage reports.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 
@@ -31,8 +31,8 @@ class Share:
     """A worker's share of the cluster.
 
     Attributes:
-        workers: how many there are. gpus: 1 on clusters with GPUs, else 0. cpus: that a worker reserves.
-        threads: that it computes with.
+        workers: number of workers. gpus: 1 on clusters with GPUs, else 0. cpus: CPUs that a worker reserves.
+        threads: threads that it computes with.
     """
 
     workers: int
@@ -42,12 +42,12 @@ class Share:
 
 
 class RayEngine:
-    """Parts on the cluster that RAY_ADDRESS names; without it, on a cluster of this machine alone.
+    """An engine on the cluster that RAY_ADDRESS names; without it, on a cluster of only this machine.
 
     Args:
-        workers: None: one a GPU; on a cluster without GPUs, one a node.
+        workers: number of workers; None: one per GPU or, without GPUs, one per node.
 
-    Raises ParamsError where the cluster cannot be reached, or has less than that.
+    Raises ParamsError if the cluster cannot be reached, or has fewer devices.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -55,7 +55,7 @@ class RayEngine:
         import ray
 
         if not ray.is_initialized():
-            # Without an address Ray would join a cluster that somebody else began on this machine.
+            # Without an address Ray would join a cluster that somebody else started on this machine.
             address = os.environ.get("RAY_ADDRESS") or "local"
             dashboard = False if address == "local" else None
             try:
@@ -67,11 +67,11 @@ class RayEngine:
     def settings(self, job: Job, stamp: tuple[int, int], begun: Mapping[str, Any]) -> dict[str, Any]:
         import ray
 
-        # Ray sets OMP_NUM_THREADS anew in its workers.
+        # Ray resets OMP_NUM_THREADS in its workers.
         threads = begun.get("threads") or whole_number(os.environ.get("OMP_NUM_THREADS", "")) or None
         nodes: Any = ray.nodes()
         self._share = share_of(nodes, self._workers, threads)
-        # A worker's working folder is another.
+        # A worker has another working directory.
         classifier = Path(job.classifier)
         self._job = replace(
             job,
@@ -110,7 +110,7 @@ class RayEngine:
         import ray
 
         share = self._share
-        # One that dies is replaced, and does its part again.
+        # A worker that dies is replaced, and its part is done again.
         made: Any = ray.remote(Actor).options(
             num_cpus=share.cpus, num_gpus=share.gpus, max_restarts=-1, max_task_retries=-1
         )
@@ -141,7 +141,7 @@ class Actor:
 
 @contextmanager
 def _portable_errors() -> Iterator[None]:
-    """Raise what a user can mend as an ExplearnError of one sentence; not every kind can be pickled."""
+    """Re-raise user errors as a plain ExplearnError, since not every subclass can be pickled."""
     try:
         yield
     except Exception as error:
@@ -152,7 +152,7 @@ def _portable_errors() -> Iterator[None]:
 
 
 def _result(reference: Any) -> Any:
-    """Wait for what an actor gives. Raises ExplearnError where the actor did, other errors with Ray's traceback."""
+    """Wait for an actor's result. Raises ExplearnError if the actor did, other errors with Ray's traceback."""
     import ray
 
     try:
@@ -167,10 +167,10 @@ def share_of(nodes: Sequence[Mapping[str, Any]], workers: int | None, threads: i
     """Divide the cluster among workers.
 
     Args:
-        nodes: as `ray.nodes` gives them. workers: None: one a GPU, else one a node.
-        threads: that the job was begun with, or that were asked for; None: as many as the CPUs that a worker has.
+        nodes: result of `ray.nodes`. workers: None: one per GPU, else one per node.
+        threads: threads of an earlier run of the job, or requested ones; None: as many as a worker's CPUs.
 
-    Raises ParamsError for more workers than there are devices.
+    Raises ParamsError for more workers than devices.
     """
     resources = [node["Resources"] for node in nodes if node["Alive"] and node["Resources"].get("CPU")]
     gpus = int(sum(node.get("GPU", 0) for node in resources))
@@ -184,7 +184,7 @@ def share_of(nodes: Sequence[Mapping[str, Any]], workers: int | None, threads: i
         # So that each node has CPUs for all of its GPUs.
         fair = min(int(node["CPU"] // node["GPU"]) for node in resources if node.get("GPU"))
     else:
-        # The most with which all workers have their place; a worker is on one node.
+        # The most CPUs per worker with which all workers fit; a worker runs on one node.
         fair = max(c for c in range(1, cpus + 1) if c == 1 or sum(int(node["CPU"]) // c for node in resources) >= count)
     fair = max(1, fair)
     return Share(count, int(gpus > 0), fair, threads or fair)

@@ -1,4 +1,4 @@
-"""The texts of a large job, one after the other from a file of any length, and the file's fingerprint."""
+"""The texts of a large job, read one by one from a file of any length, and the file's fingerprint."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class JobText:
     """A text of the input.
 
     Attributes:
-        id: value of the column of ids; empty where there is none.
-        text: the text, or the two of a pair.
+        id: value of the id column; empty if there is none.
+        text: the text, or the two texts of a pair.
         where: file and row, for errors.
     """
 
@@ -35,11 +35,11 @@ class JobText:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A file of texts: a .parquet, .csv or .jsonl table, or a .txt file with a text a line.
+    """A file of texts: a .parquet, .csv or .jsonl table, or a .txt file with one text per line.
 
     Attributes:
-        path: the file. It must be a regular one, for it is read more than once.
-        text, pair, id: columns of the text, of its second segment and of an identifier; None: there is none.
+        path: the file. It must be a regular one, because it is read more than once.
+        text, pair, id: columns with the text, its second segment and an identifier; None if there is none.
     """
 
     path: Path
@@ -55,14 +55,14 @@ class Input:
             raise DataError(f"{self.path}: no such file; expected a regular one, as it is read more than once")
 
     def stamp(self) -> tuple[int, int]:
-        """Return what changes where somebody writes to the file: its size and the time of its last change."""
+        """Return a stamp that changes when the file is written: its size and modification time."""
         status = self.path.stat()
         return status.st_size, status.st_mtime_ns
 
     def count(self) -> int:
-        """Return the number of texts, at least one; every row is looked at.
+        """Return the number of texts, at least one, checking every row.
 
-        Raises DataError, naming file, row and field, for the first one that cannot be explained.
+        Raises DataError, naming file, row and field, for the first text that cannot be explained.
         """
         number = 0
         for row in self._rows():
@@ -81,7 +81,7 @@ class Input:
         return number
 
     def texts(self, start: int = 0) -> Iterator[JobText]:
-        """Yield texts from number `start` on, counted from 0; of a file that `count` has gone through."""
+        """Yield texts from index `start` on, after `count` has checked the file."""
         for row in islice(self._rows(), start, None):
             first = row.values[self.text]
             second = None if self.pair is None else row.values[self.pair]
@@ -93,7 +93,7 @@ class Input:
 
 
 class TextReader:
-    """Reads runs of an input's texts, as a rule forwards: the file is begun anew only to go back far.
+    """A reader of runs of an input's texts, usually forwards: only going back far reopens the file.
 
     Args:
         kept: most texts to go back without reading the file again.
@@ -103,10 +103,10 @@ class TextReader:
         self._input = input
         self._kept: deque[JobText] = deque(maxlen=kept)
         self._rest: Iterator[JobText] = iter(())
-        self._next: int | None = None  # number of the row that comes next from the file
+        self._next: int | None = None  # index of the file's next row
 
     def texts(self, start: int) -> Iterator[JobText]:
-        """Yield texts from number `start` on, counted from 0. Only the iterator that was asked for last may be used."""
+        """Yield texts from index `start` on. Only the most recent iterator may be used."""
         if self._next is None or start < self._next - len(self._kept):
             self._rest, self._next = self._input.texts(start), start
             self._kept.clear()

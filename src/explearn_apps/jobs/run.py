@@ -1,4 +1,4 @@
-"""Engines of a large job, and the rest of a job done by one of them with its manifest kept."""
+"""Engines of a large job, and running or resuming a job with one of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from explearn_apps.jobs.manifest import (
 )
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "pyarrow", "captum", "lime", "shap")
-"""Whose versions the results may depend on."""
+"""Packages whose versions may affect the results."""
 
 
 Advance = Callable[[int], object]
@@ -40,47 +40,47 @@ class Engine(Protocol):
     """Explains the parts of one job."""
 
     def settings(self, job: Job, stamp: tuple[int, int], begun: Mapping[str, Any]) -> dict[str, Any]:
-        """Load the classifier, and say what the results depend on besides the job.
+        """Load the classifier, and return the settings, other than the job's, that affect the results.
 
         Args:
-            stamp: of the input (`Input.stamp`).
-            begun: settings that the job was begun with; of them `threads` and `max_tokens` are taken over. Empty for a
-                new job.
+            stamp: the input's stamp (`Input.stamp`).
+            begun: settings of an earlier run of the job, of which `threads` and `max_tokens` are kept; empty for a new
+                job.
 
-        Returns `explaining.model_settings` and `threads`, CPU threads of a worker.
+        Returns `explaining.model_settings` and `threads`, the CPU threads of a worker.
         """
 
     def parts(self, numbers: Sequence[int], texts: int, advance: Advance) -> Iterator[tuple[int, Part]]:
-        """Write parts; each with its number, in any order, once its file is in place.
+        """Write parts, in any order; yield each with its number once its file is in place.
 
         Args:
-            numbers: ascending. texts: number of texts of the input. advance: called with numbers of texts done.
+            numbers: ascending. texts: number of texts in the input. advance: called with numbers of finished texts.
         """
 
 
 class LocalEngine:
-    """All parts in this process, one after the other."""
+    """An engine that explains all parts in this process, one after the other."""
 
     def settings(self, job: Job, stamp: tuple[int, int], begun: Mapping[str, Any]) -> dict[str, Any]:
         import torch
 
         if "threads" in begun:
-            # More threads may add up in another order.
+            # More threads may add numbers in another order.
             torch.set_num_threads(begun["threads"])
         self._worker = Worker(job, stamp, begun.get("max_tokens"))
         return {**self._worker.settings, "threads": torch.get_num_threads()}
 
     def parts(self, numbers: Sequence[int], texts: int, advance: Advance) -> Iterator[tuple[int, Part]]:
-        # Runs of numbers that follow each other: a block that reaches into two parts is computed once.
+        # Runs of consecutive numbers: a block that overlaps two parts is computed once.
         for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
             yield from self._worker.parts([number for _, number in run], texts, advance)
 
 
 def run(job: Job, engine: Engine) -> Manifest:
-    """Do the rest of a job, and return the manifest of all its parts.
+    """Run or resume a job, and return the manifest of all its parts.
 
-    Raises what reading, loading and explaining raise (DataError names file and row), and ParamsError where the folder
-    holds something else, or a job with other settings. Finished parts stay in any case.
+    Raises what reading, loading and explaining raise (DataError names file and row), and ParamsError if the folder has
+    other content, or a job with other settings. Finished parts always stay.
     """
     with locked(job.folder, what=f"job {job.folder}"):
         stamp = job.input.stamp()
@@ -88,12 +88,12 @@ def run(job: Job, engine: Engine) -> Manifest:
         settings = _settings(job)
         if manifest is not None:
             manifest.check(job.folder, settings)
-        # The rows of a finished job have all been looked at.
+        # All rows of a finished job have been checked.
         done = manifest is not None and sum(part.texts for part in manifest.parts.values()) == manifest.texts
         texts = manifest.texts if manifest is not None and done else job.input.count()
         if manifest is not None and manifest.texts != texts:
             raise DataError(
-                f"{job.folder / MANIFEST}: says {manifest.texts:,} texts, and {job.input.path} has {texts:,}; give "
+                f"{job.folder / MANIFEST}: says {manifest.texts:,} texts, but {job.input.path} has {texts:,}; use "
                 "another folder, or remove this one"
             )
         settings |= engine.settings(job, stamp, {} if manifest is None else manifest.settings)
@@ -107,7 +107,7 @@ def run(job: Job, engine: Engine) -> Manifest:
 
 
 def _settings(job: Job) -> dict[str, Any]:
-    """Return what the results depend on and can be known without loading the classifier."""
+    """Return the settings that affect the results and are known without loading the classifier."""
     methods = [
         {
             "name": c.info.name,
@@ -121,7 +121,7 @@ def _settings(job: Job) -> dict[str, Any]:
         "input": file_digest(job.input.path),
         "columns": {"text": job.input.text, "pair": job.input.pair, "id": job.input.id},
         "methods": methods,
-        # As a manifest gives them back: JSON knows no keys but strings.
+        # As read back from a manifest: JSON has only string keys.
         "options": json.loads(json.dumps(job.options, default=str)),
         "targets": list(job.targets),
         "windows": job.windows,
@@ -138,9 +138,9 @@ def _settings(job: Job) -> dict[str, Any]:
 
 
 def _finish(job: Job, manifest: Manifest, engine: Engine) -> None:
-    """Write the parts that are missing or damaged, each one's entry in the manifest after it.
+    """Write missing and damaged parts, and after each its entry in the manifest.
 
-    Progress is a bar on a terminal, elsewhere a line a part on standard error.
+    Progress is a bar on a terminal, elsewhere one line per part on standard error.
     """
     from explearn.methods.base.explainer import CHUNK_LONG_TEXTS, CHUNK_TEXTS
 
@@ -152,7 +152,7 @@ def _finish(job: Job, manifest: Manifest, engine: Engine) -> None:
         place = names.get(number), first, min(job.part_texts, manifest.texts - first)
         if (part.file, part.first, part.texts) != place or not is_whole(job.folder, part):
             name = printable(str(job.folder / part.file))
-            print(f"{name}: is not as it was written; it is written again", file=sys.stderr)
+            print(f"{name}: has changed; it is written again", file=sys.stderr)
             del manifest.parts[number]
     if missing := [number for number in names if number not in manifest.parts]:
         (job.folder / SUCCESS).unlink(missing_ok=True)
@@ -164,7 +164,7 @@ def _finish(job: Job, manifest: Manifest, engine: Engine) -> None:
                 manifest.write(job.folder)
                 done += part.texts
                 if bar.disable:
-                    # Texts are explained a chunk at a time, of which the part may hold the first ones.
+                    # Texts are explained in chunks; those after this part in its last chunk are explained already.
                     explained = min(-(-done // chunk) * chunk, manifest.texts)
                     rate = (explained - before) / (time.perf_counter() - start)
                     rest = tqdm.format_interval((manifest.texts - explained) / rate)

@@ -18,13 +18,13 @@ def export_onnx(
     classifier: Annotated[
         str | None,
         typer.Option(
-            help="Folder or hub name of the classifier (default: the one that the explainer belongs to).",
+            help="Folder or hub name of the classifier (default: the explainer's).",
             show_default=False,
         ),
     ] = None,
     label_name: LabelNames = None,
 ) -> None:
-    """Write a classifier and its trained explainer as one graph, which explearn_apps.onnx.OnnxExplainer reads.
+    """Write a classifier and its trained explainer as one ONNX graph, for explearn_apps.onnx.OnnxExplainer.
 
     explearn export-onnx --explainer my-l2e --classifier my-model --out my-l2e.onnx
     """

@@ -1,4 +1,4 @@
-"""Facts about an ONNX file: JSON under the key `explearn` of its metadata, its tokenizer under `tokenizer`."""
+"""Facts about an ONNX file: JSON in its metadata under the key `explearn`, and its tokenizer under `tokenizer`."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Facts(Shape):
 
     Attributes:
         explearn: version that wrote it.
-        method: registry name. aggregation: how sub-tokens' scores make a word's. signed: as of `Attribution`.
+        method: registry name. aggregation: of sub-token scores to word scores. signed: as in `Attribution`.
         classifier: name, architecture and fingerprint.
         labels: names of the classes. problem: how logits become probabilities.
-        inputs: of the graph. aim: of the explainer that was exported.
-        max_length: most sub-tokens a text, special ones included; longer texts are cut, pairs from the longer segment.
-        truncation_side: where texts are cut. pad_token_id: fills up the shorter texts of a batch.
-        split_special_tokens: whether special tokens written in a text are split as any text.
-        words: the rule by which sub-tokens belong to words, in a sentence.
+        inputs: of the graph. aim: option of the exported explainer.
+        max_length: most sub-tokens per text, including special ones; longer texts are cut, pairs from the longer
+            segment. truncation_side: where texts are cut. pad_token_id: pads the shorter texts of a batch.
+        split_special_tokens: whether special tokens written in a text are split like any text.
+        words: a sentence that says how sub-tokens belong to words.
     """
 
     format: Literal[1] = 1
@@ -70,7 +70,7 @@ class Facts(Shape):
 def facts_from(metadata: Mapping[str, str], path: str) -> Facts:
     """Return the facts of a file's metadata.
 
-    Raises ModelError where there are none, they are of another format, or a field cannot be used.
+    Raises ModelError if there are none, they have another format, or a field cannot be used.
     """
     if FACTS not in metadata or TOKENIZER not in metadata:
         raise ModelError(f"{path}: holds no explainer; expected a file that explearn export-onnx wrote")

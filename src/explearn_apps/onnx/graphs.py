@@ -1,7 +1,7 @@
 """A classifier and its explainer as one module, in operations that ONNX has.
 
-Each gives `logits`, (batch, C), and `token_scores`, (batch, tokens): the numbers of the explainer's own `score_batch`;
-L2E `certificate`, too, (batch, 3).
+Each returns `logits`, (batch, C), and `token_scores`, (batch, tokens), as the explainer's `score_batch` does; L2E also
+returns `certificate`, (batch, 3).
 b = batch, n = tokens, h = heads.
 """
 
@@ -30,7 +30,7 @@ from explearn_apps.onnx.facts import CERTIFICATE, OUTPUTS, Input
 
 
 class Graph(nn.Module):
-    """Base: the classifier, which inputs beside its own the explainer needs, and what comes out."""
+    """Base: the classifier, further inputs that the explainer needs, and the outputs."""
 
     more: tuple[Input, ...] = ()
     outputs: tuple[str, ...] = OUTPUTS
@@ -44,7 +44,7 @@ class Graph(nn.Module):
 
 
 class _Attending(Graph):
-    """Base of what reads attention from the first token and to it."""
+    """Base of graphs that read attention from and to the first token."""
 
     def __init__(self, classifier: Classifier) -> None:
         super().__init__(classifier)
@@ -99,7 +99,7 @@ class ExpNetGraph(_Attending):
             {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}, self.attended
         )
         place, words = word_places(word_ids)
-        # One more row takes what is of no word. Attention is never below 0, with which the maximum begins.
+        # An extra row collects sub-tokens of no word. The maximum starts at 0, since attention is never below.
         rows = values.new_zeros(values.shape[0], values.shape[1] + 1, values.shape[2])
         where = place[..., None].expand(-1, -1, values.shape[2])
         pooled = rows.scatter_reduce(1, where, values, "amax")[:, :-1]
@@ -110,7 +110,7 @@ class ExpNetGraph(_Attending):
 
 
 def _shifted(real: torch.Tensor, numbers: torch.Tensor, by: int) -> torch.Tensor:
-    """Return each word's numbers of the word `by` places further on, 0 where the text has none, (b, n, ...).
+    """Shift word features by `by` words within each text, padding with 0, (b, n, ...).
 
     Args:
         real: whether there is a word, (b, n).
@@ -120,10 +120,10 @@ def _shifted(real: torch.Tensor, numbers: torch.Tensor, by: int) -> torch.Tensor
 
 
 def word_places(word_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return where each position's word stands among its text's words with a sub-token, and how many these are.
+    """Return the rank of each position's word among its text's words with a sub-token, and the number of these words.
 
     Args:
-        word_ids: int64, (b, n), NO_WORD where there is none.
+        word_ids: int64, (b, n), NO_WORD where there is no word.
 
     Returns int64, (b, n), n where there is no word; int64, (b,).
     """
@@ -157,7 +157,7 @@ class ExpNetPaperGraph(_Attending):
 
 
 class L2EGraph(Graph):
-    """L2E, which reads the classifier's hidden states: the scores that it has learned, and its certificate."""
+    """L2E, which reads the classifier's hidden states, with its certificate."""
 
     more: tuple[Input, ...] = ("word_ids", "target")
 
@@ -205,7 +205,7 @@ class L2EGraph(Graph):
 
 
 def graph_of(classifier: Classifier, explainer: Explainer) -> Graph:
-    """Return the module to export. Raises UnsupportedError for a method, or a classifier, that has none."""
+    """Return the module to export. Raises UnsupportedError for a method or classifier without one."""
     if isinstance(explainer, ExpNet):
         return ExpNetGraph(classifier, explainer)
     if isinstance(explainer, ExpNetPaper):
@@ -213,5 +213,5 @@ def graph_of(classifier: Classifier, explainer: Explainer) -> Graph:
     if isinstance(explainer, L2E):
         return L2EGraph(classifier, explainer)
     raise UnsupportedError(
-        f"{explainer.name}: is not exported to ONNX; expected a trained ExpNet or L2E (explearn methods lists them)"
+        f"{explainer.name}: cannot be exported to ONNX; expected a trained ExpNet or L2E (explearn methods lists them)"
     )

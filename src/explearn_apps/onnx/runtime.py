@@ -1,7 +1,7 @@
 """Explanations from an ONNX file of `explearn export-onnx`, by onnxruntime.
 
-Reading texts, choosing classes and making attributions are the library's own (`methods.base.targets`,
-`methods.base.attributions`); the graph takes the place of classifier and method.
+Texts are read, classes chosen and attributions made by the library (`methods.base.targets`,
+`methods.base.attributions`); the graph replaces classifier and method.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class OnnxExplainer(Labelled):
     """A classifier and a trained explainer in one graph.
 
     Attributes:
-        path: of the file. facts: what it says of itself (`explearn_apps.onnx.facts.Facts`).
+        path: the file. facts: its metadata (`explearn_apps.onnx.facts.Facts`).
         max_tokens: most padded sub-tokens in a batch.
         aim: which of L2E's two questions the scores answer.
     """
@@ -59,14 +59,14 @@ class OnnxExplainer(Labelled):
         """Load a file.
 
         Args:
-            path: what `explearn export-onnx` wrote.
-            providers: of onnxruntime, the preferred one first.
-            threads: of one computation; 0: as many as onnxruntime finds cores.
+            path: file written by `explearn export-onnx`.
+            providers: onnxruntime's providers, the preferred one first.
+            threads: threads per computation; 0: as many as onnxruntime finds cores.
             max_tokens: most padded sub-tokens in a batch.
-            aim: of an L2E that has learned what people would mark, too (default: as it was exported).
+            aim: which of L2E's two questions to answer, if it was trained with `people` (default: as exported).
 
-        Raises ModelError for a file that is no such graph, ParamsError for providers that onnxruntime does not have and
-        an `aim` that the graph does not take, MissingExtraError where onnxruntime is not installed.
+        Raises ModelError for a file that is not such a graph, ParamsError for providers that onnxruntime does not have
+        and for an `aim` that the graph does not take, MissingExtraError if onnxruntime is not installed.
         """
         ort: Any = need("onnxruntime", extra="onnx", what="an explanation by ONNX")
         self.path, self.max_tokens = Path(path_of("path", path)), max_tokens
@@ -80,11 +80,13 @@ class OnnxExplainer(Labelled):
             )
         options = ort.SessionOptions()
         options.intra_op_num_threads = check(Count, threads, ParamsError, "threads: ")
-        options.log_severity_level = 4  # it would print what is raised, too, with what a file's names hold
+        options.log_severity_level = 4  # otherwise it also prints errors, with unescaped names from the file
         try:
             self._session = ort.InferenceSession(str(self.path), options, providers=list(providers))
         except Exception as error:  # onnxruntime's errors have no common base
-            raise ModelError(f"{self.path}: is no ONNX graph that can be run ({first_line(error)[:200]})") from error
+            raise ModelError(
+                f"{self.path}: is not an ONNX graph that can be run ({first_line(error)[:200]})"
+            ) from error
         metadata = self._session.get_modelmeta().custom_metadata_map
         self.facts = facts_from(metadata, str(self.path))
         self.aim = self.facts.aim if aim is None else check(Fraction, aim, ParamsError, "aim: ")
@@ -105,18 +107,18 @@ class OnnxExplainer(Labelled):
     def explain(
         self, texts: Iterable[Text], targets: Iterable[Target] | None = None, unit: Unit = "word"
     ) -> Iterator[Attribution]:
-        """Yield one attribution for each text and class asked for, in order: those of `Explainer.explain`.
+        """Yield one attribution for each text and class to explain, in order, as `Explainer.explain` does.
 
         Args:
             texts: strings, pairs of strings, or examples.
             targets: class to explain for each text, by name or index, or a list of several (default: the predicted
-                class; of a multi-label classifier each label that holds, at least the most probable one; of a
+                class; for a multi-label classifier each label that applies, at least the most probable one; for a
                 regression each value).
             unit: what is scored; see `Explainer.explain`.
 
-        Raises as `Explainer.explain` does, and ModelError where the graph fails.
+        Raises as `Explainer.explain` does, and ModelError if the graph fails.
         """
-        # As a classifier for functions that read no more of one than is below and in `Labelled`.
+        # Passed as a classifier to functions that use only what is below and in `Labelled`.
         source: Any = self
         facts, name = self.facts, unit_name(unit)
         for chunk in targeted_texts(source, texts, targets, None, CHUNK_TEXTS, unit):
@@ -139,7 +141,7 @@ class OnnxExplainer(Labelled):
         return encodings
 
     def tokens(self, encoding: Encoding) -> tuple[str, ...]:
-        """Return the sub-tokens as text, special tokens left out."""
+        """Return the sub-tokens as text, without special tokens."""
         return tuple(str(self._tokenizer.id_to_token(encoding.input_ids[i])) for i in encoding.positions)
 
     def predict_proba(self, encodings: Sequence[Encoding]) -> NDArray[np.float64]:

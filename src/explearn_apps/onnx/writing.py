@@ -28,20 +28,20 @@ from explearn_apps.onnx.graphs import Graph, graph_of
 from explearn_apps.onnx.runtime import OnnxExplainer
 
 TOLERANCE = 1e-4
-"""Largest difference from PyTorch's scores and probabilities with which a file is written."""
+"""Largest accepted difference from PyTorch's scores and probabilities."""
 
 OPSET = 20
 """Version of ONNX's operations; `ScatterElements` with a maximum needs 18, `Gelu` 20."""
 
 LARGEST = 1_900_000_000
-"""Bytes of weights in one file: the format ends at 2 GiB, and the tokenizer is in it, too."""
+"""Most bytes of weights in one file: the format is limited to 2 GiB, including the tokenizer."""
 
 _SENTENCE = "Our guide was friendly , but the unbelievably slow delivery of a broken box ruined the afternoon"
 _LONGEST = 300
-"""Words of the longest text that a file is tried on."""
+"""Words of the longest text on which a file is tested."""
 
 TRIED: tuple[Text, ...] = ("slow", _SENTENCE, "a warm , funny film", (_SENTENCE, "the box was broken"))
-"""Texts that a file is tried on, beside a long one."""
+"""Texts on which a file is tested, in addition to a long one."""
 
 
 def export_onnx(
@@ -53,18 +53,19 @@ def export_onnx(
 ) -> Path:
     """Write one graph of a classifier and its explainer, whole or not at all, after a comparison with PyTorch.
 
-    Inputs, int64: see `explearn_apps.onnx.facts.Input`; batch and length are free. Outputs, float32: `logits`,
-    (batch, C), and `token_scores`, (batch, tokens), of L2E `certificate`, (batch, 3). `OnnxExplainer` reads the file.
+    Inputs, int64: see `explearn_apps.onnx.facts.Input`; batch size and length are dynamic. Outputs, float32: `logits`,
+    (batch, C), and `token_scores`, (batch, tokens); for L2E also `certificate`, (batch, 3). `OnnxExplainer` reads the
+    file.
 
     Args:
-        path: of the file; one that is there is replaced.
+        path: the file; an existing ONNX file is replaced.
         explainer: a trained ExpNet or L2E: its folder, a bundle (folder or hub name), or an `Explainer`.
         classifier: folder or hub name, or the classifier, on the CPU in float32 (default: the bundle's).
-        label_names: class -> another name for it.
+        label_names: class -> new name.
 
     Raises:
-        UnsupportedError: a method or classifier that is not exported, or whose graph gives other scores.
-        ModelError: an explainer or a classifier that cannot be used, or do not belong together.
+        UnsupportedError: a method or classifier that cannot be exported, or whose graph gives other scores.
+        ModelError: an explainer or a classifier that cannot be used, or that do not belong together.
         ParamsError: no classifier, or one elsewhere. MissingExtraError: packages of the extra `onnx` are not installed.
     """
     check_installed("onnx", "onnxscript", "onnxruntime", extra="onnx", what="an export to ONNX")
@@ -76,10 +77,10 @@ def export_onnx(
     size = sum(tensor.numel() * tensor.element_size() for tensor in graph.state_dict().values())
     if size > LARGEST:
         raise UnsupportedError(f"{model.name}: has {size:,} bytes of weights; expected at most {LARGEST:,}, for ONNX")
-    # One text is beyond the classifier's length, unless that is very long.
+    # One text exceeds the classifier's maximum length, unless that is very long.
     words = (_SENTENCE.split() * _LONGEST)[: min(_LONGEST, 2 * model.max_length)]
     texts: list[Text] = [" ".join(words), *TRIED]
-    # That the longest of them is cut is no news: nobody gave it.
+    # No warning that the longest text is cut: it is not the user's.
     with unread_words_known():
         expected = list(source.explain(model, texts))
     proto = model_proto(graph, model)
@@ -102,7 +103,7 @@ def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, Classifier]:
     classifier = classifier or (None if bundle is None else bundle.classifier_folder)
     if classifier is None:
         raise ParamsError(
-            "got no classifier; expected its folder or hub name (--classifier), or a bundle that holds it"
+            "got no classifier; expected its folder or hub name (--classifier), or a bundle that contains it"
         )
     if not isinstance(classifier, Classifier):
         classifier = Classifier.from_pretrained(classifier, device="cpu", precision="fp32")
@@ -123,7 +124,7 @@ def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, Classifier]:
 
 
 def model_proto(graph: Graph, classifier: Classifier) -> Any:
-    """Return the graph as ONNX, traced on a batch; batch and length are free in what comes out."""
+    """Return the graph as ONNX, traced on a batch, with dynamic batch size and length."""
     inputs = classifier.batch(classifier.encode(["slow", _SENTENCE])).model_inputs()
     ids = inputs["input_ids"]
     for name in graph.more:
@@ -153,15 +154,15 @@ def model_proto(graph: Graph, classifier: Classifier) -> Any:
             proto = program.model_proto
     except UnsupportedError:
         raise
-    except Exception as error:  # tracing fails in many ways, none of which is the reader's to mend
+    except Exception as error:  # tracing fails in many ways, none of which the user can fix
         kind = model.config.model_type
         raise UnsupportedError(
-            f"{classifier.name}: a {kind!r} model that is not exported to ONNX ({first_line(error)[:200]})"
+            f"{classifier.name}: a {kind!r} model cannot be exported to ONNX ({first_line(error)[:200]})"
         ) from error
     finally:
         model.set_attn_implementation(attention)
         logger.setLevel(level)
-    # Tracing notes places in source files, which tell of this machine and make no two files alike.
+    # Tracing records positions in source files, which reveal paths and make files differ.
     parts = proto.graph
     for part in (parts, *parts.node, *parts.input, *parts.output, *parts.value_info, *parts.initializer):
         part.doc_string = ""
@@ -174,7 +175,7 @@ def _facts(explainer: Explainer, classifier: Classifier, graph: Graph) -> Facts:
     tokenizer: Any = classifier.tokenizer
     config: Any = classifier.model.config
     types: list[Input] = ["token_type_ids"] if "token_type_ids" in tokenizer.model_input_names else []
-    # Of a folder the last part: where it is on this machine is nobody's business.
+    # Only the last part of a folder's path: the rest is private.
     name = Path(classifier.name).resolve().name if is_folder(classifier.name) else classifier.name
     architecture = str(config.model_type)
     return Facts(
@@ -206,20 +207,21 @@ def _tokenizer(classifier: Classifier) -> str:
 
 
 def _compare(path: Path, texts: Sequence[Text], expected: Sequence[Attribution], what: str) -> None:
-    """Raise UnsupportedError unless onnxruntime explains the texts as PyTorch does, together and one by one."""
+    """Raise UnsupportedError unless onnxruntime and PyTorch give the same explanations, in a batch and one by one."""
     try:
         reader = OnnxExplainer(path, threads=1)
         runs = [list(reader.explain(texts)), [one for text in texts for one in reader.explain([text])]]
     except ModelError as error:
-        raise UnsupportedError(f"{what} is not exported to ONNX: its graph does not run ({error})") from error
+        raise UnsupportedError(f"{what} cannot be exported to ONNX: its graph does not run ({error})") from error
     for run in runs:
-        # Of a multi-label text there may be other classes, and more or fewer.
+        # For a multi-label classifier the classes may differ.
         if [_exact(one) for one in run] != [_exact(one) for one in expected]:
-            raise UnsupportedError(f"{what} is not exported to ONNX: its graph gives other words or classes")
+            raise UnsupportedError(f"{what} cannot be exported to ONNX: its graph gives other words or classes")
         far = max(float(np.abs(_numbers(a) - _numbers(b)).max()) for a, b in zip(run, expected, strict=True))
         if not far <= TOLERANCE:
             raise UnsupportedError(
-                f"{what} is not exported to ONNX: its graph's scores differ by {far:.2g} from PyTorch's; expected at "
+                f"{what} cannot be exported to ONNX: its graph's scores differ by {far:.2g} from PyTorch's; "
+                "expected at "
                 f"most {TOLERANCE}"
             )
 
@@ -230,6 +232,6 @@ def _exact(one: Attribution) -> tuple[object, ...]:
 
 def _numbers(one: Attribution) -> NDArray[np.float64]:
     answer = one.probability if one.value is None else one.value
-    # The bound is an exponential, which magnifies rounding: a certificate's numbers count a tenth.
+    # The bound is an exponential, which magnifies rounding: differences of a certificate count one tenth.
     certificate = [] if one.certificate is None else [one.certificate.agreement / 10, one.certificate.bound / 10]
     return np.concatenate([one.filled(0.0), one.token_scores, [answer], certificate])

@@ -27,10 +27,10 @@ from explearn_apps.serve.responses import JSON, error_response, json_response
 from explearn_apps.serve.schemas import ExplainRequest, ExplainResponse, MethodSummary, Problem, Served, result
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "description": "No JSON, or beyond what JSON may hold."},
-    413: {"model": Problem, "description": "Too large, or too many of something."},
+    400: {"model": Problem, "description": "Not JSON, or beyond the limits of JSON."},
+    413: {"model": Problem, "description": "Too large, or too many items."},
     415: {"model": Problem, "description": "Not application/json."},
-    422: {"model": Problem, "description": "A field, a name or a text that cannot be used."},
+    422: {"model": Problem, "description": "A field, name or text that cannot be used."},
     429: {"model": Problem, "description": "The service is busy; see Retry-After."},
 }
 
@@ -44,15 +44,15 @@ def make_app(
     embedders: Collection[str] = (),
     verdict: str | None = None,
 ) -> FastAPI:
-    """Make the service of a classifier and some methods.
+    """Make the service for a classifier and some methods.
 
     Args:
-        classifier: what is explained; not a model that answers questions.
-        explainers: the methods, each under its name.
-        limits: what it takes.
-        hosts: names by which requests may call it; None: any.
+        classifier: the classifier; not a model that answers questions.
+        explainers: the methods, served under their names.
+        limits: limits of requests.
+        hosts: allowed names of the service in requests; None for any.
         embedders: origins whose pages may show the service in a frame.
-        verdict: that of a comparison of the methods (`Comparison.verdict`).
+        verdict: verdict of a comparison of the methods (`Comparison.verdict`).
 
     Raises as `Engine` does.
     """
@@ -83,12 +83,12 @@ def make_app(
         return error_response(422, str(error))
 
     async def gone(_request: Request, _error: Any) -> Response:
-        # Nobody reads it; 499 is nginx's status for it, which the metrics then count.
+        # The client does not read it; 499 is nginx's status, counted by the metrics.
         return error_response(499, "the client went away")
 
     async def fault(_request: Request, _error: Any) -> Response:
-        # The traceback goes to the log. The guard, inside of which this is not, has not set the headers.
-        return error_response(500, "the service failed; its log says why", SECURITY_HEADERS)
+        # The traceback goes to the log. This runs outside the guard, which sets the headers.
+        return error_response(500, "the service failed; see its log", SECURITY_HEADERS)
 
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(ExplearnError, bad_input)
@@ -101,12 +101,12 @@ def make_app(
 
 
 def add_api(app: FastAPI, engine: Engine) -> None:
-    """Add the API's paths. Its JSON is read within the bounds of `parse_json`."""
+    """Add the API's paths. JSON is read with the limits of `parse_json`."""
     schema = {"requestBody": {"required": True, "content": {JSON: {"schema": ExplainRequest.model_json_schema()}}}}
 
     @app.post("/explain", response_model=ExplainResponse, responses=REFUSALS, openapi_extra=schema)
     async def explain(request: Request) -> Response:
-        """Explain some texts by some methods: a score for each word, larger meaning more evidence for the label."""
+        """Explain texts: score each word by each method; larger scores mean more evidence for the label."""
         try:
             body = parse_json(await request.body())
         except ValueError as error:
@@ -117,7 +117,7 @@ def add_api(app: FastAPI, engine: Engine) -> None:
 
     @app.get("/methods", response_model=Served)
     async def methods() -> Response:
-        """Say what is served."""
+        """Return the classifier, its labels, the methods and the limits."""
         served = Served(
             classifier=engine.classifier.name,
             problem=str(engine.classifier.problem),
@@ -135,16 +135,16 @@ def add_api(app: FastAPI, engine: Engine) -> None:
 
     @app.get("/health")
     async def health() -> dict[str, str]:
-        """Say whether the process answers."""
+        """Say whether the process is alive."""
         return {"status": "ok"}
 
-    @app.get("/ready", responses={503: {"description": "Requests would not be worked on."}})
+    @app.get("/ready", responses={503: {"description": "The service does not accept requests."}})
     async def ready() -> Response:
-        """Say whether requests would be worked on: 200, otherwise 503."""
+        """Say whether the service accepts requests: 200, otherwise 503."""
         working = engine.batcher.working
         return json_response({"status": "ready" if working else "not ready"}, 200 if working else 503)
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:
-        """Give counters for Prometheus."""
+        """Return counters for Prometheus."""
         return Response(generate_latest(engine.metrics.registry), headers={"content-type": CONTENT_TYPE_LATEST})

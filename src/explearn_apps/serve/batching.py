@@ -1,4 +1,4 @@
-"""Requests that arrive together go through the model together, in the one thread that uses it."""
+"""Batching of requests that arrive together, in the one thread that uses the model."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class _Work(Generic[Key, Item, Result]):
 
 
 class Batcher(Generic[Key, Item, Result]):
-    """Collects work for a few milliseconds, joins what has the same key, and does it in one thread.
+    """Collects work for a few milliseconds, joins work with the same key into batches, and does it in one thread.
 
-    The oldest work comes first. While a batch is being worked on, the next one collects. Work whose request was
-    cancelled is left out. An error in a joined batch may be that of one of its requests: each is then done alone.
+    The oldest work comes first. The next batch collects while one is running. Work of cancelled requests is dropped. If
+    a joined batch fails, because of any one request, its requests are retried separately.
 
     Args:
         run: (key, items) -> a result for each item; called in the thread.
@@ -46,11 +46,11 @@ class Batcher(Generic[Key, Item, Result]):
         self._task: asyncio.Task[None] | None = None
 
     def run_alone(self, key: Key, items: Sequence[Item]) -> Sequence[Result]:
-        """Return what `run` gives, from the thread; waits for it."""
+        """Call `run` in the thread, wait, and return its result."""
         return self._worker.submit(self._run, key, items).result()
 
     def start(self) -> None:
-        """Begin to work, in the running event loop."""
+        """Start working, in the running event loop."""
         self._task = asyncio.create_task(self._work_on())
 
     @property
@@ -59,18 +59,18 @@ class Batcher(Generic[Key, Item, Result]):
 
     @property
     def waiting(self) -> int:
-        """Number of items that no thread has taken up yet."""
+        """Number of items not yet started."""
         return sum(len(work.items) for work in self._queue if not work.future.done())
 
     async def submit(self, key: Key, items: Sequence[Item]) -> list[Result]:
         """Return the results of some items, in order.
 
-        Raises HTTPException when too many wait, and what `run` raises.
+        Raises HTTPException if too many are waiting, and what `run` raises.
         """
         if not self.working:
             raise busy("the service is shutting down; try again later")
         if self.waiting + len(items) > self._limits.waiting:
-            raise busy(f"{self.waiting} texts are waiting already; try again in a moment")
+            raise busy(f"{self.waiting} texts are already waiting; try again in a moment")
         loop = asyncio.get_running_loop()
         work: _Work[Key, Item, Result] = _Work(key, items, loop.time(), loop.create_future())
         self._queue.append(work)
@@ -78,7 +78,7 @@ class Batcher(Generic[Key, Item, Result]):
         return await work.future
 
     async def close(self) -> None:
-        """End the thread when its batch is done; whoever still waits is refused."""
+        """Stop the thread after its batch; requests that still wait are refused."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -102,7 +102,7 @@ class Batcher(Generic[Key, Item, Result]):
                 await loop.run_in_executor(self._worker, self._do, loop, together)
 
     def _take(self) -> list[_Work[Key, Item, Result]]:
-        """Take the oldest work with what has the same key, as far as it fits into a batch."""
+        """Take the oldest work, and other work with the same key that fits into its batch."""
         waiting = [work for work in self._queue if not work.future.done()]
         taken: list[_Work[Key, Item, Result]] = []
         room = self._limits.join_texts

@@ -27,7 +27,7 @@ from explearn_apps.serve.responses import busy
 from explearn_apps.serve.schemas import ExplainRequest
 
 Item = tuple[str | tuple[str, str], list[str] | None]
-"""A text, or a text with its second segment, and the labels to explain; None: those that the method chooses."""
+"""A text, or a text with its second segment, and the labels to explain; None for the method's default."""
 
 WARM_UP = "One text before the first."
 
@@ -37,8 +37,8 @@ class TextAnswer:
     """Answer for one text.
 
     Attributes:
-        probabilities: by label; None where not asked for, and of a regression.
-        by_method: for each method the attributions, one a class.
+        probabilities: by label; None if not requested, and for a regression.
+        by_method: for each method the attributions, one per class.
     """
 
     probabilities: dict[str, float] | None
@@ -49,12 +49,12 @@ class Engine:
     """Explains texts, joining requests into batches (`Batcher`).
 
     Attributes:
-        classifier: without the place of a local folder in its name. explainers: by name, in the order given.
-        seconds: by method, what a short text takes; empty before `warm_up`.
-        verdict: that of a comparison of the methods; None without one.
+        classifier: the classifier, named without the path of a local folder. explainers: by name, in the order given.
+        seconds: by method, time for a short text; empty before `warm_up`.
+        verdict: verdict of a comparison of the methods, if any.
 
-    Raises ParamsError for two methods of one name or none, UnsupportedError for a method that cannot explain this
-    classifier, and for a model that answers questions.
+    Raises ParamsError for a repeated method or none, UnsupportedError for a method that cannot explain this classifier,
+    and for a model that answers questions.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Engine:
         if isinstance(classifier, QuestionAnswerer | TokenClassifier):
             raise UnsupportedError(f"{classifier.name}: {classifier.does}; expected a classifier of texts")
         if is_folder(classifier.name):
-            # Where it is on this machine is nobody's business, and errors name it, too.
+            # The folder's path is private, but errors name the classifier.
             folder, classifier = Path(classifier.name), copy.copy(classifier)
             classifier.name = folder.resolve().name
             if classifier.nli is not None:
@@ -74,7 +74,7 @@ class Engine:
         self.seconds: dict[str, float] = {}
         for explainer in explainers:
             if explainer.name in self.explainers:
-                raise ParamsError(f"method {explainer.name!r} comes twice; expected each once")
+                raise ParamsError(f"methods: got {explainer.name!r} twice; expected each once")
             explainer.check_explains(classifier)
             self.explainers[explainer.name] = explainer
         if not self.explainers:
@@ -87,9 +87,9 @@ class Engine:
         return self.classifier.problem is not Problem.REGRESSION
 
     def warm_up(self) -> None:
-        """Explain one text by every method, so that the first request does not wait, and time a second go.
+        """Explain one text with every method, so that the first request does not wait, then again to time it.
 
-        Raises ExplearnError where a method cannot.
+        Raises ExplearnError if a method cannot.
         """
         completion = getattr(self.classifier, "completion", None)
         takes_pairs = completion is not None and completion.params.takes_pairs
@@ -102,8 +102,8 @@ class Engine:
     async def answer(self, request: Request, wanted: ExplainRequest) -> list[TextAnswer]:
         """Answer for each text of a request.
 
-        Raises UnknownNameError and DataError for names and texts that cannot be used, HTTPException for more than the
-        limits allow, when the service is busy and when the time is over, ClientDisconnect.
+        Raises UnknownNameError and DataError for names and texts that cannot be used, HTTPException beyond the limits,
+        if the service is busy and if time runs out, and ClientDisconnect.
         """
         wanted.check(self.limits)
         methods = [next(iter(self.explainers))] if wanted.methods is None else wanted.methods
@@ -138,7 +138,7 @@ class Engine:
         ]
 
     def _run(self, key: tuple[str, bool, str], items: Sequence[Item]) -> Sequence[Any]:
-        """Do a batch in the thread of the model.
+        """Process a batch in the model's thread.
 
         Args:
             key: method or "probabilities", whether labels are chosen, and the unit that is scored.
@@ -158,7 +158,7 @@ class Engine:
 
 
 async def _unless_gone(request: Request, work: Sequence[Coroutine[Any, Any, Any]], seconds: float) -> list[Any]:
-    """Return the results of some work; cancel it all when a part fails, the client goes away or time is over."""
+    """Return the results of some work; cancel all of it if a part fails, the client disconnects or time runs out."""
 
     async def disconnected() -> None:
         while (await request.receive())["type"] != "http.disconnect":

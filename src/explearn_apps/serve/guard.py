@@ -1,4 +1,4 @@
-"""Middleware before the application: checks of host, origin, kind and size, and what is counted of every request."""
+"""Middleware before the application: checks of host, origin, content type and size, and metrics of requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 FORM = "application/x-www-form-urlencoded"
 
 SECURITY_HEADERS = {
-    # Styles in attributes are the strengths of words, numbers of our own.
+    # Style attributes hold only the strengths of words, which are our own numbers.
     "content-security-policy": "default-src 'none'; style-src 'self'; style-src-attr 'unsafe-inline'; "
     "script-src 'self'; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'",
@@ -33,12 +33,12 @@ SECURITY_HEADERS = {
 
 
 class Guard:
-    """ASGI middleware that refuses what no client of this service sends; a body is counted while it arrives.
+    """ASGI middleware that refuses requests that no proper client sends, and limits bodies while they arrive.
 
     Args:
-        hosts: names that requests may give as their Host; None: any. On a loopback address it keeps out pages of other
-            sites whose name was made to lead here.
-        paths: of the application, for the metrics.
+        hosts: allowed Host headers; None for any. On a loopback address this keeps out pages of other sites whose name
+            resolves to it (DNS rebinding).
+        paths: the application's paths, for the metrics.
         embedders: origins whose pages may show the service in a frame.
     """
 
@@ -69,8 +69,8 @@ class Guard:
             message = await receive()
             size += len(message.get("body", b""))
             if size > self._limits.body_bytes:
-                sentence = f"body: got more than {self._limits.body_bytes:,} bytes; expected at most that"
-                # The rest of it is not read.
+                sentence = f"body: got more than {self._limits.body_bytes:,} bytes; expected no more"
+                # The rest of the body is not read.
                 raise HTTPException(413, sentence, {"connection": "close"})
             return message
 
@@ -95,16 +95,16 @@ class Guard:
                 logger.info("%s %s %d %.3f s", scope["method"], path, status, seconds)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """Return the answer to a request that the application is not to see."""
+        """Return the response to a request that must not reach the application, else None."""
         headers, close = Headers(scope=scope), {"connection": "close"}
         host = re.sub(r":\d*$", "", headers.get("host", "")).lower()
         if self._hosts is not None and host not in self._hosts:
             return error_response(400, f"Host: got {host[:100]!r}; expected {' or '.join(sorted(self._hosts))}", close)
         expected = {"/": FORM, "/explain": JSON}.get(scope["path"])
         if scope["method"] != "POST" or expected is None:
-            return None  # of another path the application says 404 or 405
+            return None  # for other paths the application answers 404 or 405
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return error_response(403, "sent by a page of another site; expected the service's own", close)
+            return error_response(403, "sent by a page of another site; expected the service's own page", close)
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != expected:
             return error_response(415, f"Content-Type: got {kind[:100]!r}; expected {expected}", close)

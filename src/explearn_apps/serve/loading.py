@@ -1,4 +1,4 @@
-"""Load the classifier and the methods of `explearn serve` from the names on its command line."""
+"""Loading the classifier and the methods named on the command line of `explearn serve`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from explearn.methods.base.explainer import Explainer
 from explearn.model.classifier import Classifier
 
 QUICK = ("attn_lrp", "attcat", "gae", "occlusion")
-"""Served where no method is named: those of them that can explain the classifier. Each takes a few model passes, or
-(occlusion, which asks for predictions alone) one a word."""
+"""Default methods, if they can explain the classifier. Each takes a few model passes, or, for occlusion, which needs
+only predictions, one per word."""
 
 
 def load(
@@ -23,16 +23,16 @@ def load(
     compute: ComputeOptions,
     label_names: Mapping[str, str] | None = None,
 ) -> tuple[Classifier, list[Explainer], dict[str, str]]:
-    """Load a classifier and the methods to explain it by.
+    """Load a classifier and its methods.
 
     Args:
         sources: bundles (folders or hub names), folders of trained explainers, or names of methods.
-        classifier: folder or hub name; None: the one in the first bundle that has one.
-        label_names: class -> another name for it.
+        classifier: folder or hub name; None: the classifier of the first bundle that has one.
+        label_names: class -> new name.
 
-    Returns also, by name, the methods of QUICK that cannot explain the classifier, and why.
+    Also returns, by name, why methods of QUICK cannot explain the classifier.
 
-    Raises ParamsError where there is no classifier, ModelError for what cannot be read or was made for another
+    Raises ParamsError without a classifier, ModelError for a source that cannot be read or was made for another
     classifier, UnsupportedError for a named method that cannot explain it.
     """
     chosen = [find_explainer(source) for source in sources]
@@ -40,8 +40,8 @@ def load(
     holding = [bundle for bundle in bundles if bundle.classifier_folder is not None]
     if classifier is None and not holding:
         raise ParamsError(
-            "--classifier: got none, and no bundle that holds one; expected the folder of a saved classifier, or a hub "
-            "name"
+            "--classifier: got none, and no bundle with a classifier; expected the folder of a saved classifier, or a "
+            "hub name"
         )
     if classifier is not None:
         loaded = Classifier.from_pretrained(classifier, compute)
@@ -49,7 +49,7 @@ def load(
         folder, facts = holding[0].classifier_folder, holding[0].manifest.classifier
         assert folder is not None and facts is not None
         loaded = Classifier.from_pretrained(folder, compute)
-        # Every bundle's folder of it is called `classifier`.
+        # In every bundle the classifier's folder is called `classifier`.
         loaded.name = facts.name or loaded.name
     loaded = loaded.renamed(label_names or {})
     for bundle in bundles:
@@ -69,15 +69,17 @@ def load(
 
 
 def read_verdict(path: Path, classifier: Classifier) -> str:
-    """Return the verdict of a comparison of the classifier's methods, from the manifest beside its page.
+    """Return the verdict of a comparison of the classifier's methods, from the manifest of its page.
 
-    Raises DataError for a file that is no such manifest, ModelError for a comparison on another classifier.
+    Raises DataError for a file that is not such a manifest, ModelError for a comparison on another classifier.
     """
     manifest = read_json(path)
     verdict = manifest.get("verdict") if isinstance(manifest, dict) else None
     if not isinstance(verdict, str):
-        raise DataError(f"{path}: holds no verdict; expected what `explearn compare` writes beside its page")
+        raise DataError(
+            f"{path}: has no verdict; expected the manifest that `explearn compare` writes next to its page"
+        )
     parameters = manifest.get("parameters")
     if not isinstance(parameters, dict) or parameters.get("classifier") != classifier.fingerprint:
-        raise ModelError(f"{path}: the comparison is of another classifier than {classifier.name}")
+        raise ModelError(f"{path}: the comparison is not of {classifier.name} but of another classifier")
     return verdict

@@ -1,4 +1,4 @@
-"""Counters of the service, for Prometheus. No label holds anything that a client wrote."""
+"""Counters of the service, for Prometheus. Labels never hold text from clients."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Metrics:
         ProcessCollector(registry=registry)
         self.requests = Counter("explearn_requests", "Answered requests.", ["path", "status"], registry=registry)
         self.seconds = Histogram(
-            "explearn_request_seconds", "Time to the answer.", ["path"], registry=registry, buckets=_SECONDS
+            "explearn_request_seconds", "Time to answer.", ["path"], registry=registry, buckets=_SECONDS
         )
-        self.in_work = Gauge("explearn_requests_in_work", "Requests being worked on or waiting.", registry=registry)
+        self.in_work = Gauge("explearn_requests_in_work", "Requests in progress or waiting.", registry=registry)
         self.texts = Counter("explearn_texts", "Texts explained.", ["method"], registry=registry)
         self.batches = Histogram(
-            "explearn_batch_texts", "Texts a batch.", ["method"], registry=registry, buckets=_TEXTS
+            "explearn_batch_texts", "Texts per batch.", ["method"], registry=registry, buckets=_TEXTS
         )
-        self.waiting = Gauge("explearn_texts_waiting", "Texts that wait for the model.", registry=registry)
+        self.waiting = Gauge("explearn_texts_waiting", "Texts waiting for the model.", registry=registry)
         self.model_seconds = Counter("explearn_model_seconds", "Time in the model.", ["method"], registry=registry)

@@ -1,4 +1,4 @@
-"""The page: a form, and below it what the classifier says of a text and why. It works without a script."""
+"""The page: a form, and below it the prediction for a text with explanations. It works without a script."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from explearn_apps.serve.engine import Engine, TextAnswer
 from explearn_apps.serve.schemas import ExplainRequest, result
 
 SHOWN_LABELS = 8
-"""Most probable labels that are listed."""
+"""Number of most probable labels that are listed."""
 
 EXAMPLE = "The plot is thin, but the actors are warm and funny."
-"""Text that the page offers to somebody who has none."""
+"""Example text offered by the page."""
 
 LINK_CHARS = 6000
-"""Longest address of a result. Proxies, nginx for one, refuse request lines of more than 8,000 characters."""
+"""Longest URL of a result. Proxies such as nginx refuse request lines of more than 8,000 characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class Form:
     """The form as it was sent.
 
     Attributes:
-        label: number of the class, empty for the predicted one; names may hold what no page shows.
-        before: the text that was explained last, with its second segment.
+        label: index of the class, empty for the predicted one; names may hold characters that no page shows.
+        before: the previously explained text, with its second segment.
     """
 
     text: str = ""
@@ -55,7 +55,7 @@ class Form:
 
     @property
     def changed(self) -> bool:
-        """Whether another text was explained before."""
+        """Whether a different text was explained before."""
         return bool(self.before.strip()) and (self.before, self.before_pair) != (self.text, self.pair)
 
 
@@ -72,7 +72,7 @@ def _environment() -> Environment:
 
 
 def type_of(schema: Mapping[str, Any]) -> str:
-    """Return what a JSON schema admits, in words."""
+    """Describe the type of a JSON schema in words."""
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     if "anyOf" in schema:
@@ -85,13 +85,13 @@ def type_of(schema: Mapping[str, Any]) -> str:
 
 
 def read_form(body: bytes) -> Form:
-    """Return the form's fields. Raises HTTPException for what no form of the page sends."""
+    """Return the form's fields. Raises HTTPException for anything that the page's form does not send."""
     try:
         pairs = parse_qsl(
             body.decode("ascii"), keep_blank_values=True, encoding="utf-8", errors="strict", max_num_fields=100
         )
     except ValueError as error:
-        raise HTTPException(400, "the form cannot be read; expected fields in UTF-8, 100 at most") from error
+        raise HTTPException(400, "the form cannot be read; expected at most 100 fields in UTF-8") from error
     # Browsers send lines with CR and LF, and count characters without CR.
     fields: dict[str, Any] = {name: value.replace("\r\n", "\n") for name, value in pairs}
     if unknown := sorted(set(fields) - set(Form.__slots__)):
@@ -105,7 +105,7 @@ def add_page(app: FastAPI, engine: Engine) -> None:
 
     @app.get("/", include_in_schema=False)
     async def page(request: Request) -> Response:
-        # The address of a result holds the form that gave it.
+        # A result's URL contains its form.
         if query := request.scope["query_string"]:
             return await answered(request, query)
         return _page(engine, Form(method=(next(iter(engine.explainers)),)))
@@ -126,7 +126,7 @@ def add_page(app: FastAPI, engine: Engine) -> None:
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
-        # FastAPI's own page loads scripts from elsewhere.
+        # FastAPI's own page loads scripts from other sites.
         api = app.openapi()
         schemas = {"ExplainRequest": ExplainRequest.model_json_schema(), **api["components"]["schemas"]}
         return HTMLResponse(_environment().get_template("docs.html.j2").render(api=api, schemas=schemas))
@@ -172,11 +172,11 @@ def _page(
 
 
 async def _explain(engine: Engine, request: Request, form: Form) -> dict[str, Any]:
-    """Return what the page says of a text.
+    """Return the page's content for a text.
 
-    Keys: heading; rows, what the classifier gives each label, now and before a change, with its share of the bar;
-    left_out, number of labels that are not listed; link, the result's address, empty where it is too long; json,
-    the answer as a data URL; heatmaps; words that can be changed, each with its part of the form.
+    Keys: heading; rows, each label's probability or value, now and before a change, with its share of the bar;
+    left_out, number of labels that are not listed; link, the result's URL, empty if it is too long; json, the answer as
+    a data URL; heatmaps; words that can be changed, each with its part of the form.
     """
     labels = engine.classifier.labels
     label = whole_number(form.label, len(labels) - 1) if form.label else None
@@ -196,7 +196,7 @@ async def _explain(engine: Engine, request: Request, form: Form) -> dict[str, An
     )
     now, before = _by_label(answer), dict[str, float]()
     if form.changed:
-        # Of a regression, its value comes with an explanation.
+        # For a regression, the value comes with an explanation.
         methods = [] if engine.has_probabilities else list(form.method[:1])
         before = _by_label(await ask(form.before, form.before_pair, methods=methods))
     first = answer.by_method[0][0]
@@ -217,7 +217,7 @@ async def _explain(engine: Engine, request: Request, form: Form) -> dict[str, An
             for name in listed
         ],
         "left_out": len(now) - len(listed),
-        # One row of methods for each class that is explained.
+        # For each explained class, one attribution per method.
         "heatmaps": [Markup(rows(together)) for together in zip(*answer.by_method, strict=True)],
         "words": [
             {
@@ -232,7 +232,7 @@ async def _explain(engine: Engine, request: Request, form: Form) -> dict[str, An
 
 
 def _by_label(answer: TextAnswer) -> dict[str, float]:
-    """Return what the classifier gives each label: a probability, or the value of a regression."""
+    """Return each label's probability, or value for a regression."""
     if answer.probabilities is not None:
         return answer.probabilities
     return {a.target: a.value for of_method in answer.by_method for a in of_method if a.value is not None}

@@ -1,4 +1,4 @@
-"""Answers as JSON; every error is `{"error": one sentence}`."""
+"""JSON responses; every error is `{"error": one sentence}`."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def error_response(status: int, sentence: str, headers: Mapping[str, str] | None
 
 
 def busy(sentence: str, retry_seconds: int = 1) -> HTTPException:
-    """Return the error of a service that has as much work as it takes."""
+    """Return the error for a service at its limit."""
     return HTTPException(429, sentence, {"retry-after": str(retry_seconds)})

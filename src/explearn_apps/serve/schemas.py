@@ -19,7 +19,7 @@ OneOrMore = Annotated[
 
 
 class ExplainRequest(Section):
-    """Texts, and what to say of them."""
+    """Texts, and how to explain them."""
 
     model_config = ConfigDict(strict=True)
 
@@ -28,17 +28,17 @@ class ExplainRequest(Section):
     pairs: list[str] | None = None
     """Second segments, one for each text, for classifiers of pairs."""
     methods: list[str] | None = None
-    """Names from GET /methods (default: the first there). An empty list: just probabilities."""
+    """Names from GET /methods (default: the first). An empty list: only probabilities."""
     label: OneOrMore | None = None
-    """Class to explain, or a list of several (default: the predicted one; of a multi-label classifier each that
-    holds)."""
+    """Class to explain, or a list of several (default: the predicted one; for a multi-label classifier each that
+    applies)."""
     unit: Literal["token", "word", "phrase", "sentence"] = "word"
-    """What is scored. Methods that perturb texts leave out whole units."""
+    """Unit that is scored. Methods that perturb texts leave out whole units."""
     probabilities: bool = False
-    """Whether to give the probabilities of all classes, too."""
+    """Whether to also return the probabilities of all classes."""
 
     def check(self, limits: Limits) -> None:
-        """Raise HTTPException for more than the limits allow, and for pairs that are not as many as the texts."""
+        """Raise HTTPException beyond the limits, and if there are not as many pairs as texts."""
         for name, values, most in (
             ("texts", self.texts, limits.texts),
             ("methods", self.methods or [], limits.methods),
@@ -47,7 +47,7 @@ class ExplainRequest(Section):
             if len(values) > most:
                 raise HTTPException(413, f"{name}: got {len(values):,}; expected at most {most:,}")
             if name != "texts" and len(set(values)) != len(values):
-                raise HTTPException(422, f"{name}: got one twice; expected each once")
+                raise HTTPException(422, f"{name}: got a repeated entry; expected each once")
         pairs = [""] * len(self.texts) if self.pairs is None else self.pairs
         if len(pairs) != len(self.texts):
             raise HTTPException(422, f"pairs: got {len(pairs):,} for {len(self.texts):,} texts; expected one for each")
@@ -63,39 +63,39 @@ class Answer(BaseModel):
 
 
 class Explanation(Answer):
-    """The word scores of one text by one method for one class."""
+    """One method's word scores of one text for one class."""
 
     method: str
     label: str
-    """The class that is explained."""
+    """The explained class."""
     probability: float | None
     """The probability of the label; null for a regression."""
     value: float | None
     """The value of a regression; null for a classifier."""
     predicted: str
     words: list[str]
-    """The words, or the other units that are scored."""
+    """The words, or other units, that are scored."""
     scores: list[float | None]
-    """One for each word, larger meaning more evidence for the label; null where the classifier did not read it."""
+    """One per word; larger means more evidence for the label, null that the classifier did not read the word."""
     spans: list[tuple[int, int]]
     """The [start, end) of each word in the characters of its segment."""
     pair_start: int | None
-    """Number of the second segment's first word."""
+    """Index of the second segment's first word."""
     signed: bool
     """Whether scores below zero are evidence against the label."""
     unread: int
-    """Words that the classifier did not read, mostly because the text is too long."""
+    """Number of words that the classifier did not read, mostly because the text is too long."""
     completeness_error: float | None
-    """By how much the scores miss what they should add up to; null where the method promises no sum."""
+    """By how much the scores miss what they should add up to; null if the method promises no sum."""
     missed: float | None
     """The same as a share of the absolute scores; from 0.1 on, do not take the scores as shares of the output."""
     certificate: dict[str, Any] | None
-    """How far the scores can be relied on, of methods that say so: agreement, bound, familiar and verdict."""
+    """How far the scores can be relied on, for methods that say so: agreement, bound, familiar and verdict."""
 
 
 class TextResult(Answer):
     probabilities: dict[str, float] | None
-    """The probabilities of all labels, where asked for."""
+    """The probabilities of all labels, if requested."""
     explanations: list[Explanation]
     """Explanations by method, then by label, in the order of the request."""
 
@@ -120,12 +120,12 @@ class Served(Answer):
     labels: list[str]
     methods: list[MethodSummary]
     verdict: str | None
-    """The verdict of a comparison of methods on this classifier, where the service was started with one."""
+    """The verdict of a comparison of methods on this classifier, if the service was started with one."""
     limits: Limits
 
 
 class Problem(Answer):
-    """Why a request was not answered."""
+    """Why a request failed."""
 
     error: str
     """One sentence."""

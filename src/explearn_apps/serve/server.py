@@ -1,4 +1,4 @@
-"""The service on a port: binding it, serving, and an orderly end."""
+"""The service on a port: binding, serving, and orderly shutdown."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
-"""Names by which a service on a loopback address is called."""
+"""Names of a service on a loopback address."""
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that listens, so that no other process gets the port while the model is loaded.
+    """Return a listening socket, so that no other process gets the port while the model is loaded.
 
-    Raises ParamsError for a port that is in use or not allowed, and a host that is not of this machine.
+    Raises ParamsError for a port that is in use or not allowed, and a host that is not an address of this machine.
     """
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
@@ -37,13 +37,13 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def address_of(listening: socket.socket) -> str:
-    """Return the service's address, as a browser takes it."""
+    """Return the service's URL."""
     host, port = listening.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def hosts_of(listening: socket.socket) -> Collection[str] | None:
-    """Return the names by which requests may call the service; None: any, where other machines reach it."""
+    """Return the allowed Host names of the service; None for any, if other machines can reach it."""
     host = str(listening.getsockname()[0]).partition("%")[0]
     if not ipaddress.ip_address(host).is_loopback:
         return None
@@ -51,7 +51,7 @@ def hosts_of(listening: socket.socket) -> Collection[str] | None:
 
 
 def server_of(app: ASGIApp, limits: Limits) -> uvicorn.Server:
-    """Return the server of an application, with uvicorn's own limits."""
+    """Return a server for an application, with uvicorn's own limits."""
     config = uvicorn.Config(
         app,
         http="h11",
@@ -59,10 +59,10 @@ def server_of(app: ASGIApp, limits: Limits) -> uvicorn.Server:
         loop="asyncio",
         lifespan="on",
         log_config=None,
-        # Errors of clients are answered; what is logged are faults.
+        # Client errors are answered; only faults are logged.
         log_level="error",
         access_log=False,
-        # A client may not say who it is.
+        # Do not trust a client's statement of its address.
         proxy_headers=False,
         server_header=False,
         limit_concurrency=limits.connections,
@@ -72,9 +72,9 @@ def server_of(app: ASGIApp, limits: Limits) -> uvicorn.Server:
 
 
 def serve(app: ASGIApp, listening: socket.socket, limits: Limits) -> None:
-    """Serve until SIGINT or SIGTERM. Requests in work are answered first, within `limits.seconds`."""
+    """Serve until SIGINT or SIGTERM. Running requests are answered first, within `limits.seconds`."""
     logging.getLogger("explearn.methods").setLevel(logging.ERROR)
-    # uvicorn raises a signal again when it is done; the end is then an orderly one.
+    # uvicorn raises the signal again when it has finished; this makes for an orderly exit.
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         server_of(app, limits).run(sockets=[listening])

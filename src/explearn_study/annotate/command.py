@@ -1,6 +1,6 @@
-"""`explearn annotate`: rationales by language models and by people, from the command line.
+"""`explearn annotate`: rationales from language models and people.
 
-What asks a language model is imported where it is needed: it belongs to an extra.
+Modules that call a language model are imported where they are needed, as they belong to an extra.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from explearn_study.workspace import Workspace
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Make rationales for a task: have a language model mark its texts, check it, bring in what people marked.",
+    help="Make rationales for a task: let a language model mark its texts, check the marks, import marks by people.",
 )
 
 JUDGED_TEXTS = 100
-"""Most texts that models and prompts are compared on, drawn by seed."""
+"""Most texts on which models and prompts are compared, drawn by seed."""
 
 SHEET_TEXTS = 100
 """Most texts of a sheet to check or to mark, drawn by seed, as many of each label; a person may do fewer."""
 
 Task = Annotated[str, typer.Option(help="Task of the profile.", envvar="EXPLEARN_TASK")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost, without calling the model.")]
 SheetFile = Annotated[
     Path, typer.Option("--out", help="The sheet: .html for a browser, .csv for a spreadsheet.", show_default=False)
 ]
@@ -70,7 +70,7 @@ def calibrate(
         typer.Option(help="Models to compare; may be repeated.", envvar="EXPLEARN_LLM_MODEL"),
     ] = None,
     prompt: Annotated[
-        list[str] | None, typer.Option(help="Prompts to compare; may be repeated (default: all that are shipped).")
+        list[str] | None, typer.Option(help="Prompts to compare; may be repeated (default: all built-in prompts).")
     ] = None,
     dry_run: DryRun = False,
     *,
@@ -93,14 +93,14 @@ def calibrate(
     models = list(dict.fromkeys(model or ())) or [require_model(marks.llm)]
     seeds = read_shots(marks)
     gold = merge_annotators(marks.settled(marks.rationales), run_params.rationale_agreement)
-    # An example in the prompt would be answered by copying it; the whole seed set stays out, whatever llm.shots says.
+    # A model could copy an example from the prompt, so the whole seed set stays out, whatever llm.shots says.
     seen = {seed.example.id for seed in seeds}
     marked = {e.id: e.label for e in marks.examples if e.split != "test" and e.id in gold and e.id not in seen}
     chosen = subsample(marked, JUDGED_TEXTS, False, run_params.seed)
     judged = [example for example in marks.examples if example.id in chosen]
     if not judged:
         raise DataError(
-            f"task {task!r}: people have marked no training or validation text besides the seeds; import marks"
+            f"task {task!r}: people have marked no training or validation text except the seeds; import marks"
         )
     shown = spread_over_labels(seeds, marks.labels, marks.llm.shots)
     bound = [bind_prompt(name, task, marks.labels, shown, marks.llm) for name in prompt or list_prompts()]
@@ -129,7 +129,7 @@ def run(
     *,
     meter: Budget,
 ) -> None:
-    """Have a model mark a task's texts; a run that was ended goes on where it stopped.
+    """Let a model mark a task's texts; a stopped run resumes.
 
     explearn annotate run --task films --dry-run
     """
@@ -142,7 +142,7 @@ def run(
         return
     _, summary = annotate(marks, run_params.seed, meter)
     if summary is None:
-        print("no text to ask about: people have marked all of them, or there are none of these labels")
+        print("no text to mark: people have marked all of them, or no text has one of these labels")
     else:
         print_summary(summary, meter)
 
@@ -175,7 +175,7 @@ def sheet(
         }
         if not rows:
             raise DataError(
-                f"task {task!r}: no kept rationale that is not judged yet; run `explearn annotate run` first"
+                f"task {task!r}: no unchecked rationale by a model; run `explearn annotate run` first"
             )
     elif kind == "mark":
         rows = {
@@ -213,18 +213,16 @@ def _write_sheet(kind: SheetKind, title: str, rows: Sequence[SheetRow], out: Pat
 @app.command("import")
 @command
 def import_(
-    path: Annotated[Path, typer.Argument(help="A sheet that people filled in, or an export (.json) of Label Studio.")],
+    path: Annotated[Path, typer.Argument(help="A filled-in sheet, or an export (.json) of Label Studio.")],
     task: Task,
-    annotator: Annotated[str | None, typer.Option(help="Who marked, where the file does not say.")] = None,
-    seeds: Annotated[
-        bool, typer.Option("--seeds", help="The marks become the seed set, the examples in prompts.")
-    ] = False,
+    annotator: Annotated[str | None, typer.Option(help="The annotator's name, if it is not in the file.")] = None,
+    seeds: Annotated[bool, typer.Option("--seeds", help="Use the marks as the seed set: examples in prompts.")] = False,
 ) -> None:
-    """Bring in what people did: verdicts, marks, decisions.
+    """Import people's work: verdicts, marks, decisions.
 
     explearn annotate import Check-films-ana.csv --task films
     """
-    # One import at a time: what it checks and what it adds go together.
+    # One import at a time, so that nothing changes between check and write.
     with locked(Workspace().annotations(load_params().check_task(task)) / "import", what=f"marks of {task}"):
         _, marks = _open(task)
         store, examples = marks.store, marks.examples
@@ -236,7 +234,7 @@ def import_(
             filled = read_sheet(path, examples, annotator)
             rationales, decisions = filled.rationales, filled.decisions
             verdicts, untouched = filled.verdicts, filled.untouched
-        # Only what is in the same file is replaced.
+        # Only marks in the same file are replaced.
         replaceable = {(r.example_id, r.annotator) for r in store.read(target, examples, marks.unused)}
         check_new(path, rationales, {(r.example_id, r.annotator) for r in marks.rationales} - replaceable)
         if verdicts:
@@ -248,13 +246,13 @@ def import_(
                 _print_added(file, len(added), noun, store.add(file, added, examples))
     if untouched:
         texts, are = ("text", "is") if untouched == 1 else ("texts", "are")
-        print(f"{untouched:,} {texts} that nobody has touched {are} left out")
+        print(f"{untouched:,} untouched {texts} {are} left out")
     elif not (rationales or decisions or verdicts):
-        raise DataError(f"{path}: holds no mark and no verdict; expected what people filled in")
+        raise DataError(f"{path}: has no marks and no verdicts; expected a filled-in sheet")
 
 
 def _print_added(file: Path, count: int, noun: str, replaced: int, more: str = "") -> None:
-    instead = f", {replaced:,} in the place of earlier ones" if replaced else ""
+    instead = f", {replaced:,} replacing earlier ones" if replaced else ""
     plain_console().print(
         f"{printed(str(file))}: {count:,} {noun.removesuffix('s') if count == 1 else noun}{more}{instead}"
     )
@@ -263,7 +261,7 @@ def _print_added(file: Path, count: int, noun: str, replaced: int, more: str = "
 @app.command()
 @command
 def agreement() -> None:
-    """Say how far annotators agree: Krippendorff's alpha for each task that is prepared and each pair of them.
+    """Measure how far annotators agree: Krippendorff's alpha for each prepared task and each pair of annotators.
 
     explearn annotate agreement
     """
@@ -271,7 +269,7 @@ def agreement() -> None:
     tasks = [name for name in run_params.tasks if workspace.examples(name).is_dir()]
     if not tasks:
         raise DataError(f"{workspace.examples('TASK')}: no task is prepared; run `dvc repro prepare@TASK` first")
-    table = Table(title="Agreement over the texts that two or more have marked", title_justify="left")
+    table = Table(title="Agreement on texts marked by two or more annotators", title_justify="left")
     for column in ("task", "annotators", "texts", "alpha", "F1 of pairs"):
         table.add_column(column, justify="left" if column in ("task", "annotators") else "right")
     for name in tasks:
@@ -301,13 +299,14 @@ def _explained(task: str, method: str) -> tuple[Params, TaskMarks, dict[str, Att
 def rank(
     task: Task,
     out: Annotated[
-        Path, typer.Option(help="JSON Lines of texts and scores, for `explearn compare --scores`.", show_default=False)
+        Path,
+        typer.Option(help="JSON Lines file of texts and scores, for `explearn compare --scores`.", show_default=False),
     ],
     dry_run: DryRun = False,
     *,
     meter: Budget,
 ) -> None:
-    """Have a model rank the words of the explained texts for their predicted classes: the method llm_ranking.
+    """Let a language model rank the words of the explained texts for their predicted classes: the method llm_ranking.
 
     explearn annotate rank --task films --out llm_ranking.jsonl --dry-run
     """
@@ -315,7 +314,7 @@ def rank(
     from explearn_study.annotate.llm.ranking import rank, ranking_questions
 
     params = load_params()
-    # The texts and predicted classes of any method that explains the task's classifier.
+    # Any method that explains the task's classifier has the same texts and predicted classes.
     _, marks, explained = _explained(task, next(name for name, of in params.methods.items() if not of.info.own_model))
     check_output(out)
     questions = ranking_questions(marks, explained)
@@ -329,7 +328,7 @@ def rank(
         "named are not in the text"
     )
     if rankings.unread:
-        print(f"{rankings.unread:,} answers cannot be read, and the scores of their texts are 0; see llm.max_tokens")
+        print(f"{rankings.unread:,} answers cannot be read; their texts' scores are 0; see llm.max_tokens")
     print_spent(meter)
 
 
@@ -340,7 +339,7 @@ def simulate(
     method: Method,
     out: SheetFile,
 ) -> None:
-    """Write two sheets that ask people to predict the model, with a method's explanations and without.
+    """Write two sheets that ask people to predict the model with and without a method's explanations.
 
     explearn annotate simulate --task films --method attn_lrp --out predict.html
     """
@@ -355,11 +354,11 @@ def simulate(
 @app.command()
 @command
 def simulated(
-    sheets: Annotated[list[Path], typer.Argument(help="What people filled in, a file each.")],
+    sheets: Annotated[list[Path], typer.Argument(help="Filled-in sheets.")],
     task: Task,
     method: Method,
 ) -> None:
-    """Say how well people predicted the model with a method's explanations and without, and test the difference.
+    """Measure how well people predicted the model with and without a method's explanations, and test the difference.
 
     explearn annotate simulated Predict-films-1-ana.csv --task films --method attn_lrp
     """

@@ -1,4 +1,4 @@
-"""All that the report shows of one task, from the files that the stages wrote."""
+"""Everything that the report shows for one task, read from the files that the stages wrote."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from explearn_study.workspace import Workspace, read_document
 
 
 def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> TaskReport:
-    """Gather a task's metrics, how its methods compare, and the example texts to show.
+    """Collect a task's metrics, comparisons of its methods, and the example texts to show.
 
-    Raises DataError where a file is missing or damaged.
+    Raises DataError if a file is missing or damaged.
     """
     agreement = read_document(workspace.agreement(task), dict[str, Any], "rationalise")
     classifier = read_document(workspace.classifier_figures(task), dict[str, Any], "finetune")
@@ -32,7 +32,7 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
     rate = agreement["positive_rate"] or 0.0
     own = [method.name for method in params.with_own_model]
     figures = read_document(workspace.metrics("explanations", task), dict[str, Any], "judge")
-    # Costs are missing where a method was not run on this machine.
+    # Costs are missing if a method was not run on this machine.
     methods = join_costs(figures, read_costs(workspace.costs(task), params.methods))
     by_text = read_by_text(workspace.metrics_table("texts", task))
     own_models = read_document(workspace.metrics("own_model", task), dict[str, Any], "judge")

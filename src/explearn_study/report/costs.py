@@ -1,4 +1,4 @@
-"""The figures that depend on the machine kept apart from all others."""
+"""Splitting figures that depend on the machine from all others."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Figures = dict[str, dict[str, Number]]
 
 
 def split_costs(metrics: Mapping[str, Mapping[str, Number]]) -> tuple[Figures, Figures]:
-    """Split methods' figures into those that any machine gives, and those that depend on the machine.
+    """Split methods' figures into those that are the same on any machine, and those that depend on the machine.
 
-    Every method is in both parts, if need be with nothing. The order of methods and metrics stays.
+    Both parts have every method, even if it has no figures there. The order of methods and metrics is kept.
 
     Args:
         metrics: method -> metric -> figure.
@@ -29,5 +29,5 @@ def split_costs(metrics: Mapping[str, Mapping[str, Number]]) -> tuple[Figures, F
 
 
 def join_costs(figures: Mapping[str, Mapping[str, Number]], costs: Mapping[str, Mapping[str, Number]]) -> Figures:
-    """Join what `split_costs` split; the costs stand behind each method's other figures."""
+    """Join what `split_costs` split; the costs follow each method's other figures."""
     return {method: {**row, **costs[method]} for method, row in figures.items()}

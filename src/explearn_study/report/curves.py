@@ -1,4 +1,4 @@
-"""The section on what marked texts of a task bring to ExpNet: a drawing, and a table of the figures."""
+"""The section on how ExpNet improves with marked texts of a task: a plot, and a table of the figures."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from explearn_study.curve_figures import FIGURES
 SHOWN = {"f1_topk": "F1 top-K", "auroc": "AUROC", "f1": "F1"}
 
 ALWAYS_DRAWN = ("gae", "attn_lrp")
-"""Baselines of the run that are drawn even where they are not among the best."""
+"""Baselines of the run that are drawn even if they are not among the best."""
 
 BEST = 3
-"""Best baselines that are drawn."""
+"""Number of best baselines that are drawn."""
 
 LINEAR_TO = 5
 """Marked texts up to which the axis is linear, so that 0 has a place; from there on it is logarithmic."""
 
 INTRODUCTION = (
-    "ExpNet learns here from none of a task's marked texts (universal: the consensus of the other tasks marks the "
-    "task's own texts for it), from some (few_shot), and from all that the classifier gets right (in_domain). Points "
-    "are means over draws of the texts; the dashed lines are baselines on the same test texts."
+    "ExpNet is trained on none of a task's marked texts (universal: the other tasks' consensus marks the task's "
+    "texts for it), on some (few_shot), and on all that the classifier gets right (in_domain). Points are means over "
+    "draws of the texts; the dashed lines are baselines on the same test texts."
 )
 
 # In inches.
@@ -33,7 +33,7 @@ _PANEL_HEIGHT = 2.35
 
 
 def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mapping[str, Any]]) -> list[Block]:
-    """Return the section on the tasks of `curves`, by task the document of the study marks_curve."""
+    """Return the section. curves: task -> document of the study marks_curve."""
     if not curves:
         return []
     reports = [task for task in tasks if task.task in curves]
@@ -47,8 +47,8 @@ def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str
         Paragraph(INTRODUCTION),
         Picture(
             "figures/marks.svg",
-            "F1 and AUROC with more and more marked texts",
-            "F1 top-K and AUROC against the number of marked texts, one row of panels a task",
+            "F1 and AUROC by number of marked texts",
+            "F1 top-K and AUROC against the number of marked texts, one row of panels per task",
             (_WIDTH, _PANEL_HEIGHT * len(reports) + 0.5),
             partial(_draw, run, reports, curves),
         ),
@@ -105,7 +105,7 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mappi
             ]  # fmt: skip
             axes.legend(handles=lines, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7.5, frameon=False)
     figure.supxlabel(
-        f"marked texts of the task that ExpNet learned from (band: {100 * run.evaluate.confidence:g} % interval over "
+        f"marked texts of the task used to train ExpNet (band: {100 * run.evaluate.confidence:g} % interval over "
         "draws and texts)",
         fontsize=9,
     )

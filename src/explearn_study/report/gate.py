@@ -34,9 +34,9 @@ class Rule(Section):
     metric: str
     """The keys that lead to a figure of reports/metrics.json, joined by dots; * stands for any characters."""
     direction: Direction
-    """Which direction is better; may be left out where the last key is a metric of the catalogue."""
+    """Which direction is better; may be left out if the last key is a metric of the catalogue."""
     tolerance: Annotated[float, Field(ge=0)]
-    """Differences up to this are noise, in the figure's own unit or, where `relative`, as a share of its old value."""
+    """Differences up to this are noise, in the figure's own unit or, if `relative`, as a share of its old value."""
     relative: bool = False
 
     @model_validator(mode="before")
@@ -55,7 +55,7 @@ class Gate(Section):
 
 @dataclass(frozen=True, slots=True)
 class FigureChange:
-    """A figure before and after, None where it is missing or undefined, and what a rule says of the two."""
+    """A figure before and after, None if it is missing or undefined, and a rule's verdict on the change."""
 
     metric: str
     old: float | None
@@ -78,9 +78,9 @@ def load_gate(path: str | os.PathLike[str]) -> Gate:
 
 
 def read_metrics(source: str) -> Any:
-    """Read reports/metrics.json of a project's folder or of a git revision, or a file like it.
+    """Read reports/metrics.json from a project folder or a git revision, or a similar file.
 
-    Raises DataError where there is none, or it is not JSON.
+    Raises DataError if there is none, or it is not JSON.
     """
     path = Path(source)
     if path.exists():
@@ -97,7 +97,7 @@ def read_metrics(source: str) -> Any:
 
 
 def figures(document: object, prefix: str = "") -> Iterator[tuple[str, float | None]]:
-    """Yield path and value of every number and null in a JSON document; true, false, text and lists are no figures."""
+    """Yield path and value of every number and null in a JSON document; booleans, text and lists are skipped."""
     if isinstance(document, Mapping):
         for key, value in document.items():
             yield from figures(value, f"{prefix}.{key}" if prefix else str(key))
@@ -109,14 +109,14 @@ def check(gate: Gate, old: object, new: object) -> list[FigureChange]:
     """Apply every rule to the metrics of two runs.
 
     Returns the changes in the order of the rules and of the figures. A figure that becomes undefined or disappears is
-    gone; one that was not there before is new. Raises DataError where a rule matches no figure of either run.
+    gone; one that did not exist before is new. Raises DataError if a rule matches no figure of either run.
     """
     before, after = dict(figures(old)), dict(figures(new))
     changes = []
     for rule in gate.rules:
         names = [name for name in dict.fromkeys([*before, *after]) if fnmatchcase(name, rule.metric)]
         if not names:
-            raise DataError(f"rule {rule.metric!r}: no such figure in {METRICS} of either run; expected one at least")
+            raise DataError(f"rule {rule.metric!r}: no such figure in {METRICS} of either run; expected at least one")
         changes += [_change(rule, name, before.get(name), after.get(name)) for name in names]
     return changes
 
@@ -128,7 +128,7 @@ def _change(rule: Rule, name: str, old: float | None, new: float | None) -> Figu
         verdict = "same" if old is new else "new" if old is None else "gone"
     else:
         gain = new - old if rule.direction == "higher" else old - new
-        # Rounding alone is no change: in floating point, 0.8 - 0.7 is more than 0.1.
+        # Rounding errors do not count: in floating point, 0.8 - 0.7 is more than 0.1.
         if abs(gain) > tolerance + 1e-12 * max(1.0, abs(old)):
             verdict = "better" if gain > 0 else "worse"
         else:

@@ -1,7 +1,7 @@
 """The pages of a run's report: report.html, report.md and machine/costs.md, and their pictures.
 
-report.html holds everything. report.md leaves out what depends on the machine of the run, so that the same results give
-the same bytes; machine/costs.md has that.
+report.html has everything. report.md leaves out what depends on the machine, so that the same results give the same
+bytes; machine/costs.md has the rest.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ NARROW = 6
 
 
 WHOLE_TEXT_WORDS = 60
-"""Longest example text, in words, that every row repeats whole. Of longer ones only the chosen words are shown."""
+"""Longest example text, in words, that every row repeats in full. For longer texts only chosen words are shown."""
 
 
 def write_report(folder: Path, run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Block] = ()) -> None:
-    """Write report.md, report.html, figures/ and machine/ into `folder`; every file is whole or not there."""
+    """Write report.md, report.html, figures/ and machine/ into `folder`, each file whole or not at all."""
     blocks = report_blocks(run, tasks, more)
     pictures = draw(blocks)
     for file, drawing in pictures.items():
@@ -48,10 +48,11 @@ def write_report(folder: Path, run: RunFacts, tasks: Sequence[TaskReport], more:
     write_text(folder / "report.html", render_html(blocks, pictures))
     write_text(folder / "report.md", render_markdown(select(blocks, machine=False)))
     costs = [
-        Heading("What the explanations cost", level=1),
+        Heading("Costs of the explanations", level=1),
         Paragraph(
-            f"{run.subtitle} These figures differ from machine to machine and from run to run. ../report.md has all "
-            "others, and says what each figure means."
+            f"{run.subtitle} These figures vary between machines and runs. ../report.md has all other figures, and "
+            "says "
+            "what each means."
         ),
         *select(blocks[1:], machine=True),
     ]
@@ -59,9 +60,9 @@ def write_report(folder: Path, run: RunFacts, tasks: Sequence[TaskReport], more:
 
 
 def select(blocks: Sequence[Block], machine: bool) -> list[Block]:
-    """Return the blocks of a Markdown page: those that depend on the machine of the run, or those that do not.
+    """Return the blocks of a Markdown page: those that depend on the machine, or those that do not.
 
-    A table is parted by columns. A heading goes with what is below it.
+    A table is split by columns. A heading stays with the blocks below it.
     """
     selected: list[Block] = []
     headings: list[Heading] = []
@@ -91,10 +92,10 @@ def select(blocks: Sequence[Block], machine: bool) -> list[Block]:
 def emphasise(
     words: Sequence[str], selected: Sequence[bool], whole: bool = True, joined: Sequence[int] = ()
 ) -> Markdown:
-    """Return words with the selected ones in bold, neighbours in one run; all are escaped.
+    """Return escaped words with the selected ones in bold, neighbours joined in one run.
 
-    With `whole` False, an ellipsis stands for each run of other words. Runs have a blank between them, also where the
-    text has none (`joined`): without, Markdown does not read marks beside punctuation as bold.
+    With `whole` False, an ellipsis replaces each run of other words. Runs are separated by a blank even where the text
+    has none (`joined`): otherwise Markdown does not read asterisks next to punctuation as bold.
     """
     runs: list[tuple[bool, str]] = []
     for index, (word, chosen) in enumerate(zip(words, selected, strict=True)):
@@ -109,7 +110,7 @@ def emphasise(
 def render_markdown(blocks: Sequence[Block], folder: str = "") -> str:
     """Return a page.
 
-    folder: that of the page within the report, such as machine; its pictures are linked from there.
+    folder: the page's folder within the report, such as machine; pictures are linked relative to it.
     """
     return "\n\n".join(_block(block, folder) for block in blocks) + "\n"
 
@@ -125,7 +126,7 @@ def _block(block: Block, folder: str) -> str:
         case Bullets():
             return "\n".join(f"* {inline_markdown(item)}" for item in block.items)
         case Code():
-            # No run of backticks in the text can end the block.
+            # The fence is longer than any run of backticks in the text.
             fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", block.text)), default=0))
             return f"{fence}{block.language}\n{block.text.rstrip()}\n{fence}"
         case Table():
@@ -145,12 +146,12 @@ def _block(block: Block, folder: str) -> str:
                 ]
                 for row in block.rows
             ]
-            cut = "" if whole else f" Of more than {WHOLE_TEXT_WORDS} words only those marked or chosen are shown."
+            cut = "" if whole else " Only marked or chosen words of this long text are shown."
             return f"{inline_markdown(f'{bold(block.title)} {block.note}')}{cut}\n\n{table(['By', 'Text'], words, 2)}"
         case Fold():
             inside = render_markdown(block.blocks, folder)
             return f"<details><summary>{escape_markdown(block.summary)}</summary>\n\n{inside}\n</details>"
-    raise TypeError(f"{type(block).__name__} is no block that is known here")
+    raise TypeError(f"unknown kind of block: {type(block).__name__}")
 
 
 def _cell(cell: Cell | str, notes: bool) -> Markdown:

@@ -1,4 +1,4 @@
-"""The papers' own figures with ours, where a run has their data; papers.yaml holds the papers'."""
+"""The papers' figures next to ours, if a run has their data; the papers' are in papers.yaml."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def published() -> Papers:
 
 
 def paper_blocks(params: Params, tasks: Sequence[TaskReport]) -> list[Block]:
-    """Return the papers' tables with ours, those of whose data sets the run has all.
+    """Return those of the papers' tables for which the run has all data sets, with our figures.
 
-    Left out are tables of which the run has no method but the baselines. The best of each column is bold; a figure of
-    ours that was not measured is a dash.
+    A table is left out if the run has only baselines of it. The best figure in each column is bold; a figure of ours
+    that was not measured is a dash.
     """
     by_adapter = {params.sources[task.task].adapter: task for task in tasks if task.task in params.sources}
     learned = set(params.methods) - set(params.baseline_names)
@@ -66,7 +66,7 @@ def paper_blocks(params: Params, tasks: Sequence[TaskReport]) -> list[Block]:
             shared = [[by_adapter[adapter]] for adapter in table.data] or [list(tasks)]
             machine = CATALOGUE[table.metric].of_machine
             said = f"Encoder in the paper: {table.encoder}, here: {', '.join(encoders)}."
-            # Checkpoints have an owner before their name.
+            # Names of checkpoints start with their owner.
             if not all(name.rpartition("/")[2].startswith(table.encoder) for name in encoders):
                 said += " They differ: compare the order of the methods, not the figures."
             blocks += [
@@ -75,15 +75,15 @@ def paper_blocks(params: Params, tasks: Sequence[TaskReport]) -> list[Block]:
             ]
     if not blocks:
         return []
-    missing = " ".join(f"Of {paper}'s results, left out: {published().left_out[paper]}." for paper in papers)
+    missing = " ".join(f"Not shown from {paper}: {published().left_out[paper]}." for paper in papers)
     return [Heading("Next to the paper's figures"), Paragraph(missing), *blocks]
 
 
 def _table(table: PaperTable, shared: Sequence[Sequence[TaskReport]], machine: bool) -> Table:
-    """Return a table with the paper's figures beside ours.
+    """Return a table with the paper's figures next to ours.
 
     Args:
-        shared: for each column, the tasks of ours that it stands for.
+        shared: for each column, the tasks of ours that it covers.
     """
     metric = CATALOGUE[table.metric]
     columns = [Column("Method", numeric=False, key=True)]
@@ -102,9 +102,9 @@ def _table(table: PaperTable, shared: Sequence[Sequence[TaskReport]], machine: b
 
 
 def _mean(table: PaperTable, method: str, tasks: Sequence[TaskReport]) -> float | None:
-    """Return our figure of a row, mean over the tasks; None where a task lacks it.
+    """Return our figure for a row, averaged over the tasks; None if a task lacks it.
 
-    A method that trained a classifier is judged on that one, the others of such a table on that of `own_model`.
+    A method that trained a classifier is evaluated on it, other methods in the table on the classifier of `own_model`.
     """
     values = []
     for task in tasks:

@@ -1,7 +1,7 @@
 """The report of a project, from the files that its stages wrote.
 
-Files under reports/machine, report.html, its manifest and costs.json hold times and memory. All others depend on the
-results alone: the same results give the same bytes under the same package versions.
+Files under reports/machine, report.html, its manifest and costs.json hold times and memory. All others depend only on
+the results: the same results give the same bytes under the same package versions.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ HEADLINE_METRICS = ("f1", "f1_topk", "auroc", "aopc_comprehensiveness", "aopc_su
 """Metrics of the explainer under study that `dvc metrics show` prints."""
 
 DECIMALS = 3
-"""Of the figures that git keeps: beyond them, processors and library versions differ."""
+"""Decimals of the figures kept in git; further digits vary between processors and library versions."""
 
 
 def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     """Write the files of `explearn_study.report.pages.write_report` and `write_metrics` into the workspace's reports/.
 
-    Everything is read and drawn before the first file of an earlier report is replaced. Last comes report.json, the
-    manifest beside report.html.
+    Everything is read and drawn before the first file of an earlier report is replaced. The last file is report.json,
+    the manifest of report.html.
 
-    Raises DataError where a file of an earlier stage is missing, damaged or not of this run.
+    Raises DataError if a file of an earlier stage is missing, damaged or from another run.
     """
     # These load matplotlib and scipy, which take seconds that --help need not wait for.
     from explearn.show.manifest import write_manifest
@@ -49,7 +49,7 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     for task in params.tasks:
         for name in params.compared_teachers:
             figures: dict[str, Any] = read_document(workspace.study("students", task, name), dict[str, Any], "study")
-            # What it cost, where it ran on this machine.
+            # Costs, if it ran on this machine.
             costs = workspace.student_costs(task, name)
             students.append({**figures, **(read_document(costs, dict[str, Any], "study") if costs.exists() else {})})
     transfers = [
@@ -74,7 +74,7 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
 
 
 def run_facts(params: Params, tasks: Sequence[TaskReport]) -> RunFacts:
-    """Return what the report says of a run as a whole."""
+    """Return the facts about a run as a whole that the report needs."""
     study = f", explainer under study: {params.explainer}" if params.explainer is not None else ""
     title, subtitle = "Which explanations to use", f"Profile {params.profile}{study}."
     if params.explainer is None and len(tasks) == 1 and tasks[0].task in params.classifiers:
@@ -103,7 +103,7 @@ def run_facts(params: Params, tasks: Sequence[TaskReport]) -> RunFacts:
 
 
 def parameters_text(params: Params) -> str:
-    """Return the parameters of what ran, as YAML: none of methods, tasks and stages that are not of the run."""
+    """Return the run's parameters as YAML, without methods, tasks and stages that it does not have."""
     values = params.model_dump(mode="json")
     unused = {"roster", "report"}
     unused |= set() if params.teachers else {"teach"}
@@ -117,7 +117,7 @@ def parameters_text(params: Params) -> str:
 
 
 def _filled(value: Any) -> Any:
-    """Return a document without what is None or empty."""
+    """Return a document without None and empty values."""
     if not isinstance(value, Mapping):
         return value
     filled = {name: _filled(part) for name, part in value.items()}
@@ -129,8 +129,8 @@ def write_metrics(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> 
 
     metrics.json: headline, classifiers (task -> split -> figures) and tasks (task -> method -> metric -> value),
     without the figures that depend on the machine. headline.json: the same headline, with f1_by_task. Both are rounded.
-    costs.json: headline and tasks of the figures that depend on the machine. Without an explainer under study, the
-    headlines hold no figures.
+    costs.json: headline and tasks with the figures that depend on the machine. Without an explainer under study, the
+    headlines have no figures.
     """
     parts = {task.task: split_costs(task.methods) for task in tasks}
     metrics = {task: figures for task, (figures, _) in parts.items()}

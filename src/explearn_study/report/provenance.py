@@ -1,4 +1,4 @@
-"""The inputs and code of a run, for the manifest beside its report (`explearn.show.manifest`)."""
+"""The inputs and code of a run, for the manifest of its report (`explearn.show.manifest`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from explearn_study.workspace import Workspace
 def manifest_of(workspace: Workspace, params: Params) -> dict[str, Any]:
     """Return the manifest of a run: hashes of its texts, models, results and code, and the versions of packages.
 
-    Paths count from the workspace. Raises DataError where a file of the run is missing.
+    Paths are relative to the workspace. Raises DataError if a file of the run is missing.
     """
     root = workspace.root
     own = {method.name for method in params.with_own_model}

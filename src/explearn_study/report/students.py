@@ -1,4 +1,4 @@
-"""The section on L2E's students against their teachers, laid out like tables 1 to 5 of the paper."""
+"""The section that compares L2E's students with their teachers, like tables 1 to 5 of the paper."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from explearn_study.params import Params
 from explearn_study.report.papers import published
 
 Document = Mapping[str, Any]
-"""A result of `explearn_study.distil.compare_with_students`, for one task and teacher."""
+"""A result of `explearn_study.distil.compare_with_students` for one task and teacher."""
 Key = tuple[str, str, str]
 """Formulation, task and teacher."""
 
@@ -27,7 +27,7 @@ class StudentTable:
 
     Attributes:
         title: its caption.
-        metrics: those of a cell, separated by slashes. The test of the last one decides what is bold.
+        metrics: metrics of a cell, separated by slashes. The test of the last one decides what is bold.
         larger_is_better: direction of the metrics.
         percent: whether figures are shown in percent. digits: decimals shown.
         errors: whether standard errors are shown.
@@ -70,20 +70,19 @@ TABLES = (
 
 
 def student_blocks(params: Params, documents: Sequence[Document]) -> list[Block]:
-    """Return the paper's tables; one is left out where no document has its metric. Times depend on the machine."""
+    """Return the paper's tables, except those whose metric no document has. Times depend on the machine."""
     study = params.studies.students
     if not documents or study is None:
         return []
     adapters = {task: source.adapter or "" for task, source in params.sources.items()}
     introduction = (
-        "Students (L2E) learned a teacher's explanations (A) of the training texts. Both explain the same test texts. "
-        f"Where students learned to rank, both sides choose the top {study.percent:g} % of the words. Where "
-        "students learned levels, both sides choose their best words of positive (negative) level, as many as the side "
-        "with fewer of them has. L2E's figures are means over "
-        f"{study.seeds} students with different seeds, ± the standard error over texts. Both: the classifier "
-        "gives the two explanations the same class. The better of A and L2E is bold where they differ by Wilcoxon's "
-        "test over the texts, after Holm's correction over the table (L2E, footnote 6). Where a task's data are the "
-        "paper's, its figure follows ours in brackets."
+        "Students (L2E) were trained on a teacher's explanations (A) of the training texts. Both explain the same test "
+        f"texts. If students learned to rank, both choose the top {study.percent:g} % of the words. If students "
+        "learned levels, both choose their best words of positive (negative) level, as many as the one with fewer of "
+        f"them has. L2E's figures are means over {study.seeds} students with different seeds, ± the standard error "
+        "over texts. Both: the classifier predicts the same class for the two explanations. The better of A and L2E is "
+        "bold if they differ significantly by Wilcoxon's test over the texts, after Holm's correction over the table "
+        "(L2E, footnote 6). If a task has the paper's data, the paper's figure follows ours in brackets."
     )
     tables = [table for spec in TABLES if (table := _table(spec, documents, params.evaluate.significance, adapters))]
     return [
@@ -110,7 +109,7 @@ def _table(
     tested = cells[spec.metrics[-1]]
     if not any(cells.values()):
         return None
-    # Where student and teacher differ, after Holm's correction over the table.
+    # Cells in which student and teacher differ, after Holm's correction over the table.
     p_values = {key: figures["p_value"] for key, figures in tested.items() if figures["p_value"] is not None}
     adjusted = zip(p_values, holm(list(p_values.values())), strict=True)
     certain = {key for key, p_value in adjusted if p_value <= significance}
@@ -150,7 +149,7 @@ def _table(
 
 
 def _fidelity(documents: Sequence[Document]) -> Table:
-    """Return how alike the word scores of students and teacher are, means over seeds."""
+    """Return how similar the word scores of students and teacher are, averaged over seeds."""
     students: dict[Key, list[Mapping[str, Any]]] = {}
     for document in documents:
         for student in document["students"]:
@@ -159,12 +158,12 @@ def _fidelity(documents: Sequence[Document]) -> Table:
     for (formulation, task, teacher), of_seeds in students.items():
         known = [[one[name] for one in of_seeds if one[name] is not None] for name in ALIKE]
         rows.append([teacher, task, formulation, *(f"{fmean(part):.2f}" if part else "–" for part in known)])
-    titles = ["Spearman's rho of word scores", "Top 20 % of words in common"]
+    titles = ["Spearman's rho of word scores", "Overlap of the top 20 % of words"]
     return Table(columns(["Teacher", "Task", "Formulation"], titles), rows, "Fidelity of students to their teachers")
 
 
 def _times(documents: Sequence[Document]) -> list[Block]:
-    """Return the times of teacher and student for a text, and of training, where that ran on this machine."""
+    """Return the times of teacher and student per text, and of training, if these ran on this machine."""
     rows = []
     for document in documents:
         if "seconds" in document:
@@ -182,6 +181,6 @@ def _times(documents: Sequence[Document]) -> list[Block]:
             )
     if not rows:
         return []
-    titles = ["Teacher, ms per text", "Classifier", "L2E with classifier", "L2E, class given", "Faster, class given"]
-    titles += ["Faster, with classifier", "Training, s"]
+    titles = ["Teacher, ms per text", "Classifier", "L2E with classifier", "L2E, class known", "Speed-up, class known"]
+    titles += ["Speed-up, with classifier", "Training, s"]
     return [Table(columns(["Teacher", "Task"], titles), rows, "Time (L2E figures 3 to 6)", machine=True)]

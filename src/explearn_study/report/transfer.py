@@ -1,4 +1,4 @@
-"""The section on how explainers do on tasks that they were not trained on: tables, and heat maps of the gains."""
+"""The section on how explainers transfer to tasks they were not trained on: tables, and heat maps of the gains."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ CRITERIA = {
 """Criterion -> the metric that measures it."""
 
 SMALLEST = 0.01
-"""Relative gains over a figure closer to 0 than this mean nothing and are left out."""
+"""Relative gains over a figure closer to 0 than this are meaningless and left out."""
 
 INTRODUCTION = (
-    "Each explainer, with the classifier that it trained on one task, is used here on the texts of another task with "
-    "the same classes (IvRA, appendix E). Gains compare it with the explainer trained on the task itself, in percent "
-    "of that one's figure. Below 0, training on the task itself is better. A dash: that figure is too close to 0."
+    "Each explainer, with the classifier that it trained on one task, is used on the texts of another task with the "
+    "same classes (IvRA, appendix E). Gains compare it with the explainer trained on that task, in percent of the "
+    "latter's figure. Below 0, training on the task itself is better. A dash: the latter's figure is too close to 0."
 )
 
 
 def transfer_blocks(documents: Sequence[Mapping[str, Any]]) -> list[Block]:
-    """Return a table and a heat map for each explainer. documents: what the stage transfer wrote of each."""
-    blocks: list[Block] = [Heading("On other tasks"), Paragraph(INTRODUCTION)] if documents else []
+    """Return a table and a heat map for each explainer. documents: the results of the study transfer for each."""
+    blocks: list[Block] = [Heading("Transfer to other tasks"), Paragraph(INTRODUCTION)] if documents else []
     metrics = [CATALOGUE["accuracy"], *CRITERIA.values()]
     for document in documents:
         name = document["explainer"]
         rows, moves, gains = [], [], []
         for task, by_source in document["tasks"].items():
-            # What was trained on the task itself comes first.
+            # Explainers trained on the task itself come first.
             for source in (task, *(source for source in by_source if source != task)):
                 figures = by_source[source]
                 rows.append([task, source, *(shown(metric, figures[metric.name]) for metric in metrics)])
@@ -48,7 +48,7 @@ def transfer_blocks(documents: Sequence[Mapping[str, Any]]) -> list[Block]:
                         [gain(figures[m.name], by_source[task][m.name], m.larger_is_better) for m in metrics[1:]]
                     )
         texts = ", ".join(f"{task} {count}" for task, count in document["texts"].items())
-        title = f"Gain of {name} trained elsewhere over trained here, in percent"
+        title = f"Gain of {name} trained on another task over {name} trained on the task itself, in percent"
         blocks += [
             Paragraph(f"{name}, trained for {', '.join(document['criteria'])}. Texts: {texts}."),
             Table([*columns(["Task", "Trained on"]), *map(column, metrics)], rows, f"{name} on other tasks"),
@@ -66,7 +66,7 @@ def transfer_blocks(documents: Sequence[Mapping[str, Any]]) -> list[Block]:
 def gain(new: Number, old: Number, larger_is_better: bool) -> float:
     """Return the relative gain of one figure over another in percent.
 
-    NaN where either is unknown or the old one is close to 0.
+    NaN if either is unknown or the old one is close to 0.
     """
     if new is None or old is None or abs(old) < SMALLEST:
         return float("nan")

@@ -25,23 +25,23 @@ class SourceParams(Section):
     revision: str | None = None
     """hub: git revision, so that every download is the same."""
     view: str | None = None
-    """A variant of the labels that the adapter offers (hatexplain: binary, three_class or toxic)."""
+    """One of the adapter's variants of the labels (hatexplain: binary, three_class or toxic)."""
     splits: dict[Split, str] | None = None
     """Our split -> the source's split or file stem (default: the adapter's own)."""
     carve_validation: OpenFraction = 0.1
-    """Fraction of `carve_from` set aside as validation where `splits` names none, stratified by label."""
+    """Fraction of `carve_from` set aside for validation if `splits` names no split for it, stratified by label."""
     carve_test: OpenFraction = 0.2
-    """Fraction of `carve_from` set aside as test where `splits` names none."""
+    """Fraction of `carve_from` set aside for testing if `splits` names no split for it."""
     carve_from: Literal["train", "validation"] = "train"
-    """Part that the missing ones are set aside from."""
+    """Split from which missing ones are set aside."""
     max_examples: dict[Split, PositiveInt] = Field(default_factory=dict)
-    """Most examples per split, drawn by seed in the labels' own proportions (or evenly, with `balance`)."""
+    """Most examples per split, drawn by seed with labels in proportion (or balanced, with `balance`)."""
     balance: bool = False
-    """Even out the labels of every split by subsampling the larger ones."""
+    """Balance the labels of every split by subsampling the larger ones."""
     labels: list[str] | None = None
     """custom: the labels in their order (default: those found, sorted)."""
     label_names: dict[str, str] = Field(default_factory=dict)
-    """custom: raw value -> label, where the table holds codes."""
+    """custom: raw value -> label, if the table holds codes."""
     columns: Columns = Field(default_factory=Columns)
     neutral: str | None = None
     """The classifier's mask token, to add copies of training texts without their evidence, labelled `neutral`: L2E's

@@ -121,7 +121,7 @@ class TestMistakes:
             (("nowhere",), ("nowhere",)),
             (("--method", "occlusion"), ("--classifier: got none",)),
             (("BUNDLE", "--method", "oclusion"), ("did you mean occlusion?",)),
-            (("BUNDLE", "--method", "lime", "--method", "lime"), ("'lime' comes twice",)),
+            (("BUNDLE", "--method", "lime", "--method", "lime"), ("got 'lime' twice",)),
             (("BUNDLE", "--classifier", "OTHER"), ("made for the classifier with fingerprint",)),
             (("nowhere", "--timeout", "inf"), ("'--timeout'",)),
             (("BUNDLE", "--host", "host.invalid"), ("--host host.invalid", "cannot be used")),
@@ -176,7 +176,7 @@ class TestWhoCanReachIt:
         manifest = tmp_path / "compare.json"
         manifest.write_text(json.dumps({"verdict": "Use lime.", "parameters": {"classifier": "0"}}), encoding="utf-8")
         said = command_complaint("serve", str(bundle), "--port", "0", "--comparison", str(manifest))
-        assert said.startswith(f"error: {manifest}: the comparison is of another classifier than ")
+        assert said.startswith(f"error: {manifest}: the comparison is not of ")
         manifest.write_text("[]", encoding="utf-8")
         said = command_complaint("serve", str(bundle), "--port", "0", "--comparison", str(manifest))
-        assert said.startswith(f"error: {manifest}: holds no verdict; expected what")
+        assert said.startswith(f"error: {manifest}: has no verdict; expected the manifest")

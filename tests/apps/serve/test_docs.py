@@ -36,14 +36,14 @@ def test_the_limits_are_those_of_the_code() -> None:
     limits = Limits()
     assert limits.methods == limits.labels
     for row in (
-        f"| texts a request | {limits.texts} |",
-        f"| characters a text | {limits.text_chars:,} |",
-        f"| methods, labels a request | {limits.methods} |",
-        f"| scores of an answer | {MOST_SCORES:,}, or room for every text once |",
+        f"| texts per request | {limits.texts} |",
+        f"| characters per text | {limits.text_chars:,} |",
+        f"| methods, labels per request | {limits.methods} |",
+        f"| scores in an answer | {MOST_SCORES:,}, or room for every text once |",
         f"| body | room for the largest request, up to {MOST_BODY_BYTES >> 20} MiB |",
-        f"| texts waiting, once a method | {MOST_WAITING}, or room for the largest request |",
+        f"| texts waiting, counted per method | {MOST_WAITING}, or room for the largest request |",
         f"| connections | {limits.connections:,} |",
-        f"| time to the answer | {limits.seconds:g} s |",
+        f"| time to answer | {limits.seconds:g} s |",
     ):
         assert row in PAGE, row
     assert f"arrive within {1000 * limits.join_seconds:g} ms" in PAGE

@@ -69,7 +69,7 @@ def test_a_newer_format(bundle: Path) -> None:
         ({"files": {"x.json": {"bytes": "1", "sha256": "a"}}}, "field 'files.x.json.bytes'"),
         ({"classifier": {"fingerprint": "a", "folder": "../m"}}, "field 'classifier.folder'"),
         ({"method": "consensu"}, "unknown explainer 'consensu'; did you mean consensus?"),
-        ({"options": {"stepz": 1}}, "options stepz come with the trained explainer"),
+        ({"options": {"stepz": 1}}, "options: got stepz; the trained explainer"),
     ],
 )
 def test_a_manifest_that_says_what_it_may_not(bundle: Path, changes: dict[str, Any], words: str) -> None:
@@ -107,7 +107,10 @@ Make = Callable[[Path, dict[str, Path]], tuple[Any, ...]]
     ("arguments", "words"),
     [
         (lambda m, t: (), "got neither a method nor a trained explainer"),
-        (lambda m, t: ("--method", "l2e"), "'l2e' is trained; expected the folder of a trained one (--explainer)"),
+        (
+            lambda m, t: ("--method", "l2e"),
+            "'l2e' is trained; expected the folder of a trained explainer (--explainer)",
+        ),
         (lambda m, t: ("--method", "rollout", "--with-classifier"), "got no classifier to put into the bundle"),
         (lambda m, t: ("--method", "rollout", "--metrics", "metrics.json"), "expected one of reviews, topics"),
         (
@@ -135,7 +138,7 @@ def test_an_out_that_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("nowhere")
     for name in ("folder", "file", "link"):
         out = str(tmp_path / name)
-        command_complaint("export", "--method", "rollout", "--out", out, words=(out, "is there already"))
+        command_complaint("export", "--method", "rollout", "--out", out, words=(out, "already exists"))
     assert (tmp_path / "file").read_text() == "mine" and not list((tmp_path / "folder").iterdir())
 
 
@@ -166,11 +169,18 @@ def test_a_bundle_takes_no_other_method_and_no_options(bundle: Path, trained: di
     explearn.export(tmp_path / "l2e", explainer=trained["l2e"])
     explain = ("explain", "--device", "cpu", "--explainer")
     command_complaint(
-        *explain, str(tmp_path / "l2e"), "--method", "paml", "a", words=("which holds 'l2e'; 'paml' is trained",)
+        *explain,
+        str(tmp_path / "l2e"),
+        "--method",
+        "paml",
+        "a",
+        words=("which holds 'l2e'; expected the folder of a trained 'paml'",),
     )
     command_complaint(
         *explain, str(bundle), "--method", "attcat", "a", words=("which holds 'consensus'; expected one of attcat",)
     )
-    command_complaint(*explain, str(bundle), "-o", "seed=3", "a", words=("options seed come with the bundle",))
+    command_complaint(*explain, str(bundle), "-o", "seed=3", "a", words=("got seed; the bundle",))
     explearn.export(tmp_path / "r", method="random")
-    command_complaint(*explain, str(tmp_path / "r"), "-o", "seed=3", "--classifier", "m", "a", words=("come with",))
+    command_complaint(
+        *explain, str(tmp_path / "r"), "-o", "seed=3", "--classifier", "m", "a", words=("fixes these options",)
+    )

@@ -105,7 +105,7 @@ def test_the_card_tells_what_it_is_and_renders(
     assert {(of.dataset_name, of.metric_type): of.metric_value for of in results}["reviews", "f1"] == 0.25
     for part in (
         explearn.get_info("l2e").summary,
-        "taught by the classifier's own answers",
+        "trained on the classifier's own predictions",
         "| F1 | 0.250 | 0.200 to 0.300 | higher |",
     ):
         assert part in body, part

@@ -61,7 +61,7 @@ def test_without_a_token_in_the_environment(bundle: explearn.Bundle, hub: Any, m
 
 def test_what_the_hub_refuses_is_told_without_the_token(bundle: explearn.Bundle, hub: Any) -> None:
     hub.upload_folder.side_effect = HfHubHTTPError(f"403: token {SECRET} may not\nID: 1", response=MagicMock())
-    said = complaint(lambda: bundle.push_to_hub("me/mine"), "me/mine: the bundle cannot be put there (403: token ***")
+    said = complaint(lambda: bundle.push_to_hub("me/mine"), "me/mine: the bundle cannot be uploaded (403: token ***")
     assert SECRET not in said
     hub.upload_folder.side_effect = ValueError("a bug")
     with pytest.raises(ValueError, match="a bug"):

@@ -1,4 +1,4 @@
-"""`explearn verify BUNDLE` says whether all of its files are as they were exported."""
+"""`explearn verify BUNDLE` says whether all of its files are unchanged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def verify(folder: Path) -> tuple[int, list[str]]:
 def test_every_difference_is_a_line(model: Path, tmp_path: Path) -> None:
     bundle = explearn.export(tmp_path / "b", method="consensus", classifier=model, with_classifier=True)
     count = sum(path.is_file() for path in bundle.rglob("*")) - 1  # but for the manifest itself
-    assert verify(bundle) == (0, [f"{bundle}: all {count} files are as they were exported."])
+    assert verify(bundle) == (0, [f"{bundle}: all {count} files are unchanged."])
     changed, missing, other = (bundle / name for name in ("README.md", "classifier/config.json", "explainer/more.json"))
     changed.write_text("mine")
     missing.unlink()

@@ -75,7 +75,7 @@ class TestWithoutLabelsOrMarks:
 
     def test_the_first_screen_shows_no_text_of_which_nothing_is_known(self, comparison: explearn.Comparison) -> None:
         first = page_of(comparison.report).partition("<nav")[0]
-        assert "no method is shown to be better" in first and "A text of" not in first and "underlined" not in first
+        assert "no method is significantly better" in first and "A text of" not in first and "underlined" not in first
 
 
 class TestWithLabelsAndMarks:
@@ -187,7 +187,7 @@ class TestTheCommand:
             ({}, ["--text-column", "review"], "field 'review': missing; expected a column 'review', got text"),
             ({"text": "body"}, [], "got the columns body; expected a column 'text'"),
             ({"label": [f"{'long ' * 9}{n}" for n in range(6)]}, ["--labels", "label"], "long ...; expected every"),
-            ({}, ["--method", "ivra"], "'ivra' has to be trained"),
+            ({}, ["--method", "ivra"], "'ivra' needs training"),
             ({}, ["--method", "rollot"], "unknown method 'rollot'; did you mean rollout?"),
             ({}, ["--budget", "soon"], "expected a time such as 90s"),
             ({}, ["--rationales", "gold"], "expected FORMAT:COLUMN"),
@@ -249,7 +249,7 @@ def test_the_consensus_is_compared_with_the_weights_that_come_with_it(model: Pat
     page = page_of(comparison.report)
     assert "consensus explains with the weights that come with the package" in page
     # Nothing was trained here.
-    assert "One training run" not in page and "What the consensus weighs" not in page
+    assert "One training run" not in page and "Weights of the consensus" not in page
 
 
 class Hasty(Occlusion):

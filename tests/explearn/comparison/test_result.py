@@ -56,7 +56,7 @@ def test_latex_has_intervals_and_marks(result: Comparison) -> None:
 
 
 def test_the_verdict_has_no_marks_of_bold(result: Comparison) -> None:
-    assert "no method is shown to be better than random scores" in result.verdict or "use lime" in result.verdict
+    assert "no method is significantly better than random scores" in result.verdict or "use lime" in result.verdict
     assert result.verdict.isprintable()
 
 

@@ -55,7 +55,7 @@ def test_words_that_are_not_read_are_told_once(model: Path, tmp_path: Path, capl
         explearn.compare(model, [long, *TEXTS], methods="random,rollout", out=tmp_path / "r.html", tell=lines.append)
     told = [line for line in lines if "not read" in line]
     assert told == [
-        f"{100 - read} words of 1 text not read, being beyond {read + 2} sub-tokens or of no known characters: "
+        f"{100 - read} words in 1 text not read, because beyond {read + 2} sub-tokens or without known characters: "
         "no method scores them"
     ]
     assert "not read" not in caplog.text

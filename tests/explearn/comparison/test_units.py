@@ -79,7 +79,7 @@ def test_marks_too_short_for_any_sentence_are_named_once(tmp_path: Path) -> None
     comparison = compare(tmp_path, rows, columns=TextColumns(rationales="marked:marks"), unit="sentence")
     page = html.unescape(comparison.report.read_text(encoding="utf-8"))
     assert page.count("no sentence has half of its words marked") == 1
-    assert page.count("Stability is not judged: different texts hardly ever share a sentence") == 1
+    assert page.count("Stability is not measured: different texts hardly ever share a sentence") == 1
     assert (
         comparison.methods["occlusion"]["f1_topk"] is None
         and comparison.methods["occlusion"]["stability_lexical"] is None
@@ -171,5 +171,5 @@ def test_pairs_kept_runs_and_scores_from_elsewhere(tmp_path: Path) -> None:
 def test_what_is_no_unit_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(ParamsError, match="unit: got 'chapter'"):
         compare(tmp_path, ["no file is read"], unit="chapter")
-    with pytest.raises(ParamsError, match="'phrase', of which each method finds its own"):
+    with pytest.raises(ParamsError, match="'phrase', but each method finds its own phrases"):
         compare(tmp_path, list(REVIEWS), unit="phrase")

@@ -57,7 +57,7 @@ def refused(kind: str) -> dict[str, str]:
     if kind in PRE_NORM:
         actual = dict.fromkeys(TAKES_BLOCKS_APART, "here norms stand before the sub-layers")
         return {**actual, "attention_flow": "flow starts at the one token"} if kind == "modernbert mean" else actual
-    return dict.fromkeys(LRP, "has no rule for what a") if kind in BIASED else {}
+    return dict.fromkeys(LRP, "has no rule for the position terms that a") if kind in BIASED else {}
 
 
 def untrained() -> list[str]:

@@ -76,7 +76,7 @@ def test_refusals() -> None:
         explearn.interactions(OF, "good", explained("good"))
     with pytest.raises(DataError, match="of another text"):
         explearn.interactions(OF, "good film", explained("good"))
-    with pytest.raises(UnsupportedError, match="of pairs by words alone"):
+    with pytest.raises(UnsupportedError, match="for pairs only words are units"):
         pair = ("not good", "film")
         (attribution,) = explearn.get_explainer("occlusion").explain(OF_PAIRS, [pair], ["pos"], unit="phrase")
         explearn.interactions(OF_PAIRS, pair, attribution)

@@ -75,9 +75,9 @@ class TestOwnMethods:
             explearn.get_explainer("raw_attention", layers=1)
 
     def test_only_a_learned_method_is_loaded_from_a_folder_and_with_its_options(self) -> None:
-        with pytest.raises(ParamsError, match="method 'rollout' is not trained; it has nothing to load"):
+        with pytest.raises(ParamsError, match="method 'rollout' needs no training; it has nothing to load"):
             explearn.get_explainer("rollout", path="folder")
-        with pytest.raises(ParamsError, match="options hidden come with the trained explainer"):
+        with pytest.raises(ParamsError, match="options: got hidden; the trained explainer"):
             explearn.get_explainer("expnet", path="folder", hidden=3)
 
     def test_names_and_help_need_no_torch(self, run_python: Any) -> None:
@@ -106,7 +106,7 @@ class TestRegister:
         ("cls", "words"),
         [
             (int, "got int; expected a class that inherits from explearn.Explainer"),
-            (type("Mute", (make(),), {"about": make().about}), "Mute: its docstring starts with no sentence"),
+            (type("Mute", (make(),), {"about": make().about}), "Mute: its docstring does not start with a sentence"),
         ],
         ids=["no explainer", "no docstring"],
     )
@@ -151,7 +151,7 @@ class TestVariants:
         [
             ("rollout", "lime", ParamsError, "variant 'rollout': a method has that name; choose another"),
             ("mine", "lmie", UnknownNameError, "'lmie'; did you mean lime"),
-            ("mine", "expnet_in_domain", ParamsError, "'expnet_in_domain' is a variant itself"),
+            ("mine", "expnet_in_domain", ParamsError, "'expnet_in_domain' is itself a variant"),
         ],
     )
     def test_what_is_no_variant(self, name: str, of: str, error: type[Exception], words: str) -> None:

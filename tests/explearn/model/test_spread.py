@@ -126,7 +126,7 @@ class TestOverTwoDevices:
             assert_close(value, wanted)
 
     def test_what_takes_one_device_refuses_it(self, spread: dict[str, Classifier]) -> None:
-        complaint(lambda: spread["bert"].check_plain("training ivra"), "training ivra takes a model on one device")
+        complaint(lambda: spread["bert"].check_plain("training ivra"), "training ivra needs a model on one device")
         plain("bert").check_plain("training ivra")
 
     def test_its_fingerprint_is_that_of_one(self, spread: dict[str, Classifier]) -> None:

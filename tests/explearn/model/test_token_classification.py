@@ -200,7 +200,7 @@ class TestBadInput:
             explearn.explain(tiny.make_tagger(), "the dog", "random")
 
     def test_a_word_that_is_not_told(self) -> None:
-        with pytest.raises(DataError, match="stands there 2 times, as the words 0, 3"):
+        with pytest.raises(DataError, match="occurs 2 times, as the words 0, 3"):
             explearn.explain(tiny.make_tagger(), "the dog and the fox", "random", token="the")
 
     def test_windows_and_another_classifier(self) -> None:

@@ -30,18 +30,18 @@ def test_what_is_missing_and_the_remarks_of_the_run_are_told():
 
 def test_methods_that_do_not_notice_the_model_are_named():
     checked = {"texts": 4, "methods": {"rollout": check(0.9), "cam": check(0.2), "random": check(1.0)}}
-    assert "Hardly notice the model: rollout (0.90)." in said(task(sanity=checked))
+    assert "Hardly depend on the model: rollout (0.90)." in said(task(sanity=checked))
     # The last part that is drawn anew decides.
     steps = check(0.1, random_model={"head": similarity(0.95), "embeddings": similarity(0.1)})
-    assert "Hardly notice" not in said(task(sanity={"texts": 4, "methods": {"cam": steps}}))
+    assert "Hardly depend" not in said(task(sanity={"texts": 4, "methods": {"cam": steps}}))
 
 
 def test_methods_and_checks_that_were_left_out_of_the_sanity_checks_are_named():
     methods = dict.fromkeys(("cam", "lime", "l2e_paper", "random"), metrics())
     checked = {"texts": 1, "methods": {"cam": check(0.2), "l2e_paper": check(random_model={}, skipped="another")}}
     text = said(task("films", methods, sanity=checked))
-    assert "checked on 1 text, and not for lime." in text and "(permuted labels) was not checked" in text
-    assert "Hardly notice the model: l2e_paper sees only the text and the predicted label" in text
+    assert "checked on 1 text, but not for lime." in text and "(permuted labels) was not checked" in text
+    assert "Hardly depend on the model: l2e_paper sees only the text and the predicted label" in text
     checked["methods"] |= {"lime": check(random_labels=similarity(0.1))}
     assert "permuted" not in said(task("films", methods, sanity=checked))
     assert "No sanity check was run" in said(task("films", methods))
@@ -53,7 +53,7 @@ def test_what_every_run_of_such_methods_has_against_it_is_said():
     assert "Close to the metric: lime is fitted" in text
     both = task("films", dict.fromkeys(("lime", "l2e"), metrics()))
     text = said(both, options={"l2e": {"teacher": "answers"}})
-    assert "lime is fitted" in text and "; l2e is trained on its answers to such texts." in text
+    assert "lime is fitted" in text and "; l2e is trained on its predictions for such texts." in text
     assert "such texts" not in said(both, options={"l2e": {"teacher": "attcat"}})
     text = said(task("films", {"cam": metrics()}))
     assert "One training run" not in text and "Close to the metric" not in text
@@ -95,7 +95,7 @@ def test_methods_whose_scores_miss_their_sum_by_a_tenth_are_named():
 
 def test_too_few_texts_are_told():
     for few in (metrics(plausibility_texts=8, f1_topk_low=0.1, f1_topk_high=0.9), {"texts": 8}):
-        assert "With fewer than 20 texts intervals are rough" in said(task("films", {"shap": few}))
+        assert "With fewer than 20 texts, intervals are rough" in said(task("films", {"shap": few}))
     assert "rough" not in said(task("films", {"shap": {"texts": 20}}))
 
 
@@ -107,7 +107,7 @@ def test_an_explainer_that_came_out_untrained_is_named():
     notes = {"paml": {"metric": "aopc_difference", "epochs": [{"metric": 0.5}, {"metric": 0.4}]}}
     text = said(task("films", dict.fromkeys(("paml", "faml"), metrics()), notes=notes))
     assert "Not trained: paml on films." in text
-    assert "Not trained: faml on films. No epoch was better than the start in the training of paml" in text
+    assert "Not trained: faml on films. No epoch was better than the start when training paml" in text
 
 
 def test_gravest_caveats_on_the_verdict_s_methods_are_open_and_all_others_folded():

@@ -156,5 +156,5 @@ def test_of_long_example_texts_only_chosen_words_are_shown():
         ),
     ]
     text = render_markdown([ExampleText("films-2", "· predicted good", words, rows)])
-    assert "**films-2** · predicted good Of more than 60 words only those marked or chosen are shown." in text
+    assert "**films-2** · predicted good Only marked or chosen words of this long text are shown." in text
     assert "| marked (nobody) | … |" in text and f"| {escape_markdown(HOSTILE)} | … **w98 w99** |" in text

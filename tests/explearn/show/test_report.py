@@ -59,7 +59,7 @@ def test_another_machine_changes_only_what_has_times(files, tmp_path):
 
 def test_the_pages_hold_what_they_are_for(files):
     report, costs = files["report.md"].decode(), files["machine/costs.md"].decode()
-    for words in ("Texts a second ↑", "Memory, MiB ↓", "Time to classify and explain", "Python 3."):
+    for words in ("Texts per second ↑", "Memory, MiB ↓", "Time to classify and explain", "Python 3."):
         assert words in costs and words not in report
     assert "Forward passes" in report and "](machine/glance.svg)" in report
     titles = re.findall(r"^## (.*)$", report, re.MULTILINE)
@@ -139,7 +139,7 @@ class TestTables:
         assert {row[0]: row[1].mark for row in table.rows} == {"ivra †": "best", "cam": "tied", "rollout": ""}
         assert sentence.text.startswith("Trained for comp: epoch 3 of 4 was the best. ")
         (fold,) = own_model_blocks(run(), task(own_models={"ivra": {**own, "best_epoch": 0}}))
-        assert fold.blocks[0].text.startswith("Not trained: it was to be trained for comp, but none of 4 epochs")
+        assert fold.blocks[0].text.startswith("Not trained: none of 4 epochs")
 
 
 class TestPictures:
@@ -166,7 +166,7 @@ def test_what_methods_say_of_themselves_is_between_the_overview_and_the_tasks():
     own = [Heading("Of the caller")]
     titles = [b.text for b in walk(report_blocks(run("faml", "random"), [of], own)) if isinstance(b, Heading)]
     start = titles.index("All methods at a glance")
-    assert titles[start + 1].startswith("How AML's methods") and titles[start + 2 : start + 4] == [
+    assert titles[start + 1].startswith("AML: training") and titles[start + 2 : start + 4] == [
         "Of the caller", "Texts: films",
     ]  # fmt: skip
 

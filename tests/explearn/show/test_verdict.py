@@ -84,7 +84,7 @@ class TestLeader:
         leader = find_leader(facts(of), [of], PEOPLE)
         assert (leader.method, leader.rivals, leader.chance_too) == ("rollout", (), True)
         row = leader_table(facts(of), [of]).rows[0]
-        assert row[1] == "none clearly (first: rollout)" and row[3] == "0, and random" and row[-1] == "–"
+        assert row[1] == "none clearly (best: rollout)" and row[3] == "0, and random" and row[-1] == "–"
 
     def test_what_explains_its_own_classifier_is_not_ahead_in_what_asks_the_classifier(self):
         of = task(
@@ -110,7 +110,7 @@ class TestVerdict:
         f1 = {"expnet_in_domain": 0.6, "consensus": 0.5004, "expnet": 0.5, "cam": 0.4998, "random": 0.1}
         of = judged(f1)
         said = verdict(of).sentence.replace("\x02", "").replace("\x03", "")
-        assert "expnet_in_domain, which learned from marks of the task: F1 0.600; without learning from such " in said
+        assert "expnet_in_domain, which was trained on marks of the task: F1 0.600; without training on such " in said
         assert "words consensus 0.500 or, not significantly worse, expnet 0.500; random words 0.100." in said
         assert list(verdict(of).methods)[:2] == ["expnet_in_domain", "consensus"]
         assert "or, not significantly worse" not in verdict(of, study="expnet_in_domain").sentence
@@ -127,12 +127,12 @@ class TestVerdict:
     def test_the_best_elsewhere_that_were_not_tried_are_named(self):
         said = verdict(judged({"cam": 0.5, "random": 0.1}), untried=["l2e", "lime"]).sentence
         named = "l2e, lime (train l2e with explearn train)."
-        assert said.endswith(f" Not tried here, and among the best elsewhere: {named}")
+        assert said.endswith(f" Not tried here, but among the best elsewhere: {named}")
 
     def test_what_random_scores_do_as_well_is_not_recommended(self):
         of = judged({"expnet": 0.1, "random": 0.1001}, {"expnet": 0.4, "random": 0.02})
         assert verdict(of).sentence.startswith(
-            "For the words that people would mark, \x02no method is shown to be better"
+            "For the words that people would mark, \x02no method is significantly better"
         )
         assert list(verdict(of).methods) == ["expnet"]
 

@@ -90,7 +90,7 @@ class TestSpotCheck:
         printed = annotated.succeed("import", out, "--annotator", "ana")
         assert "2 verdicts, 1 of them reject" in printed
         assert "human.jsonl: 1 mark\n" in printed
-        assert "1 text that nobody has touched is left out" in printed
+        assert "1 untouched text is left out" in printed
         verdicts = {row["id"]: (row["verdict"], row["comment"]) for row in annotated.rows("verdicts.jsonl")}
         assert verdicts == {"f-0": ("accept", "fine"), "f-1": ("reject", "")}
         (corrected,) = annotated.rows("human.jsonl")
@@ -141,7 +141,7 @@ class TestMarking:
         }
         printed = films.succeed("import", fill(out, **change), "--annotator", "ana", "--seeds")
         assert "seeds.jsonl: 2 marks" in printed
-        assert "2 texts that nobody has touched" in printed
+        assert "2 untouched texts" in printed
         seeds = {row["id"]: sum(row["rationale"]) for row in films.rows("seeds.jsonl")}
         assert seeds == {first: 1, second: 0}
 

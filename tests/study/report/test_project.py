@@ -92,8 +92,8 @@ class TestPapers:
         ]
         tables = self.tables(of, tasks)
         assert [table.caption.split(" (")[0] for table in tables] == [
-            "F1 on the task held out", "Precision on the task held out", "Recall on the task held out",
-            "Texts explained a second",
+            "F1 on the held-out task", "Precision on the held-out task", "Recall on the held-out task",
+            "Texts explained per second",
         ]  # fmt: skip
         rows = {row[0]: [(cell.text, cell.mark) for cell in row[1:3]] for row in tables[0].rows}
         assert rows["expnet_paper"] == [("0.398", "best"), ("0.100", "")]

@@ -31,7 +31,7 @@ class TestEveryStage:
             assert option.opts[0] in result.stdout
 
     def test_a_missing_params_file(self, stage: str, tmp_path: Path) -> None:
-        assert "elsewhere.yaml: no such file; run from the project's root, or name it in EXPLEARN_PARAMS" in complaint(
+        assert "elsewhere.yaml: no such file; run this in the project's root, or set EXPLEARN_PARAMS" in complaint(
             tmp_path, stage, "--params", "elsewhere.yaml", *required(stage)
         )
 

@@ -292,7 +292,7 @@ class TestReport:
                 # Agreement with the words, agreement with the model, behaviour, cost.
                 assert len(re.findall(rf"\n\| {name}( [†‡])? \| ", section)) >= 4
             assert f"\n| paml | {task} | " in text
-        assert "**faml looks at the metric while it explains.**" in text
+        assert "**faml sees the metric while it explains.**" in text
 
     def test_is_also_a_page_and_the_command_line_writes_both(self, project: Path) -> None:
         page = (project / "reports" / "report.html").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The demo's classifier: four topics of news, on the encoder that a package carries."""
+"""The demo's classifier: four news topics, fine-tuned from the encoder that comes in a package."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from transformers import BertForSequenceClassification
 
 LENGTH = 128
-"""Most sub-tokens that it reads of a text."""
+"""Most sub-tokens of a text that it reads."""
 
 FROZEN = 3
-"""Lower layers of the encoder that stay as they are. With all of them frozen, a classifier of so few texts is often
-right for reasons that no reader shares."""
+"""Number of lower layers of the encoder that stay frozen. With all layers frozen, a classifier trained on so few texts
+is often right for reasons that no reader shares."""
 
 _EPOCHS, _BATCH, _LEARNING_RATE, _WEIGHT_DECAY = 3, 32, 3e-4, 0.01
 

@@ -1,4 +1,4 @@
-"""`explearn demo`: a first explanation within a minute of the installation, with nothing to download or prepare."""
+"""`explearn demo`: a first explanation within a minute, with nothing to download or prepare."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from explearn.core.escape import printable
 from explearn.core.writing import atomic_folder, check_own, is_page
 
 METHODS = ("consensus", "attn_lrp", "lime")
-"""Explearn's own that needs no training, what the classifier uses at three passes, and the best known of others."""
+"""Explearn's own method that needs no training, a cheap faithful one, and the best-known one."""
 
 SHOWN = 2
-"""Held-out headlines that are explained where no text is given."""
+"""Number of held-out headlines that are explained if no text is given."""
 
 SEED = 13
 
@@ -29,26 +29,26 @@ SEED = 13
 def demo(
     texts: Annotated[
         list[str] | None,
-        typer.Argument(help="Texts of your own; none: two headlines that it has not learned from.", show_default=False),
+        typer.Argument(help="Your own texts (default: two held-out headlines).", show_default=False),
     ] = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("explearn-demo.html"),
     save: Annotated[
         Path | None,
-        typer.Option(help="Save the classifier to this folder, to go on with `explearn explain --classifier FOLDER`."),
+        typer.Option(help="Save the classifier to this folder, for `explearn explain --classifier FOLDER`."),
     ] = None,
 ) -> None:
-    """Explain a text by three methods, with a classifier of news topics that is trained on the spot.
+    """Explain a text with three methods, using a news classifier that is trained on the spot.
 
-    The classifier is the encoder that comes with the package, its upper layers fine-tuned; that takes half a minute. It
-    knows four topics: business, science, sports, world. Nothing is downloaded.
+    The classifier fine-tunes the upper layers of an encoder that comes with the package, in half a minute. It knows
+    four topics: business, science, sports, world. Nothing is downloaded.
 
     explearn demo "A trial drug keeps its promise."
     """
     # Before the training.
     check_own(out, is_page, "a page")
-    # The classifier would take the place of all that is in it.
+    # The classifier would replace everything in the folder.
     if save is not None and os.path.lexists(save):
-        raise ParamsError(f"--save: {save} is there already; expected the name of a new folder")
+        raise ParamsError(f"--save: {save} already exists; expected the name of a new folder")
     # These load torch and transformers, which --help need not wait for.
     from explearn.cli.demo.classifier import demo_classifier, headlines
     from explearn.core.side_by_side import side_by_side
@@ -60,13 +60,13 @@ def demo(
     chosen = texts or held_out.texts[:SHOWN]
     start = time.perf_counter()
     classifier = demo_classifier(ComputeOptions("cpu"), SEED, "train the demo's classifier")
-    classifier.encode(chosen)  # a text that cannot be used is named before anything is shown
+    classifier.encode(chosen)  # reports a text that cannot be used before anything is shown
     seconds = time.perf_counter() - start
     right = sum(map(str.__eq__, classifier.predict(held_out.texts), held_out.labels))
     topics = f"{', '.join(classifier.labels[:-1])} or {classifier.labels[-1]}"
     console.print(
-        f"A classifier of news ({topics}), trained in {seconds:.0f} s on {len(headlines('train').texts)} headlines. It "
-        f"is right on {right} of {len(held_out.texts)} others.\n",
+        f"A news classifier ({topics}), trained in {seconds:.0f} s on {len(headlines('train').texts)} headlines. It "
+        f"is right on {right} of {len(held_out.texts)} held-out headlines.\n",
         highlight=False,
     )
     if save is not None:

@@ -27,15 +27,15 @@ class PAMLParams(Seeded):
     metric: Metric = "aopc_difference"
     """The metric of interest: the epoch that is best by it is kept."""
     protocol: Literal["default", "aml"] = "default"
-    """How the metric is taken, as `evaluate.protocol`: over words, or over sub-tokens as in AML's own code."""
+    """How the metric is computed, as `evaluate.protocol`: over words, or over sub-tokens as in AML's code."""
     backbone: str = "classifier"
     """Model that G starts from: `encoder` (the parameter of that name), `classifier` (the task's own, fine-tuned), a
     hub name or a local folder; it may have another tokenizer."""
     head: Literal["one", "by_class"] = "one"
-    """What G's head gives each token: one score, as in the paper, or one a class, weighed by the prediction."""
+    """Output of G's head for each token: one score, as in the paper, or one per class, weighted by the prediction."""
     remix: Fraction | None = None
-    """Training texts with some words exchanged for words of others, anew in each epoch: the least share of a text's
-    words, the largest being 1 (null: the texts as they are)."""
+    """Replace words of training texts by words of other texts, anew in each epoch: smallest share of a text's words to
+    replace, drawn between this and 1 (null: texts are not changed)."""
     prediction_weight: Fraction = 0.5
     """lambda_p: the masked text keeps the prediction. 0 leaves the term out."""
     size_weight: Fraction = 0.5
@@ -45,32 +45,31 @@ class PAMLParams(Seeded):
     max_texts: PositiveInt = 1000
     """Most training texts, drawn by seed."""
     validation_texts: PositiveInt = 100
-    """Most validation texts on which the metric of interest is watched, drawn by seed."""
+    """Most validation texts on which the metric of interest is measured, drawn by seed."""
     epochs: Rounds = 5
     """Passes over the training texts."""
     batch_size: Units = 8
-    """Texts a step."""
+    """Texts per step."""
     learning_rate: Annotated[float, Field(gt=0)] = 5e-5
-    """Of the backbone (AdamW)."""
+    """Learning rate of the backbone (AdamW)."""
     head_learning_rate: Annotated[float, Field(gt=0)] = 1e-3
-    """Of all that is new: the head and the embeddings of the prediction."""
+    """Learning rate of new weights: the head and the embeddings of the prediction."""
     trials: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 0
-    """Trials of a search for the three weights on the validation split; 0 takes those given. A weight that is given as
-    0 stays 0."""
+    """Trials of a search for the three weights on the validation split; 0: no search. A weight set to 0 stays 0."""
 
 
 class FAMLParams(Seeded):
     """fAML: pAML's model, fine-tuned anew on every text that it explains."""
 
     metric: Metric | None = None
-    """The metric of interest, by which each text's best map is kept (null: pAML's). It is taken as in pAML."""
+    """The metric of interest, by which each text's best map is kept (null: pAML's). It is computed as in pAML."""
     scope: Literal["full", "low_rank"] = "low_rank"
     """What is fine-tuned for each text: all of G, one text at a time as in the paper, or changes of low rank to its
     last blocks, many texts at a time."""
     steps: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 20
-    """Most steps a text."""
+    """Most steps per text."""
     learning_rate: Annotated[float, Field(gt=0)] = 5e-3
-    """Of AdamW: constant, without weight decay. With scope `full` 5e-5 is a good value."""
+    """Learning rate of AdamW, constant, without weight decay. With scope `full`, 5e-5 is a good value."""
     samples: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 16
-    """Maps tried after each step besides G's own: the best one so far with two words exchanged. With any, the best
-    tops of all maps are also joined into one. 0: G's own alone, as in the paper."""
+    """Maps tried after each step in addition to G's: the best map so far with two words exchanged. If above 0, the
+    best top words of all maps are also joined into one map. 0: only G's map, as in the paper."""

@@ -1,4 +1,4 @@
-"""Section of the report on AML's methods: how pAML was trained, and by which metric fAML chose its maps."""
+"""The report's section on AML: how pAML was trained, and by which metric fAML chose its maps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from explearn.methods.results import RunFacts, TaskReport
 
 
 def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
-    """Return how AML's methods were trained on each task, and what they look at."""
+    """Return how AML's methods were trained on each task, and which metric they optimise."""
     of = [(task, method, notes) for task in tasks for method, notes in task.notes.items()]
     trained = [(task, method, notes) for task, method, notes in of if "epochs" in notes]
     refined = [(task, method, notes) for task, method, notes in of if "judged" in notes]
@@ -24,27 +24,27 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
             Table(
                 columns(texts, ["At first", "Kept", "Epoch"]),
                 rows,
-                "Training; epoch 0: none was better than the start",
+                "Training (epoch 0: no epoch was better than the start)",
                 methods,
             )
         )
     if refined:
         names = ", ".join(dict.fromkeys(method for _, method, _ in refined))
         sentence = (
-            f"{bold(f'{names} looks at the metric while it explains.')} Of all maps that it tries for a text, it keeps "
+            f"{bold(f'{names} sees the metric while it explains.')} Of all maps that it tries for a text, it keeps "
             "the one that is best by a metric on that same text. Read its figures with that in mind."
         )
         blocks += [Paragraph(sentence), *(_refinement(*part) for part in refined)]
-    return [Heading("How AML's methods were trained, and what they look at"), *blocks] if blocks else []
+    return [Heading("AML: training, and the metric that is optimised"), *blocks] if blocks else []
 
 
 def is_untrained(notes: Mapping[str, Any]) -> bool:
-    """Return whether these notes tell of a training in which no epoch was better than the start."""
+    """Return whether no epoch of this training was better than the start."""
     return "epochs" in notes and _best([epoch["metric"] for epoch in notes["epochs"]], notes["metric"]) == 0
 
 
 def _best(values: Sequence[float], metric: str) -> int:
-    """Index of the best value, the first where several are equal."""
+    """Return the index of the best value, the first if several are equal."""
     return values.index((max if CATALOGUE[metric].larger_is_better else min)(values))
 
 
@@ -69,5 +69,5 @@ def _refinement(task: TaskReport, method: str, notes: Mapping[str, Any]) -> Bloc
     arrows = {name: "↑" if CATALOGUE[name].larger_is_better else "↓" for name in judged}
     heads = columns(["Map chosen by"], [f"{name} {arrow}" for name, arrow in arrows.items()])
     rows = [[by, *(figure(judged[by][name]) for name in judged)] for by in judged]
-    caption = "Maps from the same steps, chosen by one metric (row) and judged by another (column)"
+    caption = "Maps from the same steps, chosen by one metric (row) and evaluated by another (column)"
     return Fold(sentence, [Table(heads, rows, caption)])

@@ -1,4 +1,4 @@
-"""Methods that read attention alone: raw, averaged over layers, rolled out through them, and as a flow."""
+"""Methods that use only attention: raw, averaged over layers, rolled out through them, and as a flow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RawAttention(BatchExplainer):
 
     Attention from [CLS] to each token in one layer, averaged over heads: mean_h A[l, h, CLS, j].
 
-    The class plays no part. Source: Jain and Wallace (2019); as a baseline, ExpNet section 4.3.
+    Scores do not depend on the class. Source: Jain and Wallace (2019); as a baseline, ExpNet section 4.3.
     """
 
     about = About(
@@ -42,7 +42,7 @@ class RawAttention(BatchExplainer):
 
     class Options(Section):
         layer: LayerIndex = -1
-        """Layer, counted from 0, or from the end when negative."""
+        """Index of the layer, from 0, or from the end if negative."""
 
     def check(self, classifier: Classifier) -> None:
         resolve_layer(classifier.model, self.options.layer)
@@ -58,7 +58,7 @@ class AttentionMean(BatchExplainer):
 
     Attention from [CLS] to each token, averaged over heads and layers: mean_l mean_h A[l, h, CLS, j].
 
-    The class plays no part. Source: as a baseline, IvRA section 3.
+    Scores do not depend on the class. Source: as a baseline, IvRA section 3.
     """
 
     about = About(
@@ -82,7 +82,8 @@ class Rollout(BatchExplainer):
     Attention rollout (Abnar and Zuidema, 2020, section 3).
 
     B_l = rows of (mean_h A[l, h] + I) brought to sum 1; J = B_L ... B_1; the score of token j is J[CLS, j]. The row is
-    carried from the top layer down as a vector, so no matrix is multiplied with a matrix. The class plays no part.
+    carried from the top layer down as a vector, so no matrix is multiplied with a matrix. Scores do not depend on the
+    class.
     """
 
     about = About(
@@ -121,7 +122,7 @@ class AttentionFlow(BatchExplainer):
 
     A graph of layers: node (l, i) is token i above layer l, nodes (0, j) are the inputs, and an edge from (l, i) to
     (l - 1, j) has capacity B_l[i, j], with B_l the rows of (mean_h A[l, h] + I) brought to sum 1. The score of token j
-    is the largest flow from (L, CLS) to (0, j), between 0 and 1. The class plays no part.
+    is the largest flow from (L, CLS) to (0, j), between 0 and 1. Scores do not depend on the class.
 
     Each sub-token needs a max-flow problem of its own on L n^2 edges. For a text of 20, 40, 64 or 128 sub-tokens one
     CPU core took 0.01, 0.02, 0.07 or 0.6 seconds with 6 layers, and 0.01, 0.04, 0.1 or 1.3 seconds with 12.
@@ -138,15 +139,14 @@ class AttentionFlow(BatchExplainer):
 
     class Options(Section):
         max_tokens_per_text: Rounds = 128
-        """Sub-tokens, special ones included, that a text may have; longer ones are refused with an
-        UnsupportedError."""
+        """Most sub-tokens of a text, including special tokens; longer texts raise UnsupportedError."""
 
     def check(self, classifier: Classifier) -> None:
         layer_count(classifier.model)
         if reads(classifier.model) == "mean":
             raise UnsupportedError(
-                "attention_flow: flow starts at the one token that the head reads, and the head of this "
-                f"{classifier.model.config.model_type!r} model reads the mean of all; rollout explains it"
+                "attention_flow: flow starts at the one token that the head reads, but the head of this "
+                f"{classifier.model.config.model_type!r} model reads the mean of all; use rollout"
             )
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
@@ -155,7 +155,7 @@ class AttentionFlow(BatchExplainer):
             raise UnsupportedError(
                 f"attention_flow: a text has {longest} sub-tokens, more than max_tokens_per_text = "
                 f"{self.options.max_tokens_per_text}; it solves a max-flow problem for each sub-token: raise the "
-                "option and wait, or use rollout, which takes any length"
+                "option and wait, or use rollout, which has no limit"
             )
         logits, means = reduced_attention(classifier, batch, Attention.head_mean)
         layers = torch.stack(means, dim=1).double().cpu().numpy()

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 class BatchScores:
     """A method's result for a batch.
 
-    scores: (batch, tokens), one number a position; those of special tokens and padding are ignored.
-    logits: (batch, C), of the same forward pass, so that classification is not paid twice.
-    targets: int64, (batch,), the classes explained.
-    completeness_error: (batch,), for methods whose scores should add up to a known number: by how much they miss it.
-        The scores of special tokens count towards the sum. None where the method makes no such promise.
-    unread: of each text how many words the classifier reads and a model of the method's own does not. None: no word.
-    certificates: of each text how far its scores can be relied on, of methods that say so.
+    scores: (batch, tokens), one number per position; special tokens and padding are ignored.
+    logits: (batch, C), from the same forward pass, so that texts are not classified twice.
+    targets: int64, (batch,), the explained classes.
+    completeness_error: (batch,), for methods whose scores should add up to a known number: by how much they miss it,
+        counting scores of special tokens. None for other methods.
+    unread: number of words per text that the classifier reads but the method's own model does not. None: no word.
+    certificates: for each text how far its scores can be relied on, for methods that say so.
     """
 
     scores: torch.Tensor
@@ -52,8 +52,8 @@ class BatchScores:
 class TextScores:
     """A method's result for one text, or one window of it.
 
-    scores: float, (tokens,) of the text's encoding; those of special tokens are ignored.
-    logits: float, (C,). target: index of the class explained. seconds: this text's share of the time.
+    scores: float, (tokens,) of the text's encoding; special tokens are ignored.
+    logits: float, (C,). target: index of the explained class. seconds: this text's share of the time.
     completeness_error, unread, certificate: as in BatchScores.
     """
 
@@ -83,10 +83,10 @@ def attribution_of(
     """Make a text's attribution from the scores of its windows.
 
     Args:
-        text: its words are the units that are scored, named `unit`; phrases are made of words here.
-        method, aggregation, signed: of the method.
+        text: its words are the scored units, named `unit`; phrases are formed from words here.
+        method, aggregation, signed: the method's.
 
-    Raises ModelError for a logit, ExplearnError for a score that is not finite.
+    Raises ModelError for a logit, ExplearnError for a score, that is not finite.
     """
     encoding, first, whole = text.whole, windows[0], len(windows) == 1
     logits = np.array([window.logits for window in windows], dtype=np.float64)
@@ -97,7 +97,7 @@ def attribution_of(
     if unit == "phrase":
         encoding = in_phrases(encoding, word_scores)
         word_scores = _aggregate(scores, encoding, aggregation)
-    # The words of an answer to a question have no score; that does not make them unread.
+    # The words of an answer to a question have no score, but were read.
     answer = encoding.answer[1] - encoding.answer[0] if encoding.answer else 0
     target = classifier.labels[first.target]
     return Attribution(
@@ -132,7 +132,7 @@ def _aggregate(scores: NDArray[np.float32], encoding: Encoding, aggregation: Agg
 
 
 def answer_fields(classifier: Classifier, logits: NDArray[np.float64], target: str) -> dict[str, Any]:
-    """Return the fields of an attribution that give the classifier's answer, from the windows' logits, (windows, C)."""
+    """Return the fields of an attribution about the prediction, from the windows' logits, (windows, C)."""
     index = classifier.labels.index(target)
     if classifier.problem is Problem.REGRESSION:
         return {"probability": math.nan, "predicted": target, "value": float(logits[:, index].mean())}

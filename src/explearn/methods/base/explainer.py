@@ -1,8 +1,8 @@
 """The one interface of every method: (classifier, texts, targets) -> attributions.
 
-A method scores the sub-tokens of some texts; the base class does the rest, the same for all: encoding, targets, word
-scores from sub-token scores and progress. Most methods score one batch at a time (BatchExplainer) and get batches of
-similar length within the token budget.
+A method scores the sub-tokens of some texts; the base class does the rest: encoding, targets, word scores from
+sub-token scores, and progress. Most methods score one batch at a time (BatchExplainer) and get batches of similar
+length within the token budget.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ __all__ = ["BatchExplainer", "BatchScores", "Explainer", "TextScores", "resolve_
 logger = logging.getLogger(__name__)
 
 CHUNK_TEXTS = 512
-"""Texts held at a time: enough to find batches of similar length, few enough for streams of any length."""
+"""Texts buffered at a time: enough to form batches of similar length, few enough for streams of any length."""
 
 CHUNK_LONG_TEXTS = 16
-"""The same where texts are read through windows, all of which are held."""
+"""The same for texts read through windows, all of which are held."""
 
 _unread_known: ContextVar[bool] = ContextVar("unread words are known", default=False)
 
 
 @contextmanager
 def unread_words_known() -> Iterator[None]:
-    """Within it no method warns of unread words: for a caller that explains the same texts again and again."""
+    """Suppress warnings about unread words within the block, for callers that explain the same texts repeatedly."""
     before = _unread_known.set(True)
     try:
         yield
@@ -64,12 +64,12 @@ class Explainer(ABC):
     """Base of all methods.
 
     Class attributes:
-        Options: the declaration of the constructor's arguments: names, types, ranges, defaults and, below each field,
-            their meaning. The default is a method without options.
-        about: what the method is, for the registry, the documentation and the report.
-        variants: other names of the method with some options, by name.
-        aggregation: how the scores of a word's sub-tokens make its score: `max`, or `sum` where pieces add up.
-        signed: whether scores below zero are evidence against the target; where training decides, an instance's own.
+        Options: declaration of the constructor's arguments: names, types, ranges, defaults and, below each field, their
+            meaning. The default is no options.
+        about: facts about the method, for the registry, the documentation and the report.
+        variants: other names of the method with other options, by name.
+        aggregation: how sub-token scores are combined to word scores: `max`, or `sum` for additive scores.
+        signed: whether scores below zero are evidence against the target; an instance's own if training decides.
     """
 
     Options: ClassVar[type[Section]] = Section
@@ -80,19 +80,19 @@ class Explainer(ABC):
     aggregation: Aggregation = "max"
     signed: bool = False
     name: str = ""
-    """Name of the method, or of the variant that the object was made as."""
+    """Name of the method or variant."""
     threshold: float | None = None
-    """Score from which a word counts as chosen, for methods whose own rule is a threshold."""
+    """Score from which a word is chosen, for methods whose own rule is a threshold."""
     needs_model: bool = True
-    """Whether it looks inside the model; without, it explains any function of texts. `l2e` decides in training."""
+    """Whether it looks inside the model; if not, it explains any function of texts. `l2e` decides in training."""
     perturbs: ClassVar[bool] = False
-    """Whether the method leaves parts of the text out: the units that are scored, whatever they are."""
+    """Whether the method leaves out the scored units of the text."""
     reads_weights: ClassVar[bool] = False
-    """Whether the method computes with the model's weights by themselves: none may then be offloaded."""
+    """Whether the method reads the model's weights directly, so that none may be offloaded."""
     problems: frozenset[Problem] = frozenset(Problem)
-    """Kinds of outputs that the method is defined for."""
+    """Kinds of outputs that the method supports."""
     any_classifier: bool = False
-    """Let a method that explains one classifier alone explain others, for checks of what explanations depend on."""
+    """Let a method that explains only its own classifier explain others, for sanity checks."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -103,7 +103,7 @@ class Explainer(ABC):
             cls.__signature__ = inspect.signature(cls.Options)  # type: ignore[attr-defined]
 
     def __init__(self, **options: Any) -> None:
-        """Raises ParamsError, naming the option, for one that the method does not have or that has a bad value."""
+        """Raise ParamsError, naming the option, for an unknown option or a bad value."""
         with located(f"{self.name}: "):
             self.options = check_section(self.Options, options)
 
@@ -113,26 +113,27 @@ class Explainer(ABC):
     ) -> list[TextScores]:
         """Score every sub-token of some texts, for `targets` or, if None, for the predicted classes; in order.
 
-        `encodings` holds up to CHUNK_TEXTS texts; batches within `classifier.max_tokens` are the method's own affair.
+        `encodings` holds up to CHUNK_TEXTS texts; the method makes batches within `classifier.max_tokens`.
         """
 
     def prepare(self) -> None:  # noqa: B027 (most have nothing to prepare)
-        """Import and compile what takes seconds once a process; it is not counted in the time of any text."""
+        """Do one-off imports and compilation, which are not counted in the time of any text."""
 
     def check(self, classifier: Classifier) -> None:  # noqa: B027 (accepting all is a default, not a gap)
         """Raise UnsupportedError if this method cannot explain this classifier. The default accepts all."""
 
     def notes(self) -> dict[str, Any]:
-        """Return what a reader of the last explanations should know; JSON values. The default is nothing."""
+        """Return notes on the last explanations, as JSON values. The default is none."""
         return {}
 
     def check_problem(self, classifier: Classifier) -> None:
-        """Raise UnsupportedError for a classifier whose kind of outputs, or lack of a model, the method cannot take."""
+        """Raise UnsupportedError for a classifier whose kind of outputs, or lack of a model, the method does not
+        support."""
         check_classifier(classifier, self.name if self.reads_weights else "")
         if self.needs_model and not classifier.has_model:
             raise UnsupportedError(
-                f"{self.name}: looks inside a model, which {classifier.name} does not show; use a method that needs "
-                "predictions alone, such as occlusion, lime, shap, kernel_shap or solvex, or train l2e for it"
+                f"{self.name}: looks inside a model, which {classifier.name} does not expose; use a method that needs "
+                "only predictions, such as occlusion, lime, shap, kernel_shap or solvex, or train l2e for it"
             )
         if classifier.problem not in self.problems:
             raise UnsupportedError(f"{self.name}: {classifier.why_not(self.problems)}")
@@ -161,26 +162,26 @@ class Explainer(ABC):
     ) -> Iterator[Attribution]:
         """Yield one attribution for each text and class to explain, in order.
 
-        Words that the classifier did not read have no score; one line of the log says how many there were.
+        Words that the classifier did not read have no score; their number is logged.
 
         Args:
             texts: strings, pairs of strings, or examples.
             targets: class to explain for each text, by name or index, or a list of several (default: the predicted
-                class; of a multi-label classifier each label that holds, at least the most probable one; of a
+                class; for a multi-label classifier each label that applies, at least the most probable one; for a
                 regression each value).
             description: text of a progress bar (default: no bar).
-            windows: read texts that are longer than the classifier takes through windows, this many sub-tokens apart,
-                and join their scores (`explearn.model.windows`). The answer explained is then the mean of the windows'
+            windows: read texts that are too long for the classifier through windows, this many sub-tokens apart, and
+                combine their scores (`explearn.model.windows`); the mean of the windows' outputs is then explained
                 (default: longer texts are cut).
-            unit: what is scored: `word`, `token`, `phrase`, `sentence`, the matches of a compiled pattern, or what a
-                function finds in a text, [start, end) in characters. Methods that perturb texts leave out units; of
-                all others, and of phrases, which are found from the words' scores (`explearn.text.units`), the scores
-                of a unit's sub-tokens are put together as those of a word's (`aggregation`).
+            unit: what is scored: `word`, `token`, `phrase`, `sentence`, the matches of a compiled pattern, or the
+                [start, end) character spans that a function returns. Methods that perturb texts leave out whole units;
+                other methods aggregate the scores of a unit's sub-tokens as for words (`aggregation`). Phrases are
+                found from the words' scores (`explearn.text.units`).
 
         Raises:
-            DataError: a text without usable words, or without a unit; its number is named.
-            ParamsError: not as many targets as texts, a string instead of texts, a stride below 1, or what is no unit.
-            UnknownNameError: a target that is no class of the classifier.
+            DataError: a text without usable words, or without a unit; the message names its number.
+            ParamsError: not as many targets as texts, a string instead of texts, a stride below 1, an invalid unit.
+            UnknownNameError: a target that is not a class of the classifier.
             UnsupportedError: this method cannot explain this classifier.
         """
         return chain.from_iterable(self.explain_each(classifier, texts, targets, description, windows, unit))
@@ -194,7 +195,7 @@ class Explainer(ABC):
         windows: int | None = None,
         unit: Unit = "word",
     ) -> Iterator[list[Attribution]]:
-        """Do as `explain`, but yield the attributions of each text together, one a class."""
+        """Do as `explain`, but yield each text's attributions together, one per class."""
         self.check_explains(classifier)
         texts_read = texts_cut = words_unread = 0
         chunk_texts = CHUNK_TEXTS if windows is None else CHUNK_LONG_TEXTS
@@ -226,7 +227,7 @@ class Explainer(ABC):
             )
 
     def _score_chunk(self, classifier: Classifier, chunk: Sequence[TargetedText]) -> list[TextScores]:
-        """Score some texts; what looks inside a zero-shot classifier sees each with the hypothesis of its target."""
+        """Score some texts; methods that look inside a zero-shot classifier see each with its target's hypothesis."""
         encodings, targets = windows_of(chunk, self.perturbs)
         if not self.needs_model or classifier.nli is None:
             return self.score_texts(classifier, encodings, targets)
@@ -244,10 +245,10 @@ class Explainer(ABC):
 
 
 class BatchExplainer(Explainer):
-    """Base of methods that score the sub-tokens of a batch from passes over that batch, as most do."""
+    """Base of methods that score the sub-tokens of one batch at a time, as most do."""
 
     passes: ClassVar[int] = 1
-    """Copies of the text that a method holds in memory at once; the batches are smaller by this factor."""
+    """Copies of the text that the method holds in memory; batches are smaller by this factor."""
 
     @abstractmethod
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:

@@ -1,6 +1,6 @@
-"""Explainers that are trained: `fit`, and the folder that a trained one is kept in.
+"""Explainers that are trained: `fit`, saving and loading.
 
-The folder holds config.json, one safetensors file, and whatever else a method writes.
+The folder of a trained explainer has config.json, one safetensors file, and anything else that a method writes.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ ModuleT = TypeVar("ModuleT", bound=torch.nn.Module)
 PartT = TypeVar("PartT")
 
 Calibration = Annotated[list[Number], Field(min_length=2, max_length=2)]
-"""Slope and offset that make a probability of a logit."""
+"""Slope a and offset b of p = sigmoid(a logit + b)."""
 LayerList = Annotated[list[Count], Field(min_length=1)]
 
 CONFIG = "config.json"
 TRAINED_TEXTS = "trained_texts"
 """Key in config.json of `LearnedExplainer.trained_texts`."""
-DIVERGED = "try a lower learning rate; the folder is as it was"
-"""Advice about weights that are not finite after training."""
+DIVERGED = "try a lower learning rate; the folder is unchanged"
+"""Advice if weights are not finite after training."""
 
 
 class TrainedConfig(Shape):
-    """The fields that config.json of every trained explainer has."""
+    """The fields that every trained explainer's config.json has."""
 
     explainer: str
     options: dict[str, Any]
@@ -57,25 +57,25 @@ class TrainedConfig(Shape):
 class TrainedState:
     """The result of a training.
 
-    tensors: by name. record: JSON values, the rest of config.json besides `explainer` and `options`.
+    tensors: by name. record: JSON values, the content of config.json except `explainer` and `options`.
     """
 
     tensors: Mapping[str, torch.Tensor]
     record: Mapping[str, Any]
 
     def value(self, name: str, kind: Any) -> Any:
-        """Return a value of the record. Raises ModelError unless it is one of `kind`, a type or a Shape."""
+        """Return a value of the record. Raises ModelError unless it is of the type or Shape `kind`."""
         return check(kind, self.record.get(name), ModelError, f"{CONFIG}, {name}: ")
 
     def size(self, name: str, axis: int = 0) -> int:
-        """Return a tensor's size along an axis. Raises ModelError where there is no such tensor or axis."""
+        """Return a tensor's size along an axis. Raises ModelError if there is no such tensor or axis."""
         shape = self.tensors[name].shape if name in self.tensors else ()
         if len(shape) <= axis:
             raise ModelError(f"holds no tensor {name} of {axis + 1} dimensions")
         return shape[axis]
 
     def check_sizes(self, expected: Mapping[str, tuple[int, ...]]) -> None:
-        """Raise ModelError where the tensors have other names or sizes."""
+        """Raise ModelError if the tensors have other names or sizes."""
         sizes = {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
         for name in sorted(expected.keys() | sizes.keys()):
             if sizes.get(name) != expected.get(name):
@@ -83,9 +83,9 @@ class TrainedState:
                 raise ModelError(f"tensor {name}: got the size {got}; by {CONFIG} it has {has}")
 
     def restore(self, make: Callable[[], ModuleT]) -> ModuleT:
-        """Return the module that `make` makes with these tensors as its weights, ready to explain.
+        """Return the module made by `make`, with these tensors as its weights, ready to explain.
 
-        Raises ModelError as `check_sizes` does, before memory is taken for the module.
+        Raises ModelError as `check_sizes` does, before allocating memory for the module.
         """
         with torch.device("meta"):
             self.check_sizes({name: tuple(tensor.shape) for name, tensor in make().state_dict().items()})
@@ -117,27 +117,26 @@ class LearnedExplainer(Explainer):
             task: what to learn from; `explearn.ListedTask` makes one from lists of texts.
             description: text of a progress bar (default: no bar).
 
-        Raises DataError, ParamsError, ModelError or UnsupportedError, before training starts, where something it needs
-        is missing or does not suit it.
+        Raises DataError, ParamsError, ModelError or UnsupportedError, before training starts, if something it needs is
+        missing or unsuitable.
         """
 
     @abstractmethod
     def _state(self) -> TrainedState:
-        """Return what is to be saved. Raises ModelError where it was not trained."""
+        """Return the state to save. Raises ModelError if it was not trained."""
 
     @abstractmethod
     def _restore(self, state: TrainedState, folder: Path) -> None:
         """Become the explainer that `_state` was taken from; `folder` holds what `_save_more` wrote."""
 
     def _save_more(self, folder: Path) -> None:
-        """Write what is neither configuration nor weights of its own."""
+        """Write files other than configuration and weights."""
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write configuration (JSON) and weights (safetensors) to a folder, atomically.
 
-        The folder takes the place of an earlier one of a trained explainer. Raises, before anything is replaced,
-        ParamsError for a folder that holds anything else, and ModelError where it was not trained or where its weights
-        are not finite.
+        The folder replaces an earlier trained explainer. Before anything is replaced, raises ParamsError for a folder
+        with other content, and ModelError if it was not trained or its weights are not finite.
         """
         state = self._state()
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
@@ -154,7 +153,7 @@ class LearnedExplainer(Explainer):
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
-        """Read what `save_pretrained` wrote; `options` take the place of those it was saved with.
+        """Load an explainer saved by `save_pretrained`; `options` override the saved ones.
 
         Raises ModelError for a missing or damaged file, ParamsError for an option's bad value.
         """
@@ -164,7 +163,7 @@ class LearnedExplainer(Explainer):
             # An option that this version does not have was for training, or shows in the shapes of the weights.
             known = {name: saved[name] for name in cls.Options.model_fields if name in saved}
             cls(**known)
-        explainer = cls(**{**known, **options})  # a bad value here is no fault of the folder's
+        explainer = cls(**{**known, **options})  # a bad value here is not the folder's fault
         with raise_as_model_error(folder, cls.name):
             for name, kind in cls.kept.items():
                 setattr(explainer, name, state.value(name, kind))
@@ -174,12 +173,12 @@ class LearnedExplainer(Explainer):
         return explainer
 
     def content_hash(self) -> str:
-        """Return a SHA-256 of what it has learned. Raises ModelError where it was not trained."""
+        """Return a SHA-256 of its trained state. Raises ModelError if it was not trained."""
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self._state().tensors.items()}
         return hashlib.sha256(save(tensors)).hexdigest()
 
     def _trained(self, part: PartT | None) -> PartT:
-        """Return a part that training makes. Raises ModelError where it is missing."""
+        """Return a part made by training. Raises ModelError if it is missing."""
         if not part:
             raise ModelError(
                 f"this {self.name} is not trained; call fit, or load a trained one with get_explainer(name, "
@@ -189,10 +188,10 @@ class LearnedExplainer(Explainer):
 
 
 class BoundExplainer(LearnedExplainer):
-    """A learned method that explains the classifier it was trained for, and no other.
+    """A learned method that explains only the classifier it was trained for.
 
     Class attributes:
-        instead: advice where it is given another one.
+        instead: advice for other classifiers.
     """
 
     instead: ClassVar[str] = "train one for the classifier given"
@@ -205,26 +204,26 @@ class BoundExplainer(LearnedExplainer):
 
 
 class RefiningExplainer(Explainer):
-    """A method that starts from a trained one of another method and goes on with it on every text it explains."""
+    """A method that starts from another method's trained explainer and refines it on every text."""
 
     @classmethod
     @abstractmethod
     def from_pretrained(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
-        """Make the method, with constructor arguments `options`, from the folder of the trained one it starts from.
+        """Make the method, with constructor arguments `options`, from the folder of the explainer it starts from.
 
         Raises ModelError for a missing or damaged file, ParamsError for an option's bad value.
         """
 
 
 def text_hashes(examples: Iterable[Example]) -> dict[str, str]:
-    """Return example id -> a hash of its words, by which a text is known again without being kept."""
+    """Return example id -> a hash of its words, which identifies a text without storing it."""
     return {one.id: hashlib.sha256("\0".join(one.all_words).encode()).hexdigest()[:16] for one in examples}
 
 
 def check_explainer_place(folder: str | os.PathLike[str]) -> None:
-    """Raise ParamsError for what holds anything but a trained explainer, DataError where nothing can be written."""
+    """Raise ParamsError for a folder with anything but a trained explainer, DataError if nothing can be written."""
     if os.path.lexists(folder) and not Path(folder).is_dir():
-        raise ParamsError(f"{folder}: is no folder; expected a folder, or nothing")
+        raise ParamsError(f"{folder}: is not a folder; expected a folder, or nothing")
 
     def holds_explainer(folder: Path) -> bool:
         try:
@@ -241,8 +240,8 @@ def check_explainer_place(folder: str | os.PathLike[str]) -> None:
 def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, Any], TrainedState]:
     """Read the options of a trained explainer, and its state.
 
-    Raises ModelError for another explainer's folder or a tensor that is not finite; missing or damaged files raise
-    whatever they may, for `raise_as_model_error`.
+    Raises ModelError for another explainer's folder or a tensor that is not finite; for missing or damaged files raises
+    various errors, for `raise_as_model_error` to convert.
     """
     config = check_shape(read_json(folder / CONFIG), TrainedConfig, folder / CONFIG, "train it again")
     if config["explainer"] != explainer:
@@ -261,10 +260,10 @@ def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, 
 
 @contextmanager
 def raise_as_model_error(folder: Path, name: str) -> Iterator[None]:
-    """Turn what a missing or damaged file of a trained explainer raises into one sentence; other errors pass.
+    """Turn errors from missing or damaged files of a trained explainer into ModelErrors; other errors pass.
 
     Args:
-        name: of the method.
+        name: the method's name.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Texts and the classes to explain, as a method gets them: read whole or window by window."""
+"""Texts and the classes to explain, as passed to a method: read whole or window by window."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Target = int | str | Sequence[int | str]
 
 @dataclass(frozen=True, slots=True)
 class TargetedText:
-    """A text, by words and by the units that are scored, and the classes to explain; None stands for the predicted one,
-    which every method finds by itself."""
+    """A text, by words and by scored units, and the classes to explain; None for the predicted class, which every
+    method finds itself."""
 
     text: Windowed
     targets: tuple[int | None, ...]
@@ -45,15 +45,15 @@ def targeted_texts(
     chunk_texts: int,
     unit: Unit = "word",
 ) -> Iterator[list[TargetedText]]:
-    """Read texts, `chunk_texts` at a time; within a chunk the targets of all texts are known, or those of none.
+    """Read texts, `chunk_texts` at a time; within a chunk either all texts' targets are known, or none.
 
     Args:
-        targets: of each text; None: `default_targets`.
+        targets: each text's targets; None: `default_targets`.
         windows: stride, in sub-tokens, of the windows through which longer texts are read; None: they are cut.
         unit: what is scored.
 
-    Raises what `in_units` raises, DataError for a text without usable words, ParamsError where there is not one target
-    a text, UnknownNameError for a target that is no class.
+    Raises what `in_units` raises, DataError for a text without usable words, ParamsError unless there is one target per
+    text, UnknownNameError for a target that is not a class.
     """
     if targets is not None:
         check_listed("targets", targets)
@@ -83,7 +83,7 @@ def _in_units(read: Windowed, text: Text, number: int, unit: Unit) -> Windowed:
 
 
 def check_request(classifier: Classifier, targets: Iterable[Target], windows: int | None) -> None:
-    """Raise what `targeted_texts` raises for targets and windows, before there is a text."""
+    """Raise what `targeted_texts` raises for targets and windows, before reading texts."""
     if windows is not None:
         check_stride(windows)
     for target in targets:
@@ -98,12 +98,12 @@ def _indices(classifier: Classifier, target: Target) -> tuple[int, ...]:
 
 
 def check_classifier(classifier: Any, reader: str = "") -> None:
-    """Raise ParamsError for what is no classifier.
+    """Raise ParamsError for anything but a classifier.
 
     Args:
-        reader: name of a method that reads weights by themselves; UnsupportedError for one whose weights are offloaded.
+        reader: name of a method that reads weights directly; then raises UnsupportedError if weights are offloaded.
     """
-    # By an attribute, for importing the class takes seconds.
+    # Checked by an attribute, because importing the class takes seconds.
     if not hasattr(classifier, "problem"):
         raise ParamsError(
             f"classifier: got {kind_of(classifier)}; expected an explearn.Classifier, or CallableClassifier"
@@ -125,10 +125,10 @@ def read_texts(classifier: Classifier, texts: Sequence[Text], first: int, window
 
 
 def default_targets(classifier: Classifier, texts: Sequence[Windowed]) -> list[tuple[int | None, ...]]:
-    """Choose the classes to explain where the caller names none.
+    """Choose the classes to explain if the caller names none.
 
-    Of a regression each value; of a multi-label classifier each label that holds; else the predicted class, which is
-    (None,) unless a text is read through windows: its answer is then the mean of theirs.
+    For a regression each value; for a multi-label classifier each label that applies; else the predicted class, which
+    is (None,) unless a text is read through windows, whose outputs are then averaged.
     """
     if classifier.problem is Problem.REGRESSION and not classifier.of_classes:
         return [tuple(range(len(classifier.labels)))] * len(texts)
@@ -140,9 +140,9 @@ def default_targets(classifier: Classifier, texts: Sequence[Windowed]) -> list[t
 
 
 def judged_targets(classifier: Classifier, texts: Sequence[Example]) -> list[str] | None:
-    """Return the one class of each text that methods are judged and trained by; None: the predicted one.
+    """Return the class of each text on which methods are evaluated and trained; None for the predicted class.
 
-    Of a multi-label classifier it is the most probable label, whichever others hold.
+    For a multi-label classifier it is the most probable label.
     """
     if classifier.problem is not Problem.MULTI_LABEL:
         return None
@@ -151,15 +151,15 @@ def judged_targets(classifier: Classifier, texts: Sequence[Example]) -> list[str
 
 
 def joint_probabilities(of_windows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Average the answers for a text's windows, (windows, C) -> (C,); a single one stays as it is, to the last bit."""
+    """Average the outputs for a text's windows, (windows, C) -> (C,); a single one is returned unchanged."""
     return of_windows[0] if len(of_windows) == 1 else np.asarray(of_windows.mean(axis=0))
 
 
 def windows_of(texts: Sequence[TargetedText], by_units: bool = False) -> tuple[list[Encoding], list[int] | None]:
-    """List the encodings that a method is to score, by texts, then targets, then windows, and the class of each.
+    """List the encodings to score, by texts, then targets, then windows, and the class of each.
 
-    The words of the encodings are the texts' units, if asked for. The classes are None where each text's is the
-    predicted one.
+    With `by_units`, the words of the encodings are the texts' units. The classes are None if every text's target is the
+    predicted class.
     """
     read = [(one.units if by_units else one.text, one.targets) for one in texts]
     rows = [(window, target) for text, targets in read for target in targets for window in text.windows]

@@ -1,4 +1,4 @@
-"""The data a learned explainer may learn from: the texts of a task, and the results of earlier steps on them."""
+"""The data for training explainers: a task's texts, and results of earlier steps on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from explearn.core.errors import ParamsError, kind_of
 from explearn.core.records import Example
 
 if TYPE_CHECKING:
-    # torch and transformers take seconds to import, and what reads a run's parameters needs neither.
+    # torch and transformers take seconds to import, and reading a run's parameters needs neither.
     import torch
 
     from explearn.lens.features import ExampleFeatures
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Lesson:
     """A teacher's scores of one text.
 
-    target: name of the class explained. weights: float64, (words,), larger for more evidence.
+    target: name of the explained class. weights: float64, (words,), larger for more evidence.
     """
 
     example_id: str
@@ -38,7 +38,7 @@ class Lessons:
     """A teacher's scores of a task's texts.
 
     by_split: lessons in the texts' order; texts that the teacher failed on are missing.
-    signed: whether weights below 0 speak against the class.
+    signed: whether weights below 0 are evidence against the class.
     """
 
     by_split: dict[str, list[Lesson]]
@@ -62,7 +62,7 @@ class TaskData(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """The device to train networks on that need no classifier."""
+        """The device for training networks that need no classifier."""
 
     @property
     def encoder(self) -> str | None:
@@ -74,7 +74,7 @@ class TaskData(Protocol):
 
     @property
     def balanced(self) -> bool:
-        """Return whether the classifier was fine-tuned with classes weighed against their frequency."""
+        """Whether the classifier was fine-tuned with class weights inverse to frequency."""
 
     @property
     def skill(self) -> float | None:
@@ -109,6 +109,6 @@ class TaskData(Protocol):
 
 
 def check_task(task: object) -> None:
-    """Raise ParamsError for what is no task."""
+    """Raise ParamsError for anything but a task."""
     if not hasattr(task, "examples"):
         raise ParamsError(f"task: got {kind_of(task)}; expected a task, such as an explearn.ListedTask")

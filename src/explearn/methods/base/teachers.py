@@ -1,4 +1,4 @@
-"""Teachers: methods whose word scores a student learns, one by itself or several as an ensemble."""
+"""Teachers: methods whose word scores a student learns, a single method or an ensemble."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.registry import get_explainer, with_seed
 
 if TYPE_CHECKING:
-    # What reads a run's parameters takes the names alone, without torch.
+    # Reading a run's parameters needs only the names, without torch.
     from explearn.methods.base.explainer import Explainer
     from explearn.model.classifier import Classifier
 
 ANSWERS = "answers"
-"""The teacher that is no method: the classifier itself."""
+"""The teacher that is not a method: the classifier itself."""
 
 ENSEMBLE = "ensemble:"
-"""Prefix of the name of a teacher that is several methods."""
+"""Prefix of the name of a teacher that is an ensemble of methods."""
 
 
 def members(teacher: str) -> list[str]:
     """Return the methods behind a teacher's name: itself, or those of `ensemble:a,b,c`.
 
-    Raises ParamsError for an ensemble of less than two methods, or of one twice.
+    Raises ParamsError for an ensemble of fewer than two methods, or with a repeated method.
     """
     if not teacher.startswith(ENSEMBLE):
         return [teacher]
@@ -72,17 +72,17 @@ def lessons_of(
 
 
 def lesson_of(attribution: Attribution) -> Lesson:
-    """Take what a student learns from an attribution; unread words have the text's lowest score."""
+    """Return the lesson in an attribution; unread words get the text's lowest score."""
     return Lesson(attribution.example_id, attribution.target, np.asarray(attribution.filled(), dtype=np.float64))
 
 
 def check_lesson(teacher: str, lesson: Lesson, example: Example | None) -> None:
-    """Raise DataError where a lesson does not have a score for each word of its text, or there is no such text."""
+    """Raise DataError unless the lesson's text exists and the lesson has a score for each of its words."""
     words = len(example.all_words) if example else 0
     if len(lesson.weights) != words:
         raise DataError(
             f"teacher {teacher!r}, example {lesson.example_id!r}: {len(lesson.weights)} word scores for a text of "
-            f"{words} words; expected one a word, run the stage teach again"
+            f"{words} words; expected one per word, run the stage teach again"
         )
 
 

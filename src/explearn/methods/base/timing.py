@@ -1,4 +1,4 @@
-"""Explaining some texts with one method, its passes counted and its time and memory measured."""
+"""Explaining some texts with one method while counting passes and measuring time and memory."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ CLOCKED_TEXTS = 20
 
 
 class ForwardClock:
-    """Times the plain classification of some texts, tokenisation included, before and after what it is compared with.
+    """A timer for classifying some texts, including tokenisation, before and after the computation to compare with.
 
-    A computer is not equally fast all the time, so a ratio of two durations is taken close together.
+    A computer's speed varies over time, so the two durations of a ratio are measured close together.
     """
 
     def __init__(self, classifier: Classifier, examples: Sequence[Example]) -> None:
-        """Time every so many texts by length, CLOCKED_TEXTS or somewhat more, and take the others to be as fast.
+        """Time every so many texts by length, CLOCKED_TEXTS or somewhat more, and assume the same speed for the others.
 
         Raises DataError where there is no text.
         """
@@ -42,7 +42,7 @@ class ForwardClock:
         self._before = self._run()
 
     def seconds(self) -> float:
-        """Mean of one classification of all texts now and the one before: at the last call, or in the constructor."""
+        """Return the mean time to classify all texts, measured now and at the previous call (or in the constructor)."""
         before, self._before = self._before, self._run()
         return (before + self._before) / 2
 
@@ -61,23 +61,23 @@ def explain_timed(
     unit: Unit = "word",
     warm_up: int = 0,
 ) -> MethodRun:
-    """Explain the predicted class (`judged_targets`) of every example; passes and cost are those of this very run.
+    """Explain the predicted class (`judged_targets`) of every example, measuring passes and cost of this run.
 
     Args:
-        options: of the method, noted in the result.
-        clock: of the same texts.
+        options: the method's options, recorded in the result.
+        clock: a clock for the same texts.
         unit: what is scored.
         warm_up: texts that are explained before, where the method has not explained any in this process: first calls
             load kernels and allocate buffers.
 
-    Raises UnsupportedError where the method cannot explain the classifier.
+    Raises UnsupportedError if the method cannot explain the classifier.
     """
     explainer.check_explains(classifier)
-    # First of all, since it gives freed memory back to the system, and what allocates it anew is some 20 % slower.
+    # First, because it returns freed memory to the system, and allocating that again is some 20 % slower.
     peak = peak_from_here(classifier.device)
     list(explainer.explain(classifier, examples[:warm_up], unit=unit))
     targets = judged_targets(classifier, examples)
-    # Of a function of texts there are no passes to count.
+    # A function of texts has no passes to count.
     with count_passes(classifier.model) if classifier.has_model else nullcontext() as passes:
         start = time.perf_counter()
         description = f"explain with {explainer.name}"

@@ -1,4 +1,4 @@
-"""What the training loops of the learned explainers share."""
+"""Code shared by the training loops of learned explainers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch import nn
 from tqdm.auto import tqdm
 
 LARGEST_GRADIENT = 1.0
-"""Length to which the gradient of a step is scaled down, as in transformers' Trainer."""
+"""Largest gradient norm of a step (gradient clipping), as in transformers' Trainer."""
 
 
 def epoch_bar(epochs: int, description: str | None) -> tqdm[int]:
-    """The numbers of the epochs, from 1 up, under a progress bar (description None: without)."""
+    """Return the numbers of the epochs, from 1, with a progress bar unless `description` is None."""
     return tqdm(range(1, epochs + 1), desc=description, unit="epoch", disable=None if description else True)
 
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Let what draws from the global generator, such as dropout, draw by `seed`; the generator is left as it was."""
+    """Seed the global generator, used by dropout for example, within the block, and restore it afterwards."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
@@ -33,12 +33,12 @@ def descend(
     clipped: Sequence[nn.Parameter] = (),
     check: Callable[[torch.Tensor], None] | None = None,
 ) -> None:
-    """One step of the optimizer.
+    """Take one step of the optimizer.
 
     Args:
         loss: a single number with its graph.
-        clipped: parameters whose gradient, all together, is cut to LARGEST_GRADIENT.
-        check: called with the length of that gradient before it was cut; may raise before the step is taken.
+        clipped: parameters whose joint gradient is clipped to LARGEST_GRADIENT.
+        check: called with the norm of that gradient before clipping; may raise to prevent the step.
     """
     optimizer.zero_grad()
     loss.backward()
@@ -49,9 +49,9 @@ def descend(
 
 
 class BestWeights:
-    """A copy of what is trained in some modules, to go back to: that of the best epoch.
+    """A copy of some modules' trained weights, from the best epoch, that can be restored.
 
-    What does not learn when the copy is taken (`requires_grad`) is not copied; it must stay as it is.
+    Parameters that do not require gradients when the copy is made are not copied; they must not change.
     """
 
     def __init__(self, *modules: nn.Module) -> None:
@@ -59,14 +59,14 @@ class BestWeights:
         self._kept: list[dict[str, torch.Tensor]] = []
 
     def keep(self) -> None:
-        """Copy the weights as they are now."""
+        """Copy the current weights."""
         self._kept = [
             {name: value.detach().clone() for name, value in module.named_parameters() if value.requires_grad}
             for module in self._modules
         ]
 
     def restore(self) -> None:
-        """Put back what `keep` copied last."""
+        """Restore the latest copy."""
         for module, kept in zip(self._modules, self._kept, strict=True):
             keys: Any = module.load_state_dict(kept, strict=False)
             assert not keys.unexpected_keys

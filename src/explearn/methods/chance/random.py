@@ -1,4 +1,4 @@
-"""Scores that know nothing of the model: the floor that every method must clear."""
+"""Scores that do not depend on the model: the lower bound for every method."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from explearn.model.encoding import Batch, Encoding
 class Random(BatchExplainer):
     """Seeded uniform scores; a word is chosen with the training rationales' positive rate.
 
-    Seeded uniform scores in [0, 1), one a word (ExpNet's RandomBaseline, section 4.3).
+    Seeded uniform scores in [0, 1), one per word (ExpNet's RandomBaseline, section 4.3).
 
     Its binary form, each word chosen with probability p, is `score >= 1 - p`; evaluation takes p = the positive rate of
     the training rationales. The draw depends only on the seed, the text and its id: batching and order change nothing.
@@ -33,7 +33,7 @@ class Random(BatchExplainer):
     needs_model = False
 
     class Options(Seeded):
-        """The seed of the draws."""
+        """Options: the seed."""
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""A list of words with how often people marked each: what agreement with people is worth without any model."""
+"""A word list with how often people marked each word: agreement with people that needs no model."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class WordList(LearnedExplainer, BatchExplainer):
     """How often each word is marked in the training texts, whatever the text and the classifier.
 
     A word that occurs n times, m of them marked, has the score (m + r) / (n + 1), where r is the share of all words
-    that is marked; a word of no training text has r. Case, and punctuation at a word's edges, play no part. It is the
-    floor for methods that learn from the task's own marks.
+    that are marked; a word in no training text has r. Case and surrounding punctuation are ignored. It is the lower
+    bound for methods that learn from the task's own marks.
     """
 
     about = About(
@@ -52,7 +52,7 @@ class WordList(LearnedExplainer, BatchExplainer):
         self.rate = 0.0
 
     def fit(self, task: TaskData, *, description: str | None = None) -> Self:
-        """Count the words that are marked. Raises DataError where no word is, or every word."""
+        """Count the marked words. Raises DataError if no word is marked, or every word."""
         check_task(task)
         marks = [
             (bare(word), mark)
@@ -88,5 +88,5 @@ class WordList(LearnedExplainer, BatchExplainer):
 
 
 def bare(word: str) -> str:
-    """Return a word in lower case without punctuation at its edges, or as it is where nothing would be left."""
+    """Return a word in lower case without surrounding punctuation, or unchanged if nothing would be left."""
     return word.strip(string.punctuation).lower() or word

@@ -8,19 +8,20 @@ from pydantic import Field, model_validator
 
 from explearn.core.validation import Seeded
 
-# The names of `explearn.lens.word_signals`, here once more so that reading parameters needs nothing else.
+# The names in `explearn.lens.word_signals`, repeated so that reading parameters needs no other import.
 Signal = Literal["rollout", "gae", "gradient", "attn_lrp"]
 
 
 class ConsensusParams(Seeded):
     signals: list[Signal] = list(get_args(Signal))
-    """Methods whose word scores are combined; without attn_lrp it takes less time. An empty list: the words alone,
-    whatever the model."""
+    """Methods whose word scores are combined; without attn_lrp it is faster. An empty list: only the words,
+    independent of the model."""
     word_features: bool = True
-    """Also look at the word itself: its length, place and case, whether it is a stop word or punctuation, and how sure
-    the classifier is."""
+    """Also use the word itself: its length, position and case, whether it is a stop word or punctuation, and the
+    classifier's confidence."""
     copies: Annotated[int, Field(ge=0, le=20)] = 2
-    """Copies of every training text in which random signals are missing, so that the consensus learns to do without."""
+    """Copies of every training text in which random signals are missing, so that the consensus learns to work without
+    them."""
 
     @model_validator(mode="after")
     def _looks_at_something(self) -> Self:

@@ -1,4 +1,4 @@
-"""Section of the report on the consensus: the weight of each signal and word feature."""
+"""The report's section on the consensus: the weight of each signal and word feature."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ from explearn.methods.results import RunFacts, TaskReport
 CONSENSUS = "consensus"
 
 KINDS = {"z": "z-score", "rank": "Rank", "share": "Share"}
-"""The features that the consensus takes of each signal, by the end of the feature's name."""
+"""The features of each signal, by the end of the feature's name."""
 
 INTRODUCTION = (
-    "How far a word's logit rises with one standard deviation of a feature. Each task has a consensus of its own, "
-    "which has learned from the other tasks' marks; coefficients are means over the tasks. In brackets are 95 % "
-    "intervals over the texts; their ends are means over the tasks, too. Bold: zero lies outside. The signals "
-    "overlap, and so do the three features of each: read a row together, and no coefficient by itself as the worth of "
-    "a method."
+    "Change of a word's logit for one standard deviation of a feature. Each task has its own consensus, "
+    "trained on the other tasks' marks; coefficients are means over the tasks. In brackets are 95 % intervals over the "
+    "texts, their ends also averaged over the tasks. Bold: the interval excludes zero. The signals overlap, and so do "
+    "the three features of each: read a row as a whole, and no single coefficient as the value of a method."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureWeight:
-    """A feature's coefficient: its mean over the tasks, and its interval, None where it is not known."""
+    """A feature's coefficient: its mean over the tasks, and its interval, None if unknown."""
 
     mean: float
     interval: tuple[float, float] | None
 
     @property
     def clear(self) -> bool:
-        """Return whether the interval leaves out zero."""
+        """Whether the interval excludes zero."""
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
 
     @property
@@ -58,14 +57,16 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
     others = sorted(set(weights) - of_signals, key=lambda name: (-abs(weights[name].mean), name))
     dash = Cell("–")
     blocks: list[Block] = [
-        Heading("What the consensus weighs"),
+        Heading("Weights of the consensus"),
         Paragraph(INTRODUCTION),
     ]
     if clear := [name for name, weight in weights.items() if weight.clear]:
         largest = sorted(clear, key=lambda name: -abs(weights[name].mean))[:5]
         listed = ", ".join(f"{name} {weights[name].mean:+.2f}" for name in largest)
         blocks.append(
-            Paragraph(f"{len(clear)} of {len(weights)} intervals leave out zero. The largest of these: {listed}.")
+            Paragraph(
+                f"{len(clear)} of {len(weights)} intervals exclude zero. The largest of these coefficients: {listed}."
+            )
         )
     if signals:
         rows = [[name, *(kinds[k].cell if k in kinds else dash for k in KINDS)] for name, kinds in signals.items()]
@@ -74,13 +75,14 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
     return [
         *blocks,
         Fold(
-            "Weights of the words around and of the word itself", [Table(columns(["Feature"], ["Coefficient"]), rows)]
+            "Weights of neighbouring words, and of the word itself",
+            [Table(columns(["Feature"], ["Coefficient"]), rows)],
         ),
     ]
 
 
 def feature_weights(notes: Sequence[Mapping[str, Any]]) -> dict[str, FeatureWeight]:
-    """Return the means over the tasks, by feature. notes: of the consensus of each task."""
+    """Return the means over the tasks, by feature. notes: each task's notes on the consensus."""
     weights = {}
     for feature in notes[0]["coefficients"]:
         ends = [of["intervals"][feature] for of in notes if feature in of["intervals"]]

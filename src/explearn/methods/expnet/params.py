@@ -1,4 +1,4 @@
-"""Options of ExpNet, and of ExpNet as its paper has it."""
+"""Options of ExpNet, and of ExpNet as published."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ Protocol = Literal["universal", "few_shot", "in_domain"]
 
 class ExpNetParams(Seeded):
     protocol: Protocol = "universal"
-    """Learn from a consensus of signals on the task's own texts, itself learned from the other tasks' marks; from that
-    and a few marked texts of the task; or from all of the task's marks and nothing else."""
+    """universal: learn from the consensus's scores on the task's texts, where the consensus has learned from the other
+    tasks' marks. few_shot: from that and a few marked texts of the task. in_domain: only from the task's marks."""
     marks: PositiveInt = 10
-    """few_shot: marked texts of the task to learn from, drawn by seed. With as many as there are: in_domain."""
+    """few_shot: number of marked texts of the task, drawn by seed. If all are used, it equals in_domain."""
     hidden: Units = 32
     """Units of a network's hidden layer."""
     learning_rate: LearningRate = 2e-3
-    """Of AdamW, without a schedule."""
+    """Learning rate of AdamW, without a schedule."""
     epochs: Rounds = 60
-    """Passes over the training words, at most."""
+    """Most passes over the training words."""
 
 
 class ExpNetPaperParams(Seeded):
     features: Literal["full", "task_to_token", "token_to_task", "hidden", "hidden_and_attention"] = "full"
     """Variant of ExpNet's Table 4."""
     learning_rate: LearningRate = 1e-3
-    """Of Adam, without a schedule."""
+    """Learning rate of Adam, without a schedule."""
     epochs: Rounds = 50
     """Passes over the training texts."""
     protocol: Literal["leave_one_task_out", "in_domain"] = "leave_one_task_out"

@@ -11,7 +11,7 @@ from explearn.core.validation import Fraction, PositiveInt, Rounds, Section, See
 Criterion = Literal["sim", "comp", "suff", "cons"]
 
 LEAST_TEXTS = 3
-"""Fewest texts of a batch for criterion cons: a correlation takes several pairs."""
+"""Fewest texts in a batch for criterion cons: a correlation needs several pairs."""
 
 
 class AttentionScheduleParams(Section):
@@ -20,27 +20,27 @@ class AttentionScheduleParams(Section):
     epochs: Rounds = 4
     """Passes over the training texts."""
     batch_size: Units = 16
-    """Texts a step."""
+    """Texts per step."""
     max_texts: PositiveInt | None = None
-    """Most training texts an epoch, drawn anew in each; null: all."""
+    """Most training texts per epoch, drawn anew in each; null: all."""
     learning_rate: Annotated[float, Field(ge=0)] = 1e-4
-    """Of the classifier (AdamW), but for its word embeddings, which stay; 0 leaves all of it as it is."""
+    """Learning rate of the classifier (AdamW), except its word embeddings, which are frozen; 0 freezes all of it."""
     module_learning_rate: Annotated[float, Field(gt=0)] = 3e-2
-    """Of the attention module's weights (AdamW, without weight decay)."""
+    """Learning rate of the attention module's weights (AdamW, without weight decay)."""
     decay: Annotated[float, Field(gt=0, le=1)] = 0.6
     """Factor on both learning rates after each epoch."""
     validation_texts: PositiveInt = 64
     """Validation texts on which the criteria are measured after each epoch, to keep the best epoch."""
     accuracy_tolerance: Fraction = 0.015
-    """Validation accuracy that an epoch may lose against the start and still be the best by its criteria; below that,
-    accuracy alone counts."""
+    """Loss of validation accuracy, relative to the start, up to which an epoch can be the best by its criteria; beyond
+    that, only accuracy counts."""
 
 
 class SMaTParams(Seeded):
     """Attention-SMaT: weights for whole heads."""
 
     criteria: Annotated[list[Criterion], Field(min_length=1)] = ["sim"]
-    """What the explanations are trained for, any of sim (simulatability), comp (comprehensiveness), suff (sufficiency)
+    """What the explanations are trained for: any of sim (simulatability), comp (comprehensiveness), suff (sufficiency)
     and cons (consistency)."""
     norm: Literal["softmax", "sparsemax"] = "sparsemax"
     """Turns logits into explanations; sparsemax leaves most tokens at 0."""
@@ -54,7 +54,7 @@ class IvRAParams(SMaTParams):
     """IvRA: weights for features, heads and layers."""
 
     criteria: Annotated[list[Criterion], Field(min_length=1)] = ["comp", "suff"]
-    """What the explanations are trained for, any of sim (simulatability), comp (comprehensiveness), suff (sufficiency)
+    """What the explanations are trained for: any of sim (simulatability), comp (comprehensiveness), suff (sufficiency)
     and cons (consistency)."""
     norm: Literal["softmax", "sparsemax"] = "softmax"
     """Turns logits into explanations; sparsemax leaves most tokens at 0."""

@@ -1,4 +1,4 @@
-"""Section of the report on explainers with a classifier of their own: the coefficients of heads and layers."""
+"""The report's section on explainers with their own classifier: the coefficients of heads and layers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _MARGIN = 1.1
 
 
 def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
-    """Return heat maps of the coefficients that each such explainer learned on each task."""
+    """Return heat maps of the coefficients that each of these explainers learned on each task."""
     maps = {f"{name}, {task.task}": model["coefficients"] for task in tasks for name, model in task.own_models.items()}
     if not maps:
         return []
     layers, heads = np.shape(next(iter(maps.values()))["heads"])
     return [
-        Heading("What explainers with a classifier of their own learned"),
+        Heading("Learned weights of heads and layers"),
         Paragraph("Coefficients of heads (left) and layers (right), as differences from their mean."),
         Picture(
             "figures/coefficients.svg",

@@ -41,8 +41,8 @@ class KernelShap(PerturbationExplainer):
 
     class Options(Seeded):
         samples: Rounds | None = None
-        """Sets of words evaluated besides all and none, or None for 2 n + 256 with n words (the library's own
-        default is 2 n + 2048)."""
+        """Sets of words evaluated in addition to all and none; None: 2 n + 256 for n words (the library's default is
+        2 n + 2048)."""
         output: Output = "probability"
         """What is explained, f: the target's `probability`, `log_probability` or `logit`."""
         removal: Removal = "mask"

@@ -48,7 +48,7 @@ class Lime(PerturbationExplainer):
 
     class Options(Seeded):
         samples: Annotated[int, Field(ge=2, le=MOST_ROUNDS)] = 500
-        """Copies of the text, itself included (equal ones are evaluated once)."""
+        """Copies of the text, including itself (duplicates are evaluated once)."""
         kernel_width: Annotated[float, Field(gt=0)] = 25
         """Width of the exponential kernel, in hundredths of cosine distance."""
         output: Output = "probability"

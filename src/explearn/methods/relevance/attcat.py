@@ -38,8 +38,8 @@ class CAT(BatchExplainer):
 
     class Options(Section):
         mask_special: bool = False
-        """Explain a pass in which no token attends to special tokens, as the authors' notebooks do. The target
-        and the probabilities are those of the plain pass, which costs one more forward pass."""
+        """Explain a pass in which no token attends to special tokens, as in the authors' notebooks. The target and the
+        probabilities come from the plain pass, an additional forward pass."""
 
     check = staticmethod(check_differentiable)
 

@@ -94,9 +94,8 @@ class GradCAM(BatchExplainer):
     class Options(Section):
         normalisation: Normalisation = "none"
         """`none`, or `matrix`: (M - min M) / (max M - min M) over the whole matrix, as the original code does.
-        Scores of a text then depend on rows that are not returned, but keep their order. A matrix without any
-        spread, 0 / 0 in the original, gives 0 everywhere. The original counts padding when a text has some;
-        this does not."""
+        Scores of a text then depend on rows that are not returned, but keep their order. A constant matrix, 0 / 0
+        in the original, gives 0 everywhere. The original counts padding if a text has some; this does not."""
 
     check = staticmethod(check_differentiable)
 

@@ -216,8 +216,9 @@ class LRP(BatchExplainer, ABC):
         dissect(classifier.model)
         if self.through_logits and architecture(classifier.model.config).attention != "projections":
             raise UnsupportedError(
-                f"{self.about.name} has no rule for what a {classifier.model.config.model_type!r} model adds to its "
-                "attention logits for positions; lrp, attn_lrp, gae and decompx explain it"
+                f"{self.about.name} has no rule for the position terms that a "
+                f"{classifier.model.config.model_type!r} model "
+                "adds to its attention logits; use lrp, attn_lrp, gae or decompx"
             )
         if classifier.device.type == "mps":
             raise UnsupportedError(
@@ -340,7 +341,7 @@ class TransformerAttribution(LRP):
         11, the last layer of the base models."""
 
     def check(self, classifier: Classifier) -> None:
-        """Check as LRP does; raise ParamsError when there is no such layer."""
+        """Check as LRP does; also raise ParamsError if there is no such layer."""
         super().check(classifier)
         resolve_layer(classifier.model, self.options.start_layer)
 

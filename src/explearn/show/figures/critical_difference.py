@@ -1,4 +1,4 @@
-"""A critical-difference diagram: methods by their mean rank, with a bar over those that cannot be told apart.
+"""A critical-difference diagram: methods by their mean rank, with a bar over those that do not differ significantly.
 
 Source: Demsar (2006), Statistical Comparisons of Classifiers over Multiple Data Sets, figure 1; with the paired tests
 of `explearn.judge.significance` in place of Nemenyi's, as Benavoli, Corani and Mangili (2016) advise.
@@ -27,7 +27,7 @@ _MARGIN = 0.75
 
 
 def mean_ranks(tests: PairedTests, by_text: Mapping[str, ArrayLike]) -> NDArray[np.float64]:
-    """Return each method's mean rank over the texts on which all have a value, (m,); 1 is the best.
+    """Return each method's mean rank over the texts on which all have a value, (methods,); 1 is the best.
 
     Args:
         by_text: each method's value on each text, (texts,), NaN where undefined.
@@ -39,7 +39,7 @@ def mean_ranks(tests: PairedTests, by_text: Mapping[str, ArrayLike]) -> NDArray[
 
 
 def groups(tests: PairedTests, order: NDArray[np.intp]) -> list[tuple[int, int]]:
-    """Return the runs of methods, in an order, in which no two differ significantly: (first, last), none in another."""
+    """Return the maximal runs of methods in an order within which no two differ significantly, as (first, last)."""
     same = tests.adjusted[np.ix_(order, order)] >= tests.significance
     runs: list[tuple[int, int]] = []
     for first in range(len(order)):

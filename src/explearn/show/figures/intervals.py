@@ -1,4 +1,4 @@
-"""A metric of every method on every task, drawn as points with intervals, one panel a task."""
+"""A metric of every method on every task, drawn as points with intervals, one panel per task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from explearn.methods.results import RunFacts, TaskReport
 from explearn.show.figures.style import STYLES, draw_legend, say
 
 _CHANCE = {"auroc": 0.5}
-"""Value of random scores, where it is known."""
+"""Expected value for random scores, if known."""
 
 _COLUMNS = 4
 
@@ -30,12 +30,12 @@ _ROW_HEIGHT = 0.27
 def interval_picture(run: RunFacts, tasks: Sequence[TaskReport], metric: str) -> Picture:
     """Return a picture of a metric of all methods on all tasks.
 
-    Methods are ordered by their mean over the tasks, best on top. Learned ones have a bold name and a shaded row. A
-    method has no point on a task where it has no value.
+    Methods are ordered by their mean over the tasks, best on top. Learned methods have a bold name and a shaded row. A
+    method without a value on a task has no point there.
     """
     columns = max(1, min(_COLUMNS, len(tasks)))
     rows = max(1, ceil(len(tasks) / columns))
-    # One panel alone must still leave room for the legend. Heading, axis and legend take 1.1 inches besides the rows.
+    # A single panel must leave room for the legend. Heading, axis and legend take 1.1 inches in addition to the rows.
     width = _LABEL_WIDTH + max(_PANELS_WIDTH, _PANEL_WIDTH * columns)
     height = rows * (0.65 + _ROW_HEIGHT * max(3, len(run.methods))) + 0.55
     heading = CATALOGUE[metric].heading
@@ -90,7 +90,7 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], metric: str, rows: int, co
         for label, method in zip(axes.get_yticklabels(), methods, strict=True):
             label.set_fontweight("bold" if run.methods[method].learned else "normal")
     values = [v for of_task in figures.values() for of_method in of_task.values() for v in of_method if v is not None]
-    # Without a value by chance, lengths are compared from zero.
+    # Without a chance level, lengths are compared from zero.
     lowest = 0.0 if chance is None else max(0.0, min([*values, chance]) - 0.05)
     grid[0, 0].set_ylim(len(methods) - 0.4, -0.6)
     grid[0, 0].set_xlim(lowest, min(1.0, max(values, default=0.95) + 0.05))

@@ -1,4 +1,4 @@
-"""Quality against time, one point per method, and the Pareto front: methods that none beats at their cost."""
+"""Quality against time, one point per method, with the Pareto front."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from explearn.show.figures.style import STYLES, draw_legend, say
 from explearn.show.verdict import LEADING, means
 
 PANELS = {
-    "f1_topk": "With people: F1 top-K ↑",
-    "aopc_comprehensiveness": "With the model: AOPC comprehensiveness ↑",
+    "f1_topk": "Agreement with people: F1 top-K ↑",
+    "aopc_comprehensiveness": "Agreement with the model: AOPC comprehensiveness ↑",
 }
 """Metric and title of each panel."""
 
 CROWDED = 10
-"""Most points of a panel that all have names."""
+"""Most points in a panel for which all are labelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class CostPoint:
 
 
 def cost_points(run: RunFacts, tasks: Sequence[TaskReport], metric: str) -> list[CostPoint]:
-    """Return a point for each method that has a cost and a value on every task where any method has this value."""
+    """Return a point for each method with a cost and a value on every task on which any method has this value."""
     judged = [task for task in tasks if any(figures.get(metric) is not None for figures in task.methods.values())]
     times, values = means(run, "time", judged), means(run, metric, judged)
     return [CostPoint(method, max(1.0, times[method]), value) for method, value in values.items() if method in times]
@@ -46,7 +46,7 @@ def cost_points(run: RunFacts, tasks: Sequence[TaskReport], metric: str) -> list
 def pareto_front(points: Sequence[CostPoint], larger_is_better: bool) -> list[CostPoint]:
     """Return the Pareto front, cheapest first: points that no other point dominates.
 
-    One point dominates another where it is at least as cheap and at least as good, and cheaper or better.
+    One point dominates another if it is at least as cheap and as good, and cheaper or better.
     """
     front: list[CostPoint] = []
     sign = 1 if larger_is_better else -1
@@ -57,11 +57,11 @@ def pareto_front(points: Sequence[CostPoint], larger_is_better: bool) -> list[Co
 
 
 def pareto_picture(run: RunFacts, tasks: Sequence[TaskReport], named: Collection[str]) -> Picture:
-    """Return a picture of PANELS one below the other, cost on a logarithmic axis.
+    """Return a picture of PANELS below each other, with cost on a logarithmic axis.
 
-    Methods whose figures do not compare (`RunFacts.comparable`) are shown, but are never on the front.
+    Methods whose figures cannot be compared (`RunFacts.comparable`) are shown, but are never on the front.
 
-    named: the methods to name besides LEADING where there are more than CROWDED.
+    named: methods to label in addition to LEADING if there are more than CROWDED.
     """
     return Picture(
         "machine/glance.svg",
@@ -74,7 +74,7 @@ def pareto_picture(run: RunFacts, tasks: Sequence[TaskReport], named: Collection
 
 def _draw(run: RunFacts, tasks: Sequence[TaskReport], named: Collection[str], figure: Figure) -> None:
     points = {metric: cost_points(run, tasks, metric) for metric in PANELS}
-    # A panel without a point has nothing to say besides those that have some.
+    # A panel without points is left out if another has some.
     points = {metric: of_metric for metric, of_metric in points.items() if of_metric} or points
     figure.set_figheight(figure.get_figheight() * len(points) / len(PANELS))
     rows = figure.subplots(len(points), 1, squeeze=False)[:, 0]

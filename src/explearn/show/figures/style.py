@@ -1,6 +1,6 @@
-"""What all figures share: matplotlib's settings, the families' colours and markers, and how a picture becomes SVG.
+"""Shared by all figures: matplotlib's settings, colours and markers of method families, and conversion to SVG.
 
-The SVG depends on the numbers alone (no date, fixed ids) and keeps its text as text.
+The SVG depends only on the numbers (no date, fixed ids) and keeps its text as text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from explearn.core.blocks import Picture
 from explearn.methods.info import MethodInfo
 
-# Colours of Okabe and Ito, which colour-blind readers can tell apart; the markers tell families apart without colour.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; markers distinguish families without colour.
 STYLES = {
     "learned": ("#D55E00", "D"),
     "chance": ("#7F7F7F", "X"),
@@ -45,11 +45,11 @@ SETTINGS: Any = {
 
 
 _VALUE = "value: "
-"""Start of the ids of points, from which `svg` takes what they show when the reader points at them."""
+"""Start of the ids of points, from which `svg` takes the text to show on hover."""
 
 
 def say(point: Artist, words: str) -> None:
-    """Let a point of a picture show some words on hover and focus."""
+    """Let a point of a picture show some text on hover and focus."""
     point.set_gid(f"{_VALUE}{words}")
 
 
@@ -61,7 +61,7 @@ def svg(picture: Picture) -> str:
         picture.draw(figure)
         drawing = io.StringIO()
         figure.savefig(drawing, format="svg", metadata={"Date": None}, facecolor="white")
-    # matplotlib has escaped the words, and takes single quotes where there are double ones in them.
+    # matplotlib has escaped the text, and uses single quotes around text with double ones.
     shown = r'<g class="value" tabindex="0" role="img" aria-label=\1\2\1><title>\2</title>'
     return re.sub(rf"""<g id=(["']){_VALUE}(.*?)\1>""", shown, drawing.getvalue())
 
@@ -69,7 +69,7 @@ def svg(picture: Picture) -> str:
 def draw_legend(
     figure: Figure, infos: Mapping[str, MethodInfo], methods: Iterable[str], most_columns: int = 99
 ) -> None:
-    """Name the methods' families above the figure, in at most `most_columns` columns, as many as fit."""
+    """Draw a legend of method families above the figure, in as many columns as fit, at most `most_columns`."""
     families = {infos[method].family for method in methods}
     shown = [family for family in STYLES if family in families]
     handles = [Line2D([], [], color=STYLES[f][0], marker=STYLES[f][1], linestyle="none", label=f) for f in shown]
@@ -77,5 +77,5 @@ def draw_legend(
         legend = figure.legend(handles=handles, loc="outside upper center", ncols=columns, frameon=False)
         if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
             return
-        # Long names: more rows in place of names that are cut at the figure's edge.
+        # Use more rows if long names would be cut at the figure's edge.
         legend.remove()

@@ -177,7 +177,7 @@ class TestExplaining:
         of, given = tiny.classifier("bert"), texts(6, 9)
         trained.save_pretrained(tmp_path / "l2e")
         mended = explearn.get_explainer("l2e", path=str(tmp_path / "l2e"), budget=400)
-        with pytest.raises(ParamsError, match="options samples come with the trained explainer"):
+        with pytest.raises(ParamsError, match="options: got samples; the trained explainer"):
             explearn.get_explainer("l2e", path=str(tmp_path / "l2e"), budget=400, samples=3)
         exact = explearn.get_explainer("kernel_shap", removal="delete").explain(of, given)
         for before, after, true in zip(explained(trained, of, given), explained(mended, of, given), exact, strict=True):
