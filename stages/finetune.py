@@ -22,10 +22,10 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
     Writes data/classifiers/TASK/ as save_pretrained does, and data/classifiers/TASK.json: accuracy, macro-F1 and MCC on
     validation and test, and how training went, epoch by epoch.
 
-    Training is in mixed precision where the device has it, unless EXPLEARN_PRECISION is set: weights stay in fp32, and
-    the classifier is judged and explained in fp32.
+    Training is in mixed precision where the device has it, unless EXPLEARN_PRECISION or --precision say otherwise:
+    weights stay in fp32, and the classifier is judged and explained in fp32.
     """
-    if not os.environ.get("EXPLEARN_PRECISION"):
+    if compute.precision == "fp32" and not os.environ.get("EXPLEARN_PRECISION"):
         compute = replace(compute, precision="auto")
     workspace = Workspace()
     examples = workspace.read_examples(task)

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from explearn.core.compute import ComputeOptions, read_max_memory
+from explearn.core.compute import ComputeOptions, Precision, read_max_memory
 from explearn.core.errors import ExplearnError, sentence_of
 from explearn.core.escape import printable
 from explearn.core.validation import LARGEST_SEED, whole_number
@@ -48,13 +48,24 @@ def compute_options(
     device: Annotated[
         str, typer.Option(help="Where to compute: auto, cpu, cuda, cuda:N or mps.", envvar="EXPLEARN_DEVICE")
     ] = "auto",
+    precision: Annotated[
+        Precision,
+        typer.Option(
+            help="Precision of matrix products. auto: bf16 if the device supports it natively, else fp16 on CUDA, "
+            "else fp32. saved: the precision of the saved weights. nf4, int8: the encoder's weights are quantised to "
+            "4 or 8 bits.",
+            envvar="EXPLEARN_PRECISION",
+        ),
+    ] = "fp32",
 ) -> ComputeOptions:
-    """Return the options of computing: the device, and what EXPLEARN_PRECISION, EXPLEARN_MAX_TOKENS,
-    EXPLEARN_DEVICE_MAP and EXPLEARN_MAX_MEMORY say. Raises ParamsError or DeviceError."""
+    """Return these two options with EXPLEARN_MAX_TOKENS, EXPLEARN_DEVICE_MAP and EXPLEARN_MAX_MEMORY.
+
+    Raises ParamsError or DeviceError.
+    """
     tokens = os.environ.get("EXPLEARN_MAX_TOKENS") or "auto"
     return ComputeOptions(
         device,
-        os.environ.get("EXPLEARN_PRECISION") or "fp32",  # type: ignore[arg-type]
+        precision,
         max_tokens=whole_number(tokens) or tokens,  # type: ignore[arg-type]
         device_map=os.environ.get("EXPLEARN_DEVICE_MAP") or None,
         max_memory=read_max_memory(os.environ.get("EXPLEARN_MAX_MEMORY", "")),

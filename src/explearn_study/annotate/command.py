@@ -174,9 +174,7 @@ def sheet(
             if item.fate == "kept" and (item.example.id, item.mask) not in judged
         }
         if not rows:
-            raise DataError(
-                f"task {task!r}: no unchecked rationale by a model; run `explearn annotate run` first"
-            )
+            raise DataError(f"task {task!r}: no unchecked rationale by a model; run `explearn annotate run` first")
     elif kind == "mark":
         rows = {
             example.id: SheetRow(example, (False,) * len(example.all_words))
