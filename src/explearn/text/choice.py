@@ -1,4 +1,4 @@
-"""Which of a task's texts are explained."""
+"""Choosing which of a task's texts are explained."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def texts_to_explain(
 ) -> list[Example]:
     """Choose at most `most` examples, those with a rationale (ids in `marked`) first, otherwise by seed.
 
-    Returned in the order given. The draw depends on ids and seed alone.
+    Returned in the order given. The draw depends only on ids and seed.
     """
     rows = list(examples)
     if most is None or len(rows) <= most:
@@ -28,12 +28,12 @@ def texts_to_explain(
 def texts_to_learn_from(
     examples: Iterable[Example], marked: Collection[str], most: int | None, unmarked: int, seed: int
 ) -> list[Example]:
-    """Choose the texts that many methods explain side by side, for learned explainers.
+    """Choose the texts that several methods explain for learned explainers.
 
-    Those of `texts_to_explain`, whose marks are learned from, and at most `unmarked` besides that have no rationale,
-    which a trained consensus can mark. However many these are, the marked ones stay the same.
+    These are the texts of `texts_to_explain`, whose marks are learned from, and at most `unmarked` further ones without
+    a rationale, which a trained consensus can mark. The number of these does not affect the marked ones.
 
-    Returned in the order given. The draw depends on ids and seed alone.
+    Returned in the order given. The draw depends only on ids and seed.
     """
     rows = list(examples)
     chosen = {example.id for example in texts_to_explain(rows, marked, most, seed)}
