@@ -1,7 +1,7 @@
-"""Fingerprints of code: which modules a stage or a method runs, as the imports in their source say.
+"""Fingerprints of code: the modules that a stage or a method uses, according to the imports in the source.
 
-An import counts wherever it stands, in functions too, except under TYPE_CHECKING. Methods are loaded by name, so each
-has a fingerprint of its own beside those of the stages.
+All imports count, also those in functions, except under TYPE_CHECKING. Methods are loaded by name, so each has its own
+fingerprint in addition to those of the stages.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ SHOWS_ONLY = (
     "explearn.core.heat_map",
     "explearn.core.side_by_side",
 )
-"""Packages and modules that only show things: what a stage computes does not depend on them, so that they count for
-SHOWING_STAGES alone."""
+"""Packages and modules for display only: no computed result depends on them, so they count only for SHOWING_STAGES."""
 
 SHOWING_STAGES = ("report",)
 
 LOADS_BY_NAME = "src/explearn/methods/registry.py"
-"""The registry of methods: what it imports in functions counts with the method that is asked for."""
+"""The registry of methods, whose imports in functions count for the method that is loaded."""
 
 NAMES_ALL = ("explearn",)
-"""Packages whose __init__ imports what users want at hand, not what a stage runs."""
+"""Packages whose __init__ imports names for users, not what a stage runs."""
 
 
 def write_fingerprints(workspace: Workspace, stages: Path, methods: Mapping[str, str]) -> None:
@@ -47,9 +46,9 @@ def write_fingerprints(workspace: Workspace, stages: Path, methods: Mapping[str,
     A fingerprint is a text of lines "SHA-256 MODULE", sorted by module.
 
     Args:
-        methods: name in the run -> the method that it is.
+        methods: name in the run -> method.
 
-    Raises ParamsError where the code that runs is not that beside the stages.
+    Raises ParamsError if the installed code is not the checkout's.
     """
     if not stages.resolve().is_relative_to(SOURCE.parent):
         raise ParamsError(
@@ -64,7 +63,7 @@ def write_fingerprints(workspace: Workspace, stages: Path, methods: Mapping[str,
 
 
 def method_fingerprint(name: str) -> str:
-    """Return the fingerprint of a method: its modules and what it declares; of a package's the package's version."""
+    """Return the fingerprint of a method: its modules and declaration; for a package's method the package's version."""
     for entry in importlib.metadata.entry_points(group=ENTRY_POINTS, name=name):
         return f"{entry.dist.version if entry.dist else ''} {entry.value}\n"
     info = get_info(name)
@@ -74,10 +73,10 @@ def method_fingerprint(name: str) -> str:
 
 
 def fingerprint(paths: Iterable[Path], shows: bool) -> str:
-    """Return the fingerprint of some files and all of the project's modules and data files that they lead to.
+    """Return the fingerprint of some files and all of the project's modules and data files that they import.
 
     Args:
-        shows: whether modules that only show things count.
+        shows: whether modules for display count.
     """
     reached, ahead = set(), set(paths)
     while ahead:

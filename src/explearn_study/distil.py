@@ -1,4 +1,4 @@
-"""Teachers against their students on one task: training over formulations and seeds, figures, times."""
+"""Comparing teachers with their students on one task: training over formulations and seeds, figures, times."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from explearn_study.teacher_files import read_lessons
 from explearn_study.workspace import Workspace, read_document
 
 TIMED_RUNS = 3
-"""Of the student and of the classifier, whose median is taken; the teacher is timed once."""
+"""Timed runs of the student and of the classifier, whose median is used; the teacher is timed once."""
 
 
 def compare_with_students(
     workspace: Workspace, params: Params, task: str, name: str, compute: ComputeOptions, seed: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Train students of the teacher `name` and set them against it on the same test texts.
+    """Train students of the teacher `name` and compare them with it on the same test texts.
 
-    The first student has the run's seed, the next one more, and so have the random words.
+    Students and random words use the run's seed and the following ones.
 
     Returns two JSON documents. The figures: task, teacher, texts, formulations (name -> metric -> figures of
     `explearn_study.student_figures.summarise`) and students (one entry each: formulation, seed, texts, epochs, and its
     fidelity: Spearman's rho with the teacher's word scores, the share of the top 20 % of words in common). The costs:
     seconds (a text: teacher, student, student_classified, classifier) and training (seconds of each student).
 
-    Raises DataError where no test text has a word that the classifier sees.
+    Raises DataError if no test text has a word that the classifier reads.
     """
     classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     lessons = read_lessons([workspace.teacher(task, member) for member in members(name)], classifier.fingerprint)

@@ -1,4 +1,4 @@
-"""All metrics of a task's methods, from the files that earlier stages left."""
+"""All metrics of a task's methods, from the files of earlier stages."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from explearn_study.workspace import Workspace, read_document
 
 
 def judge_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> None:
-    """Judge every method's attributions of a task's test texts, and write the metrics of the stage judge.
+    """Evaluate every method's attributions of a task's test texts, and write the metrics of the stage judge.
 
-    Raises DataError where an attribution file is missing, damaged, or of another classifier.
+    Raises DataError if an attribution file is missing, damaged, or for another classifier.
     """
     examples = {example.id: example for example in workspace.read_examples(task)}
     agreement = read_document(workspace.agreement(task), dict[str, Any], "rationalise")

@@ -24,22 +24,22 @@ from explearn_study.workspace import Workspace
 logger = logging.getLogger(__name__)
 
 SOURCES = "sources.json"
-"""In a folder of attributions: file -> hash of all that it was made from."""
+"""File in a folder of attributions: file -> hash of all of its inputs."""
 
 
 WARM_UP_TEXTS = 2
 """Texts that each method explains before the clock starts."""
 
 SUB_TOKEN_FAMILIES = ("attention", "gradient", "relevance", "decomposition")
-"""Families whose methods score each sub-token by itself; others give all of a word's the same."""
+"""Families whose methods score each sub-token separately; others give all sub-tokens of a word the same score."""
 
 
 def explain_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> None:
-    """Explain a task's test texts with every method of the run, a file each.
+    """Explain a task's test texts with every method of the run, one file per method.
 
-    A method that trained a classifier of its own explains that one, and so do the baselines under `own_model`. A file
-    is kept that was made by the same code of the same texts, classifier, options and training. What each method cost
-    goes to a file beside DVC's (`Workspace.costs`).
+    A method that trained its own classifier explains that one, and so do the baselines under `own_model`. A file is
+    kept if it was made with the same code, texts, classifier, options and training. Costs are written to a file outside
+    DVC's outputs (`Workspace.costs`).
 
     Raises as `make_method` and `explain_timed` do.
     """
@@ -48,7 +48,7 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
     texts = json.dumps([(example.id, example.all_words) for example in examples]).encode()
     jobs: list[tuple[RunMethod, str | None]] = [(method, None) for method in params.methods.values()]
     jobs += [(method, own.name) for own in params.with_own_model for method in params.own_model.values()]
-    # All are made first: what cannot be made ends the stage before anything is computed.
+    # All methods are made first, so that an error ends the stage before anything is computed.
     made = [make_method(method, params, workspace, task, seed) for method, _ in jobs]
     for (method, _), (explainer, _) in zip(jobs, made, strict=True):
         if params.attribute.pooling != "own" and method.info.family in SUB_TOKEN_FAMILIES:
@@ -76,7 +76,7 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
             sources[name] = source
             continue
         run = explain_timed(explainer, classifier, examples, options, clock, warm_up=WARM_UP_TEXTS)
-        # While the file is replaced, nothing is known of it.
+        # The entry is removed while the file is replaced.
         write_json(root / SOURCES, sources)
         write_run(path, run)
         sources[name] = source
@@ -101,9 +101,9 @@ def _is_whole(path: Path) -> bool:
 def make_method(
     method: RunMethod, params: Params, workspace: Workspace, task: str, seed: int
 ) -> tuple[Explainer, dict[str, Any]]:
-    """Return a method of the run, loaded where it was trained, and its options.
+    """Return a method of the run, loaded from its folder if it is trained, and its options.
 
-    One that draws at random takes `seed` where its options name none. Raises ModelError for one that was not trained.
+    A method that draws at random gets `seed` unless its options have one. Raises ModelError if it was not trained.
     """
     folder, options = trained_folder(method, params, workspace, task), dict(method.options)
     if folder is not None and method.info.base is None:
@@ -113,7 +113,7 @@ def make_method(
 
 
 def trained_folder(method: RunMethod, params: Params, workspace: Workspace, task: str) -> Path | None:
-    """Return the folder of what a method learned, or of what its base did; None for one without training."""
+    """Return the folder of a trained method, or of its base; None for a method without training."""
     if method in params.trained:
         return workspace.explainer(task, method.name)
     return None if method.info.base is None else workspace.explainer(task, method.info.base)

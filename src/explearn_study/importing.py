@@ -1,4 +1,4 @@
-"""Taking a classifier as it is: from a folder or the hub into the workspace, checked against a task's labels."""
+"""Importing a trained classifier from a folder or the hub into the workspace, checked against a task's labels."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def import_classifier(
 ) -> None:
     """Load a trained classifier, check that it knows the task's labels, and save it to the folder `target`.
 
-    Its classes get the names of the task's labels that `given.labels` says. Its weights are saved in float32, in which
-    all methods compute.
+    Its classes are renamed to the task's labels by `given.labels`. Its weights are saved in float32, in which all
+    methods compute.
 
-    Raises ModelError where it cannot be loaded or its classes are not the task's labels, UnknownNameError and
-    ParamsError for names that it cannot take, DeviceError.
+    Raises ModelError if it cannot be loaded or its classes are not the task's labels, UnknownNameError and ParamsError
+    for invalid names, DeviceError.
     """
     classifier = Classifier.from_pretrained(given.name, compute, given.revision, given.completion, precision="fp32")
     if classifier.nli is not None:

@@ -27,7 +27,7 @@ SECTIONS = {"universal": "expnet", "few_shot": "expnet_few_shot", "in_domain": "
 
 
 class KeptTask(WorkspaceTask):
-    """A task whose features are read once, those of texts that can be learned from."""
+    """A task that reads features only once, and only for texts that can be learned from."""
 
     @cached_property
     def _kept(self) -> dict[str, tuple[dict[str, Any], list[ExampleFeatures]]]:
@@ -45,12 +45,11 @@ class KeptTask(WorkspaceTask):
 
 
 def marks_curve(workspace: Workspace, params: Params, name: str, compute: ComputeOptions, seed: int) -> dict[str, Any]:
-    """Train ExpNet with each number of marked texts of the study, and judge it on the test texts of the run.
+    """Train ExpNet with each number of marked texts in the study, and evaluate it on the run's test texts.
 
-    0 is universal, the numbers below all that there are few_shot, all of them in_domain. Each of the draws has a seed
-    of its own; the first is the run's. The other tasks' marks are read once for all of them. Test texts are those with
-    marks that the classifier gets right, as for all figures of plausibility; they are scored from the features that the
-    stage features stored.
+    0 is universal, all marked texts are in_domain, numbers in between few_shot. Each draw has its own seed; the first
+    is the run's. The other tasks' marks are read once. Test texts are those with marks that the classifier gets right,
+    as for all plausibility figures; they are scored from the features stored by the stage features.
 
     Returns task, texts, k, draws, and points (`explearn_study.curve_figures`), each with its protocol.
     Raises ParamsError without another task with marks, DataError without texts to learn from or to judge, or for
@@ -64,7 +63,9 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
     wanted = {example.id for example in explained if example.id in task.gold}
     tested = [row for row in rows if row.example_id in wanted and row.predicted == labels[row.example_id]]
     if not tested:
-        raise DataError(f"task {name!r}: no test text has both marks and a right prediction; there is nothing to judge")
+        raise DataError(
+            f"task {name!r}: no test text has both marks and a right prediction; there is nothing to evaluate"
+        )
     marked = [np.asarray(task.gold[row.example_id], dtype=np.bool_) for row in tested]
     k = rationale_k(read_document(workspace.agreement(name), dict[str, Any], "rationalise")["mean_length"])
     available = len(marked_targets(task))
@@ -85,7 +86,7 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
 
 
 def trained(task: WorkspaceTask, params: Params, protocol: str, marks: int, seed: int, sources: Sources) -> ExpNet:
-    """ExpNet with the run's options of a protocol and so many marked texts."""
+    """Return ExpNet with the run's options for a protocol and a number of marked texts."""
     options = {**params.method(SECTIONS[protocol]).all_options, "protocol": protocol}
     explainer = ExpNet(**{**options, "marks": marks or options["marks"]}, seed=seed)
     curriculum = curriculum_for(task, explainer.options, sources)

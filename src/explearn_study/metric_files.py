@@ -1,4 +1,4 @@
-"""Tables that the stage judge keeps besides the figures: the texts' own values, and how each two methods compare."""
+"""Further tables of the stage judge: values by text, and comparisons of every two methods."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TEXT_SCHEMA = pa.schema(
         pa.field("value", pa.float64()),
     ]
 )
-"""One row a metric, method and text; value is null where undefined."""
+"""One row per metric, method and text; value is null if undefined."""
 
 TESTED = ("texts", "p_values", "adjusted", "direction")
 """Matrices of `PairedTests`."""
@@ -43,8 +43,8 @@ PAIR_SCHEMA = pa.schema(
         *(pa.field(name, pa.float64()) for name in (*TESTED, "value")),
     ]
 )
-"""One row a metric and two methods, in either order, and each method with itself: the matrices of the paired tests, row
-by row; or, where the metric is AGREEMENT, its value. Null where undefined."""
+"""One row per metric and ordered pair of methods, including each method with itself: the matrices of the paired tests,
+row by row; or, for the metric AGREEMENT, its value. Null if undefined."""
 
 AGREEMENT = "rank_agreement"
 
@@ -76,7 +76,7 @@ def read_by_text(path: Path) -> dict[str, dict[str, Array]]:
 
 
 def write_pairs(path: Path, evaluation: TaskEvaluation) -> None:
-    """Write how each two methods compare and agree, in PAIR_SCHEMA."""
+    """Write tests and agreement of every two methods, in PAIR_SCHEMA."""
     with parquet_writer(path, PAIR_SCHEMA) as writer:
 
         def write(metric: str, methods: Collection[str], **matrices: Array) -> None:

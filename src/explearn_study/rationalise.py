@@ -1,4 +1,4 @@
-"""A task's texts and all marks that people have made on it, from the files of a workspace."""
+"""Reading a task's texts and all of people's marks from a workspace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from explearn_study.workspace import Workspace
 
 
 def check_new(path: Path, rationales: Iterable[Rationale], known: Collection[tuple[str, str]]) -> None:
-    """Raise DataError, naming `path`, for a text and annotator that are known from another source."""
+    """Raise DataError, naming `path`, for a text and annotator that another source also has."""
     for rationale in rationales:
         if (rationale.example_id, rationale.annotator) in known:
             raise DataError(
@@ -27,9 +27,9 @@ def check_new(path: Path, rationales: Iterable[Rationale], known: Collection[tup
 
 
 def read_task_marks(task: str, params: Params, workspace: Workspace) -> TaskMarks:
-    """Read a prepared task and all marks that people have made on it.
+    """Read a prepared task and all of people's marks.
 
-    Raises DataError where the stage prepare has not run or a file cannot be used: among others when an annotator has
+    Raises DataError if the stage prepare has not run or a file cannot be used, for example because an annotator has
     marked a text in two places.
     """
     folder = workspace.examples(task)
@@ -51,7 +51,7 @@ def read_task_marks(task: str, params: Params, workspace: Workspace) -> TaskMark
         path = Path(params.data_dir) / file.path
         add(path, import_rationales(path, file, examples, unused))
     add(store.human, store.read(store.human, examples, unused))
-    # A seed set may be a choice among marks that are known already.
+    # A seed set may be a selection of marks in other files.
     seeds = store.read(store.seeds, examples, unused)
     add(store.seeds, [r for r in seeds if (r.example_id, r.annotator) not in known])
     return TaskMarks(

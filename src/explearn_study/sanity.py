@@ -1,4 +1,4 @@
-"""Checks of what explanations depend on, for the methods of a run."""
+"""Sanity checks for the methods of a run."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from explearn_study.workspace import Workspace
 
 
 def check_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> dict[str, Any]:
-    """Explain some test texts anew on classifiers with random weights and with noise on their embeddings.
+    """Explain some test texts again on classifiers with random weights and with noise on their embeddings.
 
-    A method with a classifier of its own is checked on copies of that one, the others on copies of the workspace's.
+    A method with its own classifier is checked on copies of that one, others on copies of the task's classifier.
 
-    Returns a JSON document: texts, seeds where there are several, and by method the fields of `SanityResult`, over all
+    Returns a JSON document: texts, seeds if there are several, and by method the fields of `SanityResult`, over all
     seeds. Raises as `make_method` and `check_methods` do.
     """
     chosen = params.sanity.methods
@@ -66,9 +66,9 @@ def check_task(workspace: Workspace, params: Params, task: str, compute: Compute
 
 
 def over_draws(results: Sequence[SanityResult]) -> SanityResult:
-    """Return one method's checks over several draws: means, and intervals as wide as those of all draws together.
+    """Combine one method's checks over several draws: means, and intervals that cover all draws' intervals.
 
-    Skipped where it could not be checked in one of them.
+    Skipped if it could not be checked in one of them.
     """
     for result in results:
         if result.skipped or len(results) == 1:

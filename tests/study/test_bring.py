@@ -119,9 +119,9 @@ class TestManifest:
         for line in (
             "data: data/examples/films/test.parquet differs",
             "results: reports/metrics.json is missing",
-            "data: data/examples/films/more.parquet was not there",
-            "results: data/attributions/films/more.parquet was not there",
-            "models: data/classifiers/films/added_tokens.json was not there",
+            "data: data/examples/films/more.parquet was added",
+            "results: data/attributions/films/more.parquet was added",
+            "models: data/classifiers/films/added_tokens.json was added",
             "code: explearn/core/records.py differs",
         ):
             assert line in said.splitlines()

@@ -1,4 +1,4 @@
-"""Agreement of methods with each other on the same texts."""
+"""Agreement between methods on the same texts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Array = NDArray[np.float64]
 def rank_agreement(scores: Mapping[str, Sequence[ArrayLike]]) -> Array:
     """Spearman's rho of two methods' word scores in a text, mean over texts: (methods, methods), in [-1, 1].
 
-    A text where one of the two methods scores all words alike has no rho and is left out for that pair; NaN where
-    there is no text left. The diagonal is 1.
+    A text in which one of the two methods gives all words the same score has no rho and is left out for that pair; NaN
+    if no text is left. The diagonal is 1.
 
     Args:
-        scores: by method, one array (words,) a text; the texts in one order for all methods.
+        scores: by method, one array (words,) per text; the texts in the same order for all methods.
 
     Raises DataError for scores that are not finite.
     """

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def ratio(numerator: ArrayLike, denominator: ArrayLike, undefined: float = np.nan) -> NDArray[np.float64]:
-    """Quotients, and `undefined` where the denominator is not above 0."""
+    """Divide, with `undefined` where the denominator is not above 0."""
     above, below = np.broadcast_arrays(np.asarray(numerator, dtype=np.float64), np.asarray(denominator))
     return np.asarray(np.divide(above, below, out=np.full(above.shape, undefined), where=below > 0))
 
 
 def ranks(values: ArrayLike) -> NDArray[np.float64]:
-    """Ranks from 1 along the last axis, equal values sharing the mean of theirs; same shape."""
+    """Return ranks from 1 along the last axis, with mean ranks for ties; same shape."""
     # scipy.stats takes half a second to load; importing this module should not.
     from scipy.stats import rankdata
 
@@ -24,20 +24,20 @@ def ranks(values: ArrayLike) -> NDArray[np.float64]:
 
 
 def correlation(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
-    """Pearson's correlation along the last axis, the other axes broadcast; NaN where one side is constant.
+    """Return Pearson's correlation along the last axis, broadcasting the others; NaN where one side is constant.
 
-    Of ranks it is Spearman's rho.
+    For ranks this is Spearman's rho.
     """
     a, b = (x - x.mean(axis=-1, keepdims=True) for x in map(np.asarray, (first, second)))
     return ratio((a * b).sum(axis=-1), np.sqrt((a * a).sum(axis=-1) * (b * b).sum(axis=-1)))
 
 
 def mean_of_known(values: Iterable[float | None]) -> float | None:
-    """Mean of the values that are not None; None where all are."""
+    """Return the mean of the values that are not None; None if all are."""
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
 
 
 def float_or_none(value: float) -> float | None:
-    """A number for a document: None for NaN."""
+    """Convert a number for a JSON document: None for NaN."""
     return None if np.isnan(value) else float(value)

@@ -3,10 +3,10 @@
 Spearman's rho over the pairs of a batch between the L2 distance of the texts' aggregate hidden states and the L2
 distance of their explanations; the mean over batches.
 
-Explanations of different lengths are compared position by position: the scores of a text are divided by the sum of
-their absolute values, which puts attention-like scores on the simplex, and filled up with zeros to the longest text's
-length. A text without any score other than 0 is all zeros. IvRA takes distances "at the token level" (B.4.2) and does
-not say how texts of different lengths are matched; here words are compared, not tokens.
+Explanations of different lengths are compared position by position: a text's scores are divided by the sum of their
+absolute values, which puts attention-like scores on the simplex, and padded with zeros to the longest text's length. A
+text with only zero scores stays all zeros. IvRA takes distances "at the token level" (B.4.2) and does not say how texts
+of different lengths are matched; here words are compared, not tokens.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class ConsistencyResult:
     """Consistency of one method.
 
     Attributes:
-        value: mean over the batches of Spearman's rho over their pairs, in [-1, 1], larger is better; None where no
-            batch has two different distances of both kinds.
-        by_text: rho over the pairs that a text makes with the others of its batch, shape (n,), NaN where undefined;
-            what methods are compared on text by text.
-        low, high: bounds of the interval of `value`; None where it is undefined.
+        value: mean over the batches of Spearman's rho over their pairs, in [-1, 1], larger is better; None if no batch
+            has two different distances of both kinds.
+        by_text: rho over a text's pairs with the other texts of its batch, shape (n,), NaN where undefined; used to
+            compare methods text by text.
+        low, high: bounds of the interval of `value`; None if undefined.
     """
 
     value: float | None
@@ -44,7 +44,8 @@ class ConsistencyResult:
 
 
 def padded(scores: Sequence[ArrayLike]) -> Array:
-    """Scores of each text divided by the sum of their absolute values, zeros behind: (n, longest)."""
+    """Return each text's scores divided by the sum of their absolute values, padded with zeros: (n, longest)."""
+
     values = [check_scores(text) for text in scores]
     rows = np.zeros((len(values), max(map(len, values), default=0)))
     for row, text in zip(rows, values, strict=True):
@@ -57,7 +58,7 @@ def padded(scores: Sequence[ArrayLike]) -> Array:
 
 
 def batches(texts: int, most: int, seed: int) -> list[NDArray[np.intp]]:
-    """Texts in random batches as even as can be, none larger than `most`."""
+    """Return random batches of texts, as equal in size as possible, none larger than `most`."""
     order = np.random.default_rng(seed).permutation(texts)
     return [np.sort(part) for part in np.array_split(order, max(1, -(-texts // most)))]
 
@@ -69,9 +70,9 @@ def consistency(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> dict[str, ConsistencyResult]:
-    """Rank correlation of distances between texts with distances between their explanations, by method.
+    """Return the rank correlation of distances between texts and between their explanations, by method.
 
-    All methods meet the same batches.
+    All methods use the same batches.
 
     Args:
         states: aggregate hidden states, (n, d).
@@ -117,7 +118,7 @@ def consistency(
 
 
 def measure(context: Context, columns: MetricColumns) -> None:
-    """Add consistency, for the methods whose model's states are known."""
+    """Add consistency, for methods whose model has hidden states."""
     params = context.params
     for model in context.models:
         if model.states is None:

@@ -1,4 +1,4 @@
-"""The texts of a task with all methods' explanations, which families of metrics read, and the columns they write."""
+"""Input and output of families of metrics: a task's texts with all methods' explanations, and columns of figures."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class ExplainedModel:
         classifier: the model.
         attributions: by method, of the n texts in the order of `Context.examples`.
         encodings: by example id, the unchanged texts in this model's encoding.
-        states: the texts' aggregate hidden states, (n, d); None where the model has none.
-        predictions: shared by all metrics, so that the model is asked about each input once.
+        states: the texts' aggregate hidden states, (n, d); None if the model has none.
+        predictions: shared by all metrics, so that each input is classified once.
     """
 
     classifier: Classifier
@@ -80,11 +80,11 @@ class Context:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MetricColumns:
-    """Values by text and figures of a task's methods, which each family of metrics adds to.
+    """Values by text and figures of a task's methods, filled by families of metrics.
 
     Attributes:
         by_text: metric -> method -> value on each text, (texts,), NaN where undefined.
-        figures: method -> metric -> figure; an interval of its own as METRIC_low and METRIC_high.
+        figures: method -> metric -> figure; its interval, if any, as METRIC_low and METRIC_high.
     """
 
     by_text: defaultdict[str, dict[str, Array]] = field(default_factory=lambda: defaultdict(dict))
@@ -97,6 +97,6 @@ class MetricColumns:
 
 
 def mean_where_defined(values: Array) -> float | None:
-    """Mean without NaN; None where all values are NaN."""
+    """Return the mean without NaN; None if all values are NaN."""
     known = values[~np.isnan(values)]
     return float_or_none(known.mean()) if known.size else None

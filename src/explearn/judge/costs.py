@@ -7,7 +7,7 @@ from explearn.judge.context import Context, MetricColumns
 
 
 def measure(context: Context, columns: MetricColumns) -> None:
-    """Add the passes of each method for one text, its completeness error, and on how much it was measured.
+    """Add each method's passes per text, its completeness error, and the numbers of texts and words measured.
 
     unaligned_words: words without a sub-token, or that the model did not read.
     """

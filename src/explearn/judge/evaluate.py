@@ -1,4 +1,4 @@
-"""All metrics of a task's methods side by side, from objects in memory."""
+"""Evaluating all metrics of a task's methods, on objects in memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FAMILIES: tuple[Callable[[Context, MetricColumns], None], ...] = (
     simulatability.measure,
     costs.measure,
 )
-"""What measures each family of the catalogue."""
+"""Function that measures each family of the catalogue."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,8 +57,8 @@ class TaskEvaluation:
         example_ids: the n texts.
         by_text: metric -> method -> value on each text, (n,), NaN where undefined. Names are those of
             `explearn.judge.catalogue.Metric.by_text`, and confidence_*.
-        comparisons: by metric of the catalogue, the paired tests, the best and who ties with them. Methods with a
-            classifier of their own take part in those that do not ask the classifier (`Metric.of_model`).
+        comparisons: by metric of the catalogue, the paired tests, the best methods and ties. Methods with their own
+            classifier are only compared in metrics that do not depend on the classifier (`Metric.of_model`).
         agreement: `rank_agreement` of every two methods, in the order of `metrics`, (methods, methods).
     """
 
@@ -85,7 +85,7 @@ def evaluate_task(
     predictions: Predictions | None = None,
     encodings: Mapping[str, Encoding] | None = None,
 ) -> TaskEvaluation:
-    """Judge every method of a task on the same texts.
+    """Evaluate every method of a task on the same texts.
 
     Plausibility is taken over the texts that have at least one marked word and that the classifier gets right, or whose
     label is not known (empty); all else over all texts. `f1`, its interval, precision, recall, macro_f1 and iou_f1

@@ -114,7 +114,7 @@ def similarity(first: Sequence[ArrayLike], second: Sequence[ArrayLike], percent:
 
 
 class Explains(Protocol):
-    """A method as the checks use it; `explearn.Explainer` is one."""
+    """The interface of a method in sanity checks; `explearn.Explainer` has it."""
 
     name: str
 
@@ -141,20 +141,20 @@ def check_methods(
 ) -> dict[str, SanityResult]:
     """Explain the same texts on the classifier and on perturbed copies of it, and compare.
 
-    The class explained is always the one that the classifier as it is predicts. A method that cannot explain a
-    perturbed copy is noted with the reason, and the others go on.
+    The explained class is always the one that the original classifier predicts. For a method that cannot explain a
+    perturbed copy the reason is recorded, and other methods continue.
 
     Args:
-        explainers: ready to explain; results are by their `name`.
-        classifier: the model as it is; stays so.
+        explainers: ready to explain; results are keyed by their `name`.
+        classifier: the original model, which is not changed.
         examples: texts, at least one.
         params: cascade, noise_samples and noise_radius.
-        seed: of weights and noise; all methods meet the same copies.
-        percent: share of the words that counts as top.
+        seed: seed of weights and noise; all methods use the same copies.
+        percent: share of the words that count as top words.
         other_labels: the same encoder fine-tuned on permuted labels, for a seed.
         unit: what is scored.
 
-    Raises DataError where there is no text.
+    Raises DataError if there is no text.
     """
     if not examples:
         raise DataError("there is no text to explain; expected at least one test example")

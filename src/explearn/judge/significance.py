@@ -1,8 +1,8 @@
 """Intervals of figures, and paired tests of the differences between methods, over the texts.
 
-Intervals are studentised: of means with their skewness (`mean_interval`), of figures that pool all words by the
-jackknife (`pooled_interval`). Percentiles of a bootstrap cover too little on few texts; what these cover says
-benchmarks/interval_coverage.py.
+Intervals are studentised: for means with a correction for skewness (`mean_interval`), for pooled figures by the
+jackknife (`pooled_interval`). Bootstrap percentiles cover too little on few texts; benchmarks/interval_coverage.py
+measures the coverage of these intervals.
 Differences are tested by Wilcoxon's signed-rank test over the texts, corrected after Holm over all pairs of methods in
 one metric's column (as L2E, footnote 6).
 """
@@ -28,18 +28,19 @@ ENTRIES_PER_CHUNK = 2_000_000
 
 
 def resampled_means(values: ArrayLike, counts: Counts) -> Array:
-    """Mean of the texts' values in each resample, NaN left out: (samples,) from (texts,) and (samples, texts)."""
+    """Return the mean of the texts' values in each resample, without NaN: (samples,) from (texts,), (samples,
+    texts)."""
     array = np.asarray(values, dtype=np.float64)
     known = ~np.isnan(array)
     return ratio(counts @ np.where(known, array, 0.0), counts @ known)
 
 
 def mean_interval(values: ArrayLike, confidence: float) -> Interval:
-    """Interval of a mean over texts, `values` (texts,), NaN left out; (None, None) of fewer than two values.
+    """Return the interval of a mean over texts, `values` (texts,), without NaN; (None, None) for fewer than two values.
 
-    Of values 0 and 1 it is the exact one (Clopper and Pearson 1934). Of n others with mean m, deviation s and skewness
-    g it is m - s h(t) to m - s h(-t), where t is Student's quantile and h undoes the skewness of a studentised mean
-    (Hall 1992, On the removal of skewness by transformation):
+    For values 0 and 1 it is the exact one (Clopper and Pearson 1934). For n other values with mean m, deviation s and
+    skewness g it is m - s h(t) to m - s h(-t), where t is Student's quantile and h removes the skewness of a
+    studentised mean (Hall 1992, On the removal of skewness by transformation):
 
         h(t) = 3 / g ((1 + g (t / sqrt(n) - g / 6n))^(1/3) - 1)
     """
@@ -58,7 +59,7 @@ def mean_interval(values: ArrayLike, confidence: float) -> Interval:
         return mean, mean
     g = float(skew(known))
     steps = np.array([1, -1]) * t.ppf((1 + confidence) / 2, count - 1) / count**0.5
-    # Of a skewness near 0, h(t) is t / sqrt(n), whatever is left of it by rounding.
+    # For a skewness near 0, h(t) is t / sqrt(n) except for rounding.
     undone = 3 / g * (np.cbrt(1 + g * (steps - g / (6 * count))) - 1) if abs(g) > 1e-6 else steps
     low, high = mean - known.std(ddof=1) * undone
     return float(low), float(high)
@@ -67,15 +68,15 @@ def mean_interval(values: ArrayLike, confidence: float) -> Interval:
 def pooled_interval(
     figure: float, without_one: ArrayLike, confidence: float, least: float = 0.0, variance: float = 0.0
 ) -> Interval:
-    """Interval of a figure that pools all texts, from the jackknife on the scale of its logit.
+    """Return the interval of a pooled figure, from the jackknife on the logit scale.
 
     Args:
-        figure: of all texts, from `least` to 1. without_one: of all but each one, (texts,), NaN left out.
-        least: -1 of a correlation, of which half the logit of its share of [-1, 1] is Fisher's z.
-        variance: of the figure from elsewhere than the texts, such as the draws of a training.
+        figure: over all texts, from `least` to 1. without_one: over all texts but each one, (texts,), ignoring NaN.
+        least: -1 for a correlation, whose Fisher's z is half the logit of its position in [-1, 1].
+        variance: additional variance, such as from draws of a training.
 
-    (None, None) of fewer than two texts, and where the figure is NaN. Of a figure at an end, which has no logit, it is
-    the figure.
+    Returns (None, None) for fewer than two texts, and if the figure is NaN. For a figure at an end of its range, which
+    has no logit, both bounds are the figure.
     """
     from scipy.stats import t
 
@@ -96,12 +97,12 @@ def pooled_interval(
 
 
 def resampled_areas(scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], counts: Counts) -> tuple[Array, Array]:
-    """AUROC and AUPRC (average precision) over pooled words in each resample of the texts, (samples,) both.
+    """Return AUROC and AUPRC (average precision) over pooled words in each resample of the texts, (samples,) each.
 
-    NaN in resamples with one kind of word only.
+    NaN in resamples with only one kind of word.
 
     Args:
-        scores, marked: one array (words,) a text. counts: how often each text is in each resample, (samples, texts).
+        scores, marked: one array (words,) per text. counts: how often each text is in each resample, (samples, texts).
     """
     sizes = [np.size(text) for text in scores]
     if not sizes:
@@ -130,10 +131,10 @@ def resampled_areas(scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], co
 
 
 MOST_FLIPPED = 13
-"""Most texts for which the paired test tries every choice of signs, 2^13 of them; scipy's own limit with ties."""
+"""Most texts for which the paired test enumerates all 2^13 choices of signs; scipy's own limit with ties."""
 
 MOST_EXACT = 50
-"""Most texts for which Wilcoxon's distribution is taken as it is, where there are no ties; scipy's own limit."""
+"""Most texts for which Wilcoxon's exact distribution is used, without ties; scipy's own limit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,10 +146,10 @@ class PairedTests:
         methods: the m methods that have the metric, in the order given.
         values: their figures, (m,).
         texts: number of texts on which both of a pair are defined, int64 (m, m).
-        p_values: of Wilcoxon's two-sided test, (m, m), symmetric; 1 on the diagonal and where no text differs.
+        p_values: of Wilcoxon's two-sided test, (m, m), symmetric; 1 on the diagonal and if no text differs.
         adjusted: the same after Holm's correction over all pairs.
-        direction: sign of the test's sum of signed ranks, 1 where the row's method has the larger values on the texts,
-            -1 where the column's has, 0 where neither, int8 (m, m).
+        direction: sign of the test's sum of signed ranks, int8 (m, m): 1 if the row's method has the larger values,
+            -1 if the column's has, 0 if neither.
         significance: level of `tied`.
     """
 
@@ -164,12 +165,12 @@ class PairedTests:
 
     @property
     def best(self) -> tuple[str, ...]:
-        """Methods with the best figure; several only where figures are equal."""
+        """Methods with the best figure; several only if figures are equal."""
         return tuple(self.methods[i] for i in np.flatnonzero(self._is_best()))
 
     @property
     def tied(self) -> tuple[str, ...]:
-        """Methods whose figure is worse, but not significantly so."""
+        """Methods whose figure is worse, but not significantly."""
         best = self._is_best()
         worse = (self.outcomes(self.significance)[:, best] != 0).all(axis=1)
         return tuple(self.methods[i] for i in np.flatnonzero(~best & ~worse))
@@ -181,7 +182,7 @@ class PairedTests:
     def can_differ(self) -> bool:
         """Return whether a difference on all texts, all in one direction, would be significant for some pair.
 
-        The smallest p-value of n texts is 2^(1 - n), of which Holm takes the multiple by the number of pairs.
+        The smallest p-value for n texts is 2^(1 - n), which Holm's method multiplies by the number of pairs.
         """
         upper = self.texts[np.triu_indices(len(self.methods), 1)]
         return bool((len(upper) * 2.0 ** (1 - upper) < self.significance).any())
@@ -191,10 +192,10 @@ class PairedTests:
         return float(self.adjusted[self.methods.index(first), self.methods.index(second)])
 
     def outcomes(self, level: float) -> Signs:
-        """1 where the row's method is significantly better than the column's, -1 where worse, else 0: int8 (m, m).
+        """1 if the row's method is significantly better than the column's, -1 if worse, else 0: int8 (m, m).
 
-        A difference counts where the figures and the test agree on its direction. They can disagree where a figure
-        pools the words of all texts and the test takes the texts' own figures.
+        A difference counts if the figures and the test agree on its direction. They can disagree if the figure pools
+        the words of all texts, while the test uses figures by text.
         """
         gap = np.sign(self.values[:, None] - self.values[None, :]).astype(np.int8)
         significant = np.where((self.adjusted < level) & (self.direction == gap), gap, np.int8(0))
@@ -217,11 +218,11 @@ def paired_tests(
     Args:
         metric: name.
         values: each method's figure; methods with None are left out.
-        by_text: each method's value on each text, (texts,), NaN where undefined, in one order for all methods. For
-            figures that pool the words of all texts these are the texts' own figures.
+        by_text: each method's value on each text, (texts,), NaN where undefined, in the same order for all methods. For
+            pooled figures these are the figures by text.
         larger_is_better: direction.
-        significance: a method is tied with the best where the corrected p-value is at least this, or where the test's
-            direction contradicts that of the figures.
+        significance: a method is tied with the best if the corrected p-value is at least this, or if the test's
+            direction contradicts the figures.
     """
     figures = {method: value for method, value in values.items() if value is not None}
     rows = [np.asarray(by_text[method], dtype=np.float64) for method in figures]
@@ -264,8 +265,8 @@ def compare_methods(
 
     Args:
         metrics: method -> metric -> figure. by_text: metric -> method -> value on each text, (texts,).
-        own: methods with a classifier of their own, which take part in metrics that do not ask the classifier alone:
-            figures of different classifiers cannot be compared.
+        own: methods with their own classifier, which are only compared in metrics that do not depend on the
+            classifier: figures for different classifiers cannot be compared.
     """
     return {
         metric.name: paired_tests(
@@ -299,7 +300,7 @@ def _wilcoxon(differences: Array) -> Array:
     known = (~np.isnan(differences)).sum(axis=1)
     p_values = np.ones(len(differences))
     sizes = np.sort(np.abs(differences), axis=1)
-    # By each row alone; scipy's `auto` chooses one way for all rows.
+    # Chosen for each row; scipy's `auto` chooses one way for all rows.
     tied = (sizes == 0).any(axis=1) | (np.diff(sizes, axis=1) == 0).any(axis=1)
     exact = ~tied & (known <= MOST_EXACT)
     # Where no text differs there is nothing to test.

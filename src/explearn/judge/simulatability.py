@@ -1,6 +1,6 @@
 """Simulatability: do explanations help a student to predict the classifier? IvRA (2.2.1, eq. 6 and 7).
 
-The student is small, as in Pruthi et al. 2022: it reads a text as a bag of word embeddings, weighs
+The student is small, as in Pruthi et al. 2022: it reads a text as a bag of word embeddings, weights
 them by attention and classifies the weighted mean.
 
     a = softmax over words of (E u),  z = a E,  q = softmax(W z + b)
@@ -9,7 +9,7 @@ them by attention and classifies the weighted mean.
 E holds principal components of the classifier's own input embeddings (frozen), u, W and b are learned. r is the
 positive part of the word scores, rescaled to sum to 1 (even over the words where no score is above 0). At test time the
 student gets no explanation. The metric is its accuracy at predicting y^ minus that of the same student, with the same
-first weights, taught without explanations (weight = 0).
+initial weights, trained without explanations (weight = 0).
 
 All students (methods, partitions, folds) have one shape and are trained side by side, in full-batch steps.
 """
@@ -33,14 +33,15 @@ from explearn.judge.plausibility import check_scores
 Array = NDArray[np.float64]
 
 CHUNK_ENTRIES = 4_000_000
-"""Attention weights (students x texts x words) held at once, 16 MB in float32: methods are trained so many together."""
+"""Attention weights (students x texts x words) held at once, 16 MB in float32; limits how many methods are trained
+together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SimulatabilityResult:
-    """Accuracy at predicting the classifier's class of held-out texts, mean over partitions, shape (texts,).
+    """Accuracy at predicting the classifier's class for held-out texts, averaged over partitions, shape (texts,).
 
-    with_explanations: of the student taught with this method's explanations. without: of the student taught without.
+    with_explanations: for the student trained with this method's explanations. without: for the one trained without.
     """
 
     with_explanations: Array
@@ -53,7 +54,7 @@ class SimulatabilityResult:
 
 
 def to_simplex(scores: ArrayLike) -> Array:
-    """Positive part of word scores divided by its sum; even where no score is above 0; shape (words,)."""
+    """Return the positive part of word scores divided by its sum, uniform if no score is above 0; shape (words,)."""
     positive = np.maximum(check_scores(scores), 0.0)
     # Scores may be as large as a float32 goes; the sum of their shares is not.
     shares = positive / positive.max() if positive.any() else np.ones(len(positive))
@@ -68,20 +69,20 @@ def simulatability(
     seed: int = 0,
     description: str | None = None,
 ) -> dict[str, SimulatabilityResult]:
-    """Teach students with and without each method's explanations and test them on other texts.
+    """Train students with and without each method's explanations and test them on other texts.
 
-    The texts are cut into `params.folds` parts, `params.repeats` times; every part is predicted by a student taught on
-    the others. Each text is so tested `params.repeats` times.
+    The texts are split into `params.folds` parts, `params.repeats` times; every part is predicted by a student trained
+    on the others, so each text is tested `params.repeats` times.
 
     Args:
-        embeddings: by text, (words, d), rows of words unknown to the classifier NaN.
-        classes: index of the class that the classifier gives each text.
-        scores: by method, one array (words,) a text.
+        embeddings: by text, (words, d), NaN rows for words unknown to the classifier.
+        classes: index of each text's predicted class.
+        scores: by method, one array (words,) per text.
         params: size and training of the student.
-        seed: of the partitions and first weights.
-        description: what a progress bar should say (default: no bar).
+        seed: seed of the partitions and initial weights.
+        description: text of a progress bar (default: no bar).
 
-    Raises DataError where a score is not finite, no word has an embedding, or there are fewer texts than folds.
+    Raises DataError if a score is not finite, no word has an embedding, or there are fewer texts than folds.
     """
     params = params or SimulatabilityParams()
     words, known = principal_components(embeddings, params.dimensions)
@@ -97,7 +98,7 @@ def simulatability(
     generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
     first = torch.randn(words.shape[-1], generator=generator) / words.shape[-1] ** 0.5
 
-    # Taught without explanations, a student is the same whatever the method: it comes first, with weight 0.
+    # The student trained without explanations is the same for all methods: it comes first, with weight 0.
     arms = np.zeros((1 + len(scores), *known.shape), dtype=np.float32)
     for arm, of_method in zip(arms[1:], scores.values(), strict=True):
         for row, real, of_text in zip(arm, known.numpy(), of_method, strict=True):
@@ -199,12 +200,12 @@ def _train_and_test(
 def measure(context: Context, columns: MetricColumns) -> None:
     """Add simulatability, and the accuracy of the students with and without explanations.
 
-    Nothing where it is switched off, the words' embeddings are not known, or there are fewer texts than folds.
+    Adds nothing if it is switched off, there are no word embeddings, or there are fewer texts than folds.
     """
     params = context.params.simulatability
     if not params.enabled or context.embeddings is None or len(context.examples) < params.folds:
         return
-    # Methods that explain a model of their own may see other classes given; their students predict those.
+    # A method's own model may predict other classes, which its students then predict.
     groups: dict[tuple[int, ...], list[str]] = defaultdict(list)
     for method, texts in context.attributions.items():
         groups[tuple(context.labels.index(text.predicted) for text in texts)].append(method)

@@ -1,8 +1,8 @@
 """Stability: do similar texts get similar explanations? L2E (Situ et al. 2021), section 4.4, equation 1.
 
-Each text is compared with its nearest neighbours among the texts explained, near in meaning (cosine of the encoder's
-aggregate states) or in wording (overlapping n-grams). An explanation is a set of (word, level), with the levels that
-L2E cuts scores into. Words are compared without case and without punctuation around them.
+Each text is compared with its nearest neighbours among the explained texts, by meaning (cosine of the encoder's
+aggregate states) or wording (shared n-grams). An explanation is a set of (word, level), with L2E's levels of scores.
+Words are compared without case and surrounding punctuation.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _TOLERANCE = 1e-9
 
 
 def levels(scores: ArrayLike, signed: bool) -> NDArray[np.int8]:
-    """L2E's discretisation h: 2 high positive, 1 low positive, 0 neutral, -1 low negative, -2 high negative.
+    """Return L2E's levels h: 2 high positive, 1 low positive, 0 neutral, -1 low negative, -2 high negative.
 
-    High are the positive (negative) scores at least as far from 0 as the mean of the text's positive (negative) ones;
-    a score of 0 is neutral. Where scores have no sign (`signed` False) nearly all are positive, which says little: only
-    the high positive ones are kept and all others are neutral, as L2E does for LRP (table 3).
+    Positive (negative) scores are high if at least as far from 0 as the mean of the text's positive (negative) scores;
+    a score of 0 is neutral. For unsigned scores (`signed` False), nearly all of which are positive, only high positive
+    ones are kept and all others are neutral, as L2E does for LRP (table 3).
 
     Returns int8, shape (n,). Raises DataError for scores that are not finite.
     """
@@ -54,14 +54,14 @@ def levels(scores: ArrayLike, signed: bool) -> NDArray[np.int8]:
 
 @lru_cache(maxsize=100_000)
 def normalise(word: str) -> str:
-    """A word as it is compared: lower case, without punctuation around it; a word of punctuation alone stays."""
+    """Normalise a word: lower case, without surrounding punctuation; a word of only punctuation is kept."""
     lowered = word.casefold()
     inner = lowered.strip("".join(c for c in set(lowered) if not c.isalnum()))
     return inner or lowered
 
 
 def semantic_similarity(states: ArrayLike) -> NDArray[np.float64]:
-    """Cosine of every two texts' states: (n, n) from (n, d)."""
+    """Return the cosine similarity of every two texts' states: (n, n) from (n, d)."""
     vectors = np.asarray(states, dtype=np.float64)
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.where(norms > 0, norms, 1.0)
@@ -83,7 +83,7 @@ def lexical_similarity(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
 
 
 def nearest(similarity: ArrayLike, neighbours: int) -> NDArray[np.intp]:
-    """Indices of each text's most similar other texts, the first of equals first: (n, min(neighbours, n - 1))."""
+    """Return the indices of each text's most similar other texts, ties in order: (n, min(neighbours, n - 1))."""
     matrix = np.array(similarity, dtype=np.float64)
     np.fill_diagonal(matrix, -np.inf)
     return np.argsort(-matrix, axis=1, kind="stable")[:, : max(0, min(neighbours, len(matrix) - 1))]
@@ -95,7 +95,7 @@ def stability(
     neighbours: NDArray[np.intp],
     content_words: bool = False,
 ) -> NDArray[np.float64]:
-    """Mean overlap of each text's explanation with its neighbours', in [0, 1], larger is better; shape (n,).
+    """Return the mean overlap of each text's explanation with its neighbours', in [0, 1], larger is better; shape (n,).
 
     The overlap of two texts is intersection over union of their sets of (word, level), neutral words left out (L2E,
     eq. 1). A pair of texts without any such word has none and is left out; NaN for a text with no pair left.

@@ -1,4 +1,4 @@
-"""Adapters of peft: small weights beside a model's own, in a folder that names the model they belong to."""
+"""peft adapters: small additional weights, in a folder that names the model they belong to."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """Saved adapters, of any kind of peft that changes weights (LoRA, DoRA, IA3, ...).
+    """Saved adapters of any peft method that changes weights (LoRA, DoRA, IA3, ...).
 
     Attributes:
-        folder: of their configuration and weights, here or in the hub's cache.
-        config: peft's configuration of them.
-        weights: names of the weights, as the model has them -> shapes.
+        folder: folder of their configuration and weights, local or in the hub's cache.
+        config: their peft configuration.
+        weights: names of the weights in the model -> shapes.
     """
 
     folder: Path
@@ -32,16 +32,16 @@ class Adapters:
 
     @property
     def classes(self) -> int | None:
-        """Number of outputs of the head that was saved with them; None where there is none."""
+        """Number of outputs of the head saved with them; None if there is none."""
         heads = ("classifier.weight", "score.weight", "out_proj.weight", "qa_outputs.weight")
         return next((shape[0] for name, shape in self.weights.items() if name.endswith(heads)), None)
 
     def on(self, model: Any) -> Any:
-        """Return the model with the adapters merged into its weights; with quantised weights they stay beside them."""
+        """Return the model with the adapters merged into its weights; with quantised weights they stay separate."""
         import peft
 
         with warnings.catch_warnings():
-            # peft asks transformers by a name that has become an old one; nobody here can mend that.
+            # peft uses a deprecated name of transformers, which cannot be fixed here.
             warnings.simplefilter("ignore", FutureWarning)
             adapted: Any = peft.PeftModel.from_pretrained(model, str(self.folder), is_trainable=False)
         if has_quantised(model):
@@ -50,10 +50,10 @@ class Adapters:
 
 
 def find_adapters(name: str, revision: str | None) -> Adapters | None:
-    """Return the adapters in a folder or a repository of the hub; None where there are none.
+    """Return the adapters in a folder or a hub repository; None if there are none.
 
-    Raises MissingExtraError without peft; ModelError for prompts that were learned, and for adapters that do not name
-    their model.
+    Raises MissingExtraError without peft; ModelError for learned prompts, and for adapters that do not name their
+    model.
     """
     from transformers.utils.hub import cached_file
     from transformers.utils.peft_utils import find_adapter_config_file
@@ -61,7 +61,7 @@ def find_adapters(name: str, revision: str | None) -> Adapters | None:
     if find_adapter_config_file(name, revision=revision) is None:
         return None
     peft = need("peft", extra="lora", what=f"{name}, a folder of adapters,")
-    # peft would read a pickle where there are no safetensors.
+    # peft would read a pickle if there are no safetensors.
     weights: Any = cached_file(name, WEIGHTS, revision=revision)
     folder = Path(weights).parent
     config = peft.PeftConfig.from_pretrained(str(folder))
@@ -78,9 +78,9 @@ def find_adapters(name: str, revision: str | None) -> Adapters | None:
 
 
 def without_wrapper(model: torch.nn.Module, name: str) -> Any:
-    """Return the model in the hands of a `peft.PeftModel`, with its adapters in place; any other model as it is.
+    """Return the model inside a `peft.PeftModel`, with its adapters in place; other models are returned unchanged.
 
-    Raises ModelError for prompts that were learned, which are no part of that model.
+    Raises ModelError for learned prompts, which are not part of that model.
     """
     wrapper: Any = model
     if not hasattr(wrapper, "get_base_model"):

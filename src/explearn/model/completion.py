@@ -1,10 +1,9 @@
-"""Classification by completion: a generative model, a prompt and label words in the place of a classifier (AML, 3).
+"""Classification by completion: a generative model with a prompt and label words as a classifier (AML, section 3).
 
-The prompt goes before and behind each text; the logits of the classes are those of the label words' first tokens as the
-next token, and their softmax is the probabilities. That is a sequence classifier that reads the last token: its head
-has the rows of the language model's output layer that belong to the label words. So it is made into one, and all that
-is known of decoders with a classification head applies. Only the text's words are masked and scored: all of the
-prompt's tokens count as special.
+The prompt surrounds each text; the class logits are the next-token logits of the label words' first tokens, and their
+softmax gives the probabilities. This equals a sequence classifier that reads the last token, whose head consists of the
+label words' rows of the language model's output layer. So it is converted to one, and everything for decoders with a
+classification head applies. Only the text's words are masked and scored: all tokens of the prompt count as special.
 """
 
 from __future__ import annotations
@@ -35,21 +34,22 @@ if TYPE_CHECKING:
     import transformers
 
 COMPLETION_FILE = "completion.json"
-"""File of a model's folder that says how it is prompted, or which candidate labels it has."""
+"""File in a model's folder with its prompt, or its candidate labels."""
 
 SAME_LOGITS, SAME_LOGITS_HALF = 1e-3, 2e-2
-"""Largest difference, by the largest logit, between the head made here and the language model itself; of weights with
-half the bits of float32."""
+"""Largest accepted difference, relative to the largest logit, between the head made here and the language model: in
+float32, and in half precision."""
 
 _SAMPLE = "a text"
-"""Stands for the text where the prompt is tried."""
+"""Replaces the text when the prompt is tested."""
 
 _TRIED = 16
-"""Last tokens of it on which the classifier is compared with the language model."""
+"""Number of its last tokens on which the classifier is compared with the language model."""
 
 
 def read_completion(prompt: Prompt) -> CompletionParams | CandidateLabels:
-    """Raises ParamsError, naming file and field, for a bad prompt; DataError for a file that cannot be read."""
+    """Read a prompt. Raises ParamsError, naming file and field, for an invalid one; DataError for an unreadable
+    file."""
     where = ""
     if isinstance(prompt, str | os.PathLike):
         where = f"{os.fspath(prompt)}, "
@@ -69,12 +69,12 @@ class Completion:
     """A prompt in the sub-tokens of a model.
 
     Args:
-        params: the prompt. tokenizer: the model's fast tokenizer. name: of the model, for messages.
+        params: the prompt. tokenizer: the model's fast tokenizer. name: the model's name, for messages.
 
     Attributes:
         labels: the classes, in the order of their words.
-        ids: the first token of each class's word, where it goes on behind the prompt.
-        mask_token_id: of the token that stands for a masked one; None: the tokenizer's mask or unknown token.
+        ids: the first token of each class's word when it continues the prompt.
+        mask_token_id: id of the token that replaces a masked one; None: the tokenizer's mask or unknown token.
 
     Raises ModelError for label words that share a first token or join with the template's end, and for a mask that is
     not one token.
@@ -92,7 +92,7 @@ class Completion:
             if first == second:
                 raise ModelError(
                     f"{name}: the label words {word!r} and {other!r} share their first token "
-                    f"{tokenizer.convert_ids_to_tokens(first)!r}; expected words that the next token tells apart"
+                    f"{tokenizer.convert_ids_to_tokens(first)!r}; expected words with different first tokens"
                 )
         self.mask_token_id = None
         if params.mask is not None:
@@ -113,7 +113,7 @@ class Completion:
             )
 
     def prompt(self, text: str, pair: str | None = None) -> str:
-        """Return the string that the model reads of a text that is not too long."""
+        """Return the string that the model reads for a text that is not too long."""
         before, between, behind = self.params.around()
         return before + text + between + (pair or "") + behind
 
@@ -139,7 +139,7 @@ class Completion:
         return encodings
 
     def renamed(self, labels: Sequence[str]) -> Completion:
-        """Return the same prompt with other names for its classes, in their order."""
+        """Return the same prompt with new names for its classes, in order."""
         names = dict(zip(self.labels, labels, strict=True))
         words = {names[label]: word for label, word in self.params.label_words.items()}
         shots = [shot.model_copy(update={"label": names[shot.label]}) for shot in self.params.shots]
@@ -147,7 +147,7 @@ class Completion:
         return Completion(params, self.tokenizer, self.name)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the prompt beside the model."""
+        """Write the prompt next to the model."""
         write_json(Path(folder) / COMPLETION_FILE, self.params.model_dump(mode="json"))
 
     def _encode(self, segments: Sequence[Segment], limit: int | None, where: str) -> Encoding:
@@ -156,7 +156,7 @@ class Completion:
         before, between, _ = self.params.around()
         starts = (len(before), len(before) + len(texts[0]) + len(between))
         parts = list(zip(starts, segments, strict=False))
-        # A token that holds something of a text and of the prompt is the text's.
+        # A token that spans a text and the prompt belongs to the text.
         part_of = [
             next(
                 (n for n, (a, part) in enumerate(parts) if o is not None and o[0] < a + len(part.text) and a < o[1]),
@@ -189,7 +189,7 @@ class Completion:
     def _read(self, text: str) -> tuple[list[int], list[tuple[int, int] | None]]:
         """Return ids and characters of a text's sub-tokens, None for special ones.
 
-        A token with which the tokenizer ends each text is left out: the next token is that behind the prompt.
+        A token that the tokenizer appends to each text is left out, since the prompt's next token is predicted.
         """
         read = self.tokenizer([text], truncation=False, verbose=False, return_offsets_mapping=True)
         offsets = [
@@ -200,7 +200,7 @@ class Completion:
         return read["input_ids"][0][:end], offsets[:end]
 
     def _first_token(self, word: str) -> int:
-        """Return the token with which a word begins behind the prompt."""
+        """Return the first token of a word after the prompt."""
         sample = self.prompt(_SAMPLE, _SAMPLE if self.params.takes_pairs else None)
         prompt, _ = self._read(sample)
         longer, _ = self._read(sample + word)
@@ -213,10 +213,10 @@ class Completion:
 
 
 def with_label_head(model: Any, completion: Completion) -> Any:
-    """Make a sequence classifier from a causal language model: its head are the output rows of the label words.
+    """Make a sequence classifier from a causal language model: its head consists of the label words' output rows.
 
-    The model's own weights are shared. Raises ModelError for a model that transformers has no sequence classifier of,
-    or whose next-token logits are not a linear map of the last state.
+    The model's weights are shared. Raises ModelError for a model for which transformers has no sequence classifier, or
+    whose next-token logits are not a linear function of the last state.
     """
     import transformers
 
@@ -244,7 +244,7 @@ def with_label_head(model: Any, completion: Completion) -> Any:
 
 @torch.inference_mode()
 def _check_same(model: Any, classifier: Any, completion: Completion) -> None:
-    """Raise ModelError unless the classifier gives the language model's own logits of the label words."""
+    """Raise ModelError unless the classifier gives the language model's logits of the label words."""
     (encoding,) = completion.encode([(_SAMPLE, _SAMPLE) if completion.params.takes_pairs else _SAMPLE], None)
     ids = torch.tensor([encoding.input_ids[-_TRIED:]], device=model.device)
     expected = model(input_ids=ids).logits[0, -1, completion.ids].float()

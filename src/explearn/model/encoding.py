@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import transformers
 
 _UNBOUNDED = 100_000
-"""transformers gives tokenizers without a length limit a model_max_length of 1e30."""
+"""Above this a limit counts as none: transformers sets model_max_length to 1e30 for tokenizers without one."""
 
 
 def encode_texts(
@@ -43,7 +43,8 @@ def encode_texts(
 def encode_segments(
     tokenizer: transformers.PreTrainedTokenizerBase, texts: Sequence[tuple[Sequence[Segment], str]], limit: int | None
 ) -> list[Encoding]:
-    """Do as `encode_texts` does with texts whose words are known; each with its id."""
+    """Do as `encode_texts` for texts whose words are known, each with its id."""
+
     if not texts:
         return []
     try:
@@ -55,7 +56,7 @@ def encode_segments(
             return_offsets_mapping=True,
         )
     except BaseException as error:
-        # Of a damaged tokenizer.json; a panic of the library tokenizers is no Exception.
+        # From a damaged tokenizer.json; a panic of the library tokenizers is not an Exception.
         if type(error) is not Exception and type(error).__name__ != "PanicException":
             raise
         raise ModelError(f"the tokenizer cannot read a text ({first_line(error)}); expected a whole one") from error
@@ -79,9 +80,9 @@ def max_length(config: transformers.PreTrainedConfig, tokenizer: transformers.Pr
     limits = [int(limit)] if isinstance(limit, int | float) and 0 < limit < _UNBOUNDED else []
     try:
         positions = getattr(config, "max_position_embeddings", None)
-    except NotImplementedError:  # XLNet says in this way that it has no limit
+    except NotImplementedError:  # raised by XLNet, which has no limit
         positions = None
-    # Encoders with relative positions say -1: they read texts of any length.
+    # Encoders with relative positions have -1: they read texts of any length.
     if positions is not None and positions > 0:
         limits.append(int(positions) - position_offset(config))
     return min(limits, default=512)
@@ -91,8 +92,8 @@ def max_length(config: transformers.PreTrainedConfig, tokenizer: transformers.Pr
 class Batch:
     """Encodings padded on the right to one length.
 
-    input_ids, attention_mask, token_type_ids: int64, shape (batch, tokens); token_type_ids is None where the model
-    knows no segments. attention_mask is 1 at real tokens.
+    input_ids, attention_mask, token_type_ids: int64, shape (batch, tokens); token_type_ids is None if the model has no
+    segments. attention_mask is 1 at real tokens.
     """
 
     encodings: tuple[Encoding, ...]
@@ -111,7 +112,8 @@ class Batch:
         return owners.to(self.input_ids.device)
 
     def of_words(self, scores: Iterable[ArrayLike]) -> torch.Tensor:
-        """Give each sub-token its word's score, those of no word 0: float32, (batch, tokens), from (words,) a text."""
+        """Give each sub-token its word's score, 0 if it has no word: float32, (batch, tokens), from (words,) per
+        text."""
         values = torch.zeros(self.input_ids.shape)
         for row, (encoding, of_text) in enumerate(zip(self.encodings, scores, strict=True)):
             owners = np.asarray(encoding.word_ids, dtype=np.int64)
@@ -129,8 +131,8 @@ class Batch:
 def collate(encodings: Sequence[Encoding], pad_token_id: int, device: torch.device) -> Batch:
     """Pad encodings to the longest of them.
 
-    An encoding of no token, which is left where every word of a text without special tokens was deleted, is read as
-    one padding token: a model has no answer to nothing at all.
+    An empty encoding, which remains if every word of a text without special tokens is deleted, is read as one padding
+    token, since a model needs some input.
     """
     lengths = [max(1, len(encoding)) for encoding in encodings]
 

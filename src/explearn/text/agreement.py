@@ -14,17 +14,16 @@ from explearn.core.records import SPLITS, Example, Rationale, Split, check_mask_
 from explearn.text.rationales import merge_annotators
 
 MAX_PAIRS = 10
-"""Most pairs of annotators listed one by one; among hundreds of annotators, a pair shares too few texts to tell."""
+"""Most pairs of annotators listed separately; among hundreds of annotators, a pair shares too few texts."""
 
 Mask = tuple[bool, ...]
 
 
 def krippendorff_alpha(masks_by_text: Iterable[Sequence[Mask]]) -> float | None:
-    """Krippendorff's alpha, nominal, over words pooled from all texts (Krippendorff 2011; library `krippendorff`).
+    """Return Krippendorff's nominal alpha over words pooled from all texts (Krippendorff 2011; library `krippendorff`).
 
-    Each word of a text is a unit and each of the text's annotators says marked or not; texts with fewer than two
-    annotators are left out. 1 is full agreement, 0 is agreement by chance. None when there is no unit, or when all
-    ratings are the same.
+    Each word is a unit that each of the text's annotators rates as marked or not; texts with fewer than two annotators
+    are left out. 1 is full agreement, 0 is agreement by chance. None if there are no units, or all ratings are equal.
     """
     counts = [
         (len(masks) - sum(marks), sum(marks))
@@ -41,9 +40,9 @@ def krippendorff_alpha(masks_by_text: Iterable[Sequence[Mask]]) -> float | None:
 
 
 def mean_pairwise_f1(masks_by_text: Iterable[Sequence[Mask]]) -> float | None:
-    """Mean over texts and pairs of annotators of 2 |A and B| / (|A| + |B|), A and B the words they mark.
+    """Return the mean over texts and pairs of annotators of 2 |A and B| / (|A| + |B|), A and B the words they mark.
 
-    Pairs that mark nothing at all have no F1 and are left out; None when no pair is left.
+    Pairs that mark nothing have no F1 and are left out; None if no pair is left.
     """
     values = []
     for masks in masks_by_text:
@@ -60,22 +59,22 @@ def agreement_metrics(
     train_split: Split,
     agreement: float = 0.5,
 ) -> dict[str, object]:
-    """Figures on a task's rationales, for DVC's metrics: plain values, and None where one is undefined.
+    """Return figures on a task's rationales, for DVC's metrics: plain values, None if undefined.
 
-    Length and rate are taken over the texts with at least one marked word after merging, those that explainers are
-    trained on and judged by; a text whose annotators found no evidence, or not the same, would make K smaller.
+    Length and rate are taken over the texts with at least one marked word after merging, on which explainers are
+    trained and evaluated; a text whose annotators found no evidence, or disagree, would make K smaller.
 
     Keys:
-        mean_length: K, mean number of marked words a text in `train_split`.
+        mean_length: K, mean number of marked words per text in `train_split`.
         positive_rate: share of the words that are marked in `train_split`.
         mean_length_by_split, positive_rate_by_split: split -> the same.
-        texts: split -> number of texts with a rationale, those without a marked word included.
+        texts: split -> number of texts with a rationale, including those without a marked word.
         alpha, pairwise_f1: agreement over the texts with two or more annotators, and `alpha_texts`, their number.
         alpha_by_pair: "A and B" -> alpha, pairwise_f1, texts; empty with more than MAX_PAIRS pairs.
         rationales, annotators: their numbers; kinds: kind -> number of rationales.
 
     Masks are merged at the share `agreement` (see `merge_annotators`).
-    Raises DataError for a rationale of an example that is not given, or of another length.
+    Raises DataError for a rationale of an unknown example, or of another length.
     """
     rationales = list(rationales)
     by_id = {example.id: example for example in examples}

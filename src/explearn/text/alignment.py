@@ -1,4 +1,4 @@
-"""Which word each sub-token belongs to, from character offsets: the same rule for every fast tokenizer.
+"""Alignment of sub-tokens to words by character offsets, with the same rule for every fast tokenizer.
 
 WordPiece, byte-level BPE (where a piece may carry the space before it) and SentencePiece (where a lone space marker may
 be a piece of its own) all report the span of characters that a piece came from. A piece belongs to the word it shares
@@ -20,7 +20,7 @@ NO_WORD = -1
 
 
 def align(offsets: Iterable[Span], words: Sequence[Span]) -> list[int]:
-    """Index of the word each piece belongs to, NO_WORD for none.
+    """Return the index of each piece's word, NO_WORD for none.
 
     Args:
         offsets: character span of each piece, in the order of the text.
@@ -48,17 +48,17 @@ def align(offsets: Iterable[Span], words: Sequence[Span]) -> list[int]:
 def aggregate(
     scores: NDArray[np.float32], word_ids: Sequence[int], words: int, aggregation: Aggregation
 ) -> NDArray[np.float32]:
-    """Word scores from sub-token scores.
+    """Aggregate sub-token scores to word scores.
 
     Args:
-        scores: one number a position; may be longer than `word_ids` by padding.
+        scores: one number per position; may be longer than `word_ids` by padding.
         word_ids: word of each position, NO_WORD for special tokens and pieces of no word.
         words: number of words.
         aggregation: `max` over a word's pieces (ExpNet A.5) or their `sum`, for decompositions that add up (IvRA H).
 
     Returns float32 scores, shape (words,), NaN for words without a piece.
 
-    Raises ExplearnError when a score is not finite: a method must not pass NaN on.
+    Raises ExplearnError if a score is not finite: a method must not return NaN.
     """
     owners = np.asarray(word_ids, dtype=np.int64)
     real = owners != NO_WORD

@@ -1,4 +1,4 @@
-"""Which of a task's texts are explained."""
+"""Choosing which of a task's texts are explained."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def texts_to_explain(
 ) -> list[Example]:
     """Choose at most `most` examples, those with a rationale (ids in `marked`) first, otherwise by seed.
 
-    Returned in the order given. The draw depends on ids and seed alone.
+    Returned in the order given. The draw depends only on ids and seed.
     """
     rows = list(examples)
     if most is None or len(rows) <= most:

@@ -1,4 +1,4 @@
-"""Rows of a user's own table: their columns are named."""
+"""Rows of a user's table, with named columns."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from explearn.text.params import Columns
 from explearn.text.rows import RawRow
 
 INLINE_ANNOTATOR = "table"
-"""Annotator of the rationales in the table itself. They count as human; rationales of other kinds, or of several
-annotators per text, go into rationale files."""
+"""Annotator of rationales in the table itself. They count as human; rationales of other kinds, or by several annotators
+per text, go into rationale files."""
 
 
 class CustomRows:

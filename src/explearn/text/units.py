@@ -1,4 +1,4 @@
-"""Units that are scored in the place of words: sub-tokens, phrases, sentences, or what a pattern or function finds."""
+"""Units that are scored instead of words: sub-tokens, phrases, sentences, or matches of a pattern or function."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ Unit = str | re.Pattern[str] | Callable[[str], Iterable[Span]]
 UNITS = ("token", "word", "phrase", "sentence")
 
 PHRASE_LEVEL, PHRASE_COST = 0.5, 0.1
-"""What is taken off each word in a phrase, and off each phrase, as shares of the text's largest absolute score
-(`benchmarks/phrases.py`): words below the level lengthen a phrase only between stronger ones."""
+"""Costs of each word in a phrase, and of each phrase, as shares of the text's largest absolute score
+(`benchmarks/phrases.py`): words below the level extend a phrase only between stronger ones."""
 
 
 def check_unit(unit: object) -> None:
-    """Raise ParamsError for what is no unit."""
+    """Raise ParamsError for an invalid unit."""
     if not (unit in UNITS if isinstance(unit, str) else isinstance(unit, re.Pattern) or callable(unit)):
         raise ParamsError(f"unit: got {shown(unit)}; expected {', '.join(UNITS)}, a compiled pattern or a function")
 
 
 def unit_name(unit: Unit) -> str:
-    """Return the name that attributions give a unit: its own, or `span`."""
+    """Return a unit's name in attributions: its own, or `span`."""
     return unit if isinstance(unit, str) else "span"
 
 
 def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where: str) -> Encoding:
-    """Put units in the place of an encoding's words.
+    """Replace an encoding's words by units.
 
     Sub-tokens belong to units as they do to words (`explearn.text.alignment`); those outside all units to none. For
     phrases words stay, since phrases are found from their scores (`find_phrases`).
@@ -82,7 +82,7 @@ def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where:
 
 
 def example_in_units(example: Example, encoding: Encoding, unit: Unit) -> Example:
-    """Return an example with the units of its encoding (`in_units`) in the place of its words."""
+    """Return an example with its words replaced by the units of its encoding (`in_units`)."""
     words, first = encoding.words, len(encoding.words) if encoding.pair_start is None else encoding.pair_start
     answer = None if encoding.token is None else (encoding.token, encoding.token + 1)
     return replace(
@@ -117,7 +117,7 @@ def find_phrases(scores: ArrayLike, pair_start: int | None = None) -> list[Span]
     """
     values = np.nan_to_num(np.asarray(scores, dtype=np.float64))
     shares = values / (np.abs(values).max(initial=0.0) or 1.0)
-    # Columns: outside all phrases, in one for the class, in one against it.
+    # Columns: outside all phrases, in a phrase for the class, in a phrase against it.
     gains = np.stack([np.zeros_like(shares), shares - PHRASE_LEVEL, -shares - PHRASE_LEVEL], axis=1)
     entering = np.array([[0, PHRASE_COST, PHRASE_COST], [0, 0, PHRASE_COST], [0, PHRASE_COST, 0]])
     phrases: list[Span] = []
@@ -138,7 +138,7 @@ def find_phrases(scores: ArrayLike, pair_start: int | None = None) -> list[Span]
 
 
 def in_phrases(encoding: Encoding, scores: ArrayLike) -> Encoding:
-    """Put the phrases found from its words' scores, (words,), in the place of an encoding's words.
+    """Replace an encoding's words by phrases found from the words' scores, (words,).
 
     Words outside phrases stay; `characters` are left out.
     """

@@ -1,9 +1,9 @@
-"""Rationales for texts that have none, by a language model under people's control (ExpNet, appendix A).
+"""Rationales for texts that have none, from a language model under people's control (ExpNet, appendix A).
 
-llm.endpoint, transport, client  one server: where, how requests reach it within the budget, what it does not take
-llm.prompts, answers, quotes     what is asked, what came back, which words of the text it means
-llm.cache, asking                every answer kept once, asked at most once
-llm.collecting, calibrate        answers to rationales; models and prompts against people's marks
-store, people                    what people add: marks, verdicts, decisions
+llm.endpoint, transport, client  a server: its address, sending requests within the budget, forms that it accepts
+llm.prompts, answers, quotes     prompts, parsing of answers, matching of quotes to words
+llm.cache, asking                caching answers, asking each question at most once
+llm.collecting, calibrate        answers to rationales; models and prompts compared with people's marks
+store, people                    marks, verdicts and decisions by people
 command                          `explearn annotate`
 """

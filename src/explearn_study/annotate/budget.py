@@ -1,7 +1,7 @@
-"""A hard budget in requests and money: what could exceed it is not sent.
+"""A hard budget in requests and money: a request that could exceed it is not sent.
 
 Before a request its worst case is reserved: as many input tokens as the request has bytes (no tokenizer makes more) and
-the longest answer allowed. When the answer comes, what it really took takes the reservation's place.
+the longest answer allowed. When the answer arrives, its actual cost replaces the reservation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TOKENS_PER_PRICE = 1_000_000
 ANY_MODEL = ""
 
 PRICES = "EXPLEARN_LLM_PRICES"
-"""Environment variable: the money for a million tokens read and written, INPUT,OUTPUT, or MODEL=INPUT,OUTPUT for each
+"""Environment variable: prices of a million input and output tokens, INPUT,OUTPUT, or MODEL=INPUT,OUTPUT for each
 model, separated by blanks."""
 
 
@@ -51,7 +51,7 @@ def parse_prices(values: Sequence[str]) -> dict[str, Price]:
             into = out = -1.0
         if not (0 <= into < float("inf") and 0 <= out < float("inf")):
             raise ParamsError(
-                f"{PRICES}: got {value!r}; expected MODEL=INPUT,OUTPUT or INPUT,OUTPUT, the money for a million tokens"
+                f"{PRICES}: got {value!r}; expected MODEL=INPUT,OUTPUT or INPUT,OUTPUT, prices of a million tokens"
             )
         prices[model] = Price(into, out)
     return prices
@@ -75,13 +75,13 @@ class Spent:
 
 @dataclass(slots=True)
 class Meter:
-    """Counts what a run spends, over all its models, and refuses what the budget does not cover.
+    """A meter of what a run spends on all its models, that refuses requests beyond the budget.
 
     Attributes:
-        requests, money: most of one run; None sets no bound.
-        prices: model -> price; ANY_MODEL stands for those not named.
-        spent: what was sent so far. A request without a report of its tokens (a time-out, a server that counts none)
-            counts as its worst case; one that the server refused counts as a request without tokens.
+        requests, money: limits of a run; None for no limit.
+        prices: model -> price; ANY_MODEL for models not named.
+        spent: what was spent so far. A request without a token count (a time-out, a server that does not count) counts
+            as its worst case; one that the server refused counts as a request without tokens.
 
     Raises ParamsError for a budget in money without prices (see `price`).
     """
@@ -94,10 +94,10 @@ class Meter:
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     def price(self, model: str) -> Price | None:
-        """Return the model's price, None where none is known. Raises ParamsError when the budget needs it."""
+        """Return the model's price, None if unknown. Raises ParamsError if the budget needs it."""
         price = self.prices.get(model, self.prices.get(ANY_MODEL))
         if price is None and self.money is not None:
-            raise ParamsError(f"{PRICES}: got none for {model!r}; expected one, for the budget is in money")
+            raise ParamsError(f"{PRICES}: got none for {model!r}; expected a price, because the budget is in money")
         return price
 
     def cost(self, model: str, input_tokens: int, output_tokens: int) -> float:
@@ -106,9 +106,9 @@ class Meter:
         return price.cost(input_tokens, output_tokens) if price else 0.0
 
     async def reserve(self, model: str, input_tokens: int, output_tokens: int) -> Spent:
-        """Set the worst case of one request aside, waiting for requests under way where that may help.
+        """Reserve the worst case of a request, waiting for running requests if that may help.
 
-        Raises BudgetError when the budget does not cover it.
+        Raises BudgetError if the budget does not cover it.
         """
         worst = Spent(1, input_tokens, output_tokens, self.cost(model, input_tokens, output_tokens))
 
@@ -125,14 +125,14 @@ class Meter:
                     budget = " and ".join(said for said, bound in bounds.items() if bound is not None)
                     raise BudgetError(
                         f"the budget of {budget} does not cover another request (sent: {self.spent.requests:,} "
-                        "requests); raise it and run again: what was answered is kept"
+                        "requests); raise it and run again: answers so far are kept"
                     )
                 await self._changed.wait()
             self._reserved.add(worst)
         return worst
 
     async def settle(self, reserved: Spent, actual: Spent) -> None:
-        """Put what a request really took in its reservation's place."""
+        """Replace a request's reservation by its actual cost."""
         async with self._changed:
             self._reserved.add(reserved, -1)
             self.spent.add(actual)

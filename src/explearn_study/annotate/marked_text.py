@@ -1,4 +1,4 @@
-"""Text with its marked words in double square brackets, as people get it in sheets; `parse_marked` reads it."""
+"""Text with its marked words in double square brackets, for sheets; `parse_marked` reads it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ OPEN, CLOSE = "[[", "]]"
 def format_marked(words: Sequence[str], mask: Sequence[bool], joined: Collection[int] = ()) -> str:
     """Text with the marked words in double square brackets, neighbours together; `parse_marked` reads it back.
 
-    joined: indices of the words that stand directly behind the one before.
+    joined: indices of words that directly follow the previous word.
 
-    Raises DataError when a word itself holds `[[` or `]]`.
+    Raises DataError if a word itself contains `[[` or `]]`.
     """
     for word in words:
         if OPEN in word or CLOSE in word:

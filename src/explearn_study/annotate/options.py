@@ -1,6 +1,6 @@
-"""The budget of everything that asks a language model: the stage rationalise and `explearn annotate`.
+"""The budget for asking language models, in the stage rationalise and in `explearn annotate`.
 
-It says how much at most, never what: no answer depends on it.
+It only limits spending: no answer depends on it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from explearn.core.validation import whole_number
 from explearn_study.annotate.budget import PRICES, Meter, parse_prices
 
 REQUESTS = "EXPLEARN_LLM_BUDGET_REQUESTS"
-"""Environment variable: most requests of a run, repeats included."""
-
+"""Environment variable: most requests per run, including retries."""
 MONEY = "EXPLEARN_LLM_BUDGET_MONEY"
-"""Environment variable: most money of a run, in the currency of PRICES."""
+"""Environment variable: most money per run, in the currency of PRICES."""
 
 
 def meter() -> Meter:
-    """Return the budget that REQUESTS, MONEY and PRICES set. Raises ParamsError where one cannot be read."""
+    """Return the budget set by REQUESTS, MONEY and PRICES. Raises ParamsError for an invalid value."""
     requests, money = (os.environ.get(name, "").strip() for name in (REQUESTS, MONEY))
     most = whole_number(requests)
     if requests and most is None:

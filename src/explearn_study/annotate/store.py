@@ -1,13 +1,13 @@
-"""Marks and verdicts that people add to a task's rationales, in the folder data/annotations/TASK.
+"""People's marks and verdicts for a task, in the folder data/annotations/TASK.
 
     answers.jsonl      the language models' answers (see `explearn_study.annotate.llm.cache`)
     seeds.jsonl        marked examples for prompts
     human.jsonl        marks by people, imported
-    verdicts.jsonl     what people think of a model's marks
+    verdicts.jsonl     people's verdicts on a model's marks
     adjudicated.jsonl  decisions where people differ
 
-All but the answers are files of rationales in the format `mask` of docs/study/data.md, the verdicts with more columns.
-Each text and annotator has one line; a later import takes its place.
+All files except the answers are rationales in the format `mask` of docs/study/data.md, the verdicts with more columns.
+Each text and annotator has one line, which a later import replaces.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VERDICTS: tuple[VerdictKind, ...] = get_args(VerdictKind)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A person's opinion of one rationale of a model; about other marks of the same text it says nothing."""
+    """A person's verdict on one rationale by a model, which does not apply to other marks of the same text."""
 
     example_id: str
     annotator: str
@@ -49,16 +49,16 @@ class Store:
         )
 
     def read(self, path: Path, examples: Sequence[Example], unused: Iterable[str] = ()) -> list[Rationale]:
-        """Return the rationales of one of the files, none where there is none; raises as `import_rationales` does.
+        """Return the rationales in one of the files, none if it does not exist; raises as `import_rationales` does.
 
-        `unused`: ids of the source's texts that the task does not use; their lines are passed over.
+        unused: ids of the source's texts that the task does not use; their lines are skipped.
         """
         if not path.exists():
             return []
         return import_rationales(path, RationaleFile(path=path.name, kind="human"), examples, frozenset(unused))
 
     def read_verdicts(self, examples: Sequence[Example], unused: Iterable[str] = ()) -> list[Verdict]:
-        """Return the verdicts. Raises DataError naming file, row and field for what is no verdict on a text."""
+        """Return the verdicts. Raises DataError naming file, row and field for an invalid verdict."""
         masks = {(r.example_id, r.annotator): r.mask for r in self.read(self.verdicts, examples, unused)}
         verdicts = []
         for row in read_file(self.verdicts) if masks else ():
@@ -72,14 +72,15 @@ class Store:
         return verdicts
 
     def add(self, path: Path, rationales: Iterable[Rationale], examples: Iterable[Example]) -> int:
-        """Put rationales into one of the files, in the place of those by the same annotators on the same texts.
+        """Add rationales to one of the files, replacing those by the same annotators on the same texts.
 
-        Returns how many it replaced. Raises DataError when the file that is there cannot be read.
+        Returns the number replaced. Raises DataError if the existing file cannot be read.
         """
+
         return _merge(path, rationale_rows(rationales, examples))
 
     def add_verdicts(self, verdicts: Sequence[Verdict], examples: Iterable[Example]) -> int:
-        """Put verdicts into their file, as `add` does rationales."""
+        """Add verdicts to their file, as `add` does rationales."""
         judged = [Rationale(verdict.example_id, verdict.annotator, "human", verdict.mask) for verdict in verdicts]
         rows = rationale_rows(judged, examples)
         for row, verdict in zip(rows, verdicts, strict=True):
@@ -108,7 +109,7 @@ def write_rows(path: Path, rows: Iterable[dict[str, object]]) -> None:
 
 
 def _merge(path: Path, rows: Iterable[dict[str, object]]) -> int:
-    # Locked from the reading on: what another import adds meanwhile would be lost.
+    # Locked before reading: otherwise what another import adds meanwhile would be lost.
     with locked(path):
         merged: dict[tuple[object, object], dict[str, object]] = {}
         for row in read_file(path) if path.exists() else ():

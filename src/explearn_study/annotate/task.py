@@ -1,4 +1,4 @@
-"""A task as annotation sees it: its texts, its labels, and the marks that people have made."""
+"""A task for annotation: its texts, its labels, and people's marks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from explearn_study.sections import LLMParams
 
 @dataclass(frozen=True)
 class TaskMarks:
-    """A task's texts and the marks that people have made on them.
+    """A task's texts and people's marks on them.
 
     Attributes:
         examples: of all splits.
         labels: in their order.
-        rationales: by people: native, imported from files, seeds, and those of `human.jsonl`.
-        adjudicated: decisions where they differ; they take the place of all other marks of their texts.
+        rationales: by people: from the source, from files, seeds, and `human.jsonl`.
+        adjudicated: decisions where annotators differ, which replace all other marks of their texts.
         unused: ids of the source's texts that the task does not use.
     """
 
@@ -39,7 +39,7 @@ class TaskMarks:
         return frozenset(r.example_id for r in (*self.rationales, *self.adjudicated))
 
     def settled(self, rationales: Iterable[Rationale]) -> list[Rationale]:
-        """Rationales with the adjudicated ones in the place of all others of their texts."""
+        """Return rationales with the adjudicated ones replacing all others of their texts."""
         decided = {r.example_id for r in self.adjudicated}
         return [*(r for r in rationales if r.example_id not in decided), *self.adjudicated]
 
@@ -55,7 +55,7 @@ Item = TypeVar("Item", bound=OfExample)
 def spread_over_labels(items: Iterable[Item], labels: Sequence[str], count: int) -> list[Item]:
     """Return at most `count` items, one label after the other, so that none is favoured.
 
-    A label that has no more items is passed over; the labels are then as even as the items allow.
+    A label without further items is skipped, so the labels are as balanced as the items allow.
     """
     waiting: dict[str, list[Item]] = {label: [] for label in labels}
     for item in items:

@@ -109,7 +109,7 @@ class TestForAnAuditor:
         assert manifest["classifiers"] == {"t": {"name": model.as_posix(), "fingerprint": fingerprint}}
         assert fingerprint in page and manifest["made"]["Date"] in page and "all tasks" not in page.lower()
         assert manifest["parts"]["texts"]["paths"] == ["t.csv"]
-        good = "pages/audit.json: page, texts, models, code, versions, weights of the classifier are as they were."
+        good = "pages/audit.json: page, texts, models, code, versions, weights of the classifier are unchanged."
         assert verify("pages/audit.html") == verify("pages") == (0, [good])
         texts.write_text(texts.read_text(encoding="utf-8") + "one more,yes\n", encoding="utf-8")
         Path("pages/audit.html").write_text(page.replace("0.", "1."), encoding="utf-8")
@@ -247,7 +247,7 @@ def test_the_consensus_is_compared_with_the_weights_that_come_with_it(model: Pat
     comparison = explearn.compare(model, list(TEXTS), methods="random,consensus", out=tmp_path / "r.html")
     assert isinstance(comparison.methods["consensus"]["aopc_comprehensiveness"], float)
     page = page_of(comparison.report)
-    assert "consensus explains with the weights that come with the package" in page
+    assert "consensus uses the weights that come with the package" in page
     # Nothing was trained here.
     assert "One training run" not in page and "Weights of the consensus" not in page
 

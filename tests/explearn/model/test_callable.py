@@ -126,7 +126,7 @@ class TestExplaining:
     )
     def test_what_looks_inside_refuses_by_name(self, name: str) -> None:
         with pytest.raises(
-            UnsupportedError, match=f"^{name}: looks inside a model, which the function does not show; use"
+            UnsupportedError, match=f"^{name}: looks inside a model, which the function does not expose; use"
         ):
             list(explearn.get_explainer(name).explain(of(), [TEXT]))
 

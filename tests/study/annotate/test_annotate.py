@@ -124,7 +124,7 @@ class TestTrouble:
         with ChatServer(by_text) as server:
             message = films.complaint("run", server=server, EXPLEARN_LLM_BUDGET_REQUESTS="4")
             assert "the budget of 4 requests does not cover another request" in message
-            assert "run again: what was answered is kept" in message
+            assert "run again: answers so far are kept" in message
             assert len(server.requests) == 4
             kept = {answer.id for answer in read_answers(films.folder / "answers.jsonl")}
             assert len(kept) in (3, 4)

@@ -174,7 +174,7 @@ def test_nobody_at_the_address_ends_the_run_at_once() -> None:
         async with ChatClient(Endpoint(url), Meter()) as client:
             await client.complete("m", MESSAGES, SCHEMA, max_tokens=50, temperature=0.0)
 
-    with pytest.raises(EndpointError, match=f"nobody answers at {url} .*EXPLEARN_LLM_BASE_URL"):
+    with pytest.raises(EndpointError, match=f"no server answers at {url} .*EXPLEARN_LLM_BASE_URL"):
         asyncio.run(complete())
 
 

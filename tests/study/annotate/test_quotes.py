@@ -149,10 +149,10 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("content", "finish", "why"),
         [
-            ("", "stop", "nothing was written"),
+            ("", "stop", "empty answer"),
             ("I cannot help with that.", "stop", "no JSON object"),
             (f"[{GOOD}, {GOOD}]", "stop", "no JSON object"),
-            (GOOD[: GOOD.index("funny") + 2], "length", "cut short before the evidence was whole"),
+            (GOOD[: GOOD.index("funny") + 2], "length", "truncated before the evidence was complete"),
             (GOOD.replace("positive", "HACKED"), "stop", "label 'HACKED'; expected one of negative, positive"),
             ('{"label": "positive", "reason": "r"}', "stop", "no evidence"),
             ('{"label": "positive", "evidence": 3}', "stop", "evidence of type int"),

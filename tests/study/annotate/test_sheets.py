@@ -121,7 +121,7 @@ class TestSheetsThatPeopleFilledIn:
         fill(out, f_0={"comment": "?"})
         filled = out.read_bytes()
         message = annotated.complaint("sheet", "--out", out)
-        assert "s.csv is there already, and people may have filled it in; give another name, or remove it" in message
+        assert "s.csv already exists, and people may have filled it in; give another name, or remove it" in message
         assert out.read_bytes() == filled
 
 

@@ -126,5 +126,5 @@ def test_what_is_no_answer_is_refused(predicted: Project, change: dict[str, str]
 
 
 def test_sheets_without_an_answer_are_refused(predicted: Project) -> None:
-    assert "the sheets hold no answer" in predicted.complaint("simulated", *sheets(predicted), "--method", "random")
+    assert "the sheets have no answers" in predicted.complaint("simulated", *sheets(predicted), "--method", "random")
     assert "unknown method" in predicted.complaint("simulate", "--method", "randm", "--out", "p.csv")

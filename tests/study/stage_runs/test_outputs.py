@@ -267,7 +267,7 @@ class TestStudies:
             for name in ("aopc_comprehensiveness", "aopc_sufficiency", "consistency"):
                 assert here[name] == pytest.approx(own["methods"]["ivra"][name], abs=1e-6)
         assert transfer["tasks"]["films"]["meals"] != transfer["tasks"]["films"]["films"]
-        section = report(finished).partition("\n## On other tasks\n")[2].partition("\n## ")[0]
+        section = report(finished).partition("\n## Transfer to other tasks\n")[2].partition("\n## ")[0]
         assert "\n| films | films |" in section and "\n| films | meals |" in section
         assert "](figures/transfer-ivra.svg)" in section
         assert (finished / "reports" / "figures" / "transfer-ivra.svg").is_file()
@@ -296,7 +296,7 @@ class TestReport:
 
     def test_is_also_a_page_and_the_command_line_writes_both(self, project: Path) -> None:
         page = (project / "reports" / "report.html").read_text(encoding="utf-8")
-        for words in ("films", "meals", "occlusion", "What marked texts bring", '<h2 id="on-other-tasks">'):
+        for words in ("films", "meals", "occlusion", "What marked texts bring", '<h2 id="transfer-to-other-tasks">'):
             assert words in page
         expected = {name: (project / "reports" / name).read_bytes() for name in ("report.md", "report.html")}
         for name in expected:

@@ -22,14 +22,14 @@ from explearn.model.loading import holds_no_words, load_model, quiet_transformer
 from explearn.text.alignment import NO_WORD
 
 PREDICTION_STD = 0.02
-"""Of the new embeddings z_0 .. z_C: the initial spread of BERT's own embeddings."""
+"""Initial standard deviation of the new embeddings z_0 .. z_C, as of BERT's embeddings."""
 
 
 # ---- two tokenizers --------------------------------------------------------------------------------------------------
 
 
 class Bridge:
-    """Reads a classifier's texts with the tokenizer of G's backbone.
+    """A reader of a classifier's texts with the tokenizer of G's backbone.
 
     Args:
         tokenizer: a fast one. config: the backbone's configuration.
@@ -49,10 +49,11 @@ class Bridge:
 
 
 def links(target: Encoding, source: Encoding) -> list[list[int]]:
-    """Return for each position of the target those of the source that share characters of a word with it.
+    """Return for each target position the source positions that share characters of a word with it.
 
-    A target piece that shares none, though its word has source tokens (two normalisers may drop different characters),
-    is linked to all of its word's. Special tokens, and words that the source does not hold, have no links.
+    A target piece that shares none, although its word has source tokens (two normalisers may drop different
+    characters), is linked to all tokens of its word. Special tokens, and words that the source does not have, have no
+    links.
     """
     of_word: dict[int, list[int]] = {}
     for position, word in enumerate(source.word_ids):
@@ -80,15 +81,15 @@ class Reading:
 
     @property
     def unread(self) -> list[int]:
-        """Count the words of each text that the classifier reads and the backbone's own tokenizer does not."""
+        """Count the words of each text that the classifier reads but the backbone does not."""
         pairs = zip(self.target.encodings, self.source.encodings, strict=True)
         return [len(set(text.word_ids) - set(source.word_ids)) for text, source in pairs]
 
     def to_target(self, scores: torch.Tensor) -> torch.Tensor:
-        """Carry logits at the backbone's sub-tokens, (b, n'), to the classifier's, (b, n): AML, section 3.3.
+        """Map logits at the backbone's sub-tokens, (b, n'), to the classifier's, (b, n): AML, section 3.3.
 
-        A source token that is split gives all its parts its score; source tokens that are merged give the target token
-        their maximum. A target without a source gets the lowest of its text.
+        A split source token gives its score to all its parts; merged source tokens give the target token their maximum.
+        A target without a source gets the lowest logit of its text.
         """
         if self.linked is None:
             return scores
@@ -229,7 +230,7 @@ class AttributionModel(nn.Module):
 
 
 def classifier_backbone(classifier: Classifier) -> transformers.PreTrainedModel:
-    """Return a copy of the classifier's model without its head, in float32 where that is in half precision."""
+    """Return a copy of the classifier's model without its head, in float32 if the model is in half precision."""
     classifier.check_plain("paml with backbone 'classifier'")
     whole: Any = classifier.model
     backbone: Any = without_pooler(copy.deepcopy(getattr(whole, whole.base_model_prefix)))
@@ -248,22 +249,24 @@ def load_backbone(
     Args:
         name: `embedded`, a hub name or a local folder. revision: git revision of a hub name.
 
-    Raises ModelError where there is none, it lacks weights, or its tokenizer does not tell which characters a sub-token
-    comes from.
+    Raises ModelError if there is none, it lacks weights, or its tokenizer does not give character offsets.
     """
     quiet_transformers()
     model, tokenizer, missing = load_model("AutoModel", resolve_encoder(name), revision, "a backbone")
     lost = [weight for weight in missing if "pooler" not in weight]
     if lost:
-        raise ModelError(f"backbone {name!r}: weights are missing for {', '.join(lost[:4])}; expected a whole encoder")
+        raise ModelError(
+            f"backbone {name!r}: weights are missing for {', '.join(lost[:4])}; expected a complete encoder"
+        )
     return without_pooler(model), check_tokenizer(tokenizer, name)
 
 
 def check_tokenizer(tokenizer: transformers.PreTrainedTokenizerBase, name: str) -> transformers.PreTrainedTokenizerBase:
-    """Return the tokenizer; raises ModelError for one without words or padding, or without characters' places."""
+    """Return the tokenizer; raise ModelError if it lacks words, padding or character offsets."""
     if holds_no_words(tokenizer) or not tokenizer.is_fast or tokenizer.pad_token_id is None:
         raise ModelError(
-            f"backbone {name!r}: expected a fast tokenizer with a padding token beside the model, which alignment needs"
+            f"backbone {name!r}: expected a fast tokenizer with a padding token in the model's folder, as alignment "
+            "needs it"
         )
     return tokenizer
 

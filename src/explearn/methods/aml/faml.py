@@ -35,7 +35,7 @@ from explearn.model.encoding import Batch, Encoding, text_seed
 from explearn.model.problems import ONE_CLASS
 
 ADAM_EPSILON = 1e-6
-"""Larger than torch's, so that gradients which are but rounding (those of key biases) move nothing."""
+"""Larger than torch's, so that gradients that are only rounding errors (of key biases) have no effect."""
 RANK = 8
 """Rank of the changes of scope `low_rank`."""
 BLOCKS = 2
@@ -43,20 +43,20 @@ BLOCKS = 2
 PATIENCE = 10
 """Steps without a better map before a text is done."""
 MARGIN = 1e-5
-"""A map counts as better where the metric gains more than this; less is rounding."""
+"""Smallest gain of the metric for a map to count as better; less is rounding."""
 DRAWS = 4
-"""Exchanges drawn for each that is wanted: most of those around a good map have been judged before."""
+"""Exchanges drawn for each one needed: most exchanges near a good map have been evaluated before."""
 SHARPNESS = 2.0
-"""A standard deviation of worth more multiplies a word's odds of being drawn by e to this power."""
+"""One standard deviation of worth multiplies a word's odds of being drawn by e to this power."""
 TIE = 1e-6
-"""Worths, probabilities, that spread less than this are equal but for rounding, and drawn evenly."""
+"""Worths (probabilities) with a smaller spread than this are equal up to rounding, and drawn uniformly."""
 
 
 # ---- what of G changes for a text ------------------------------------------------------------------------------------
 
 
 class FullTuning:
-    """A copy of all of G but the prediction's embeddings, for one text: the paper's form."""
+    """Tuning of a copy of G, except the prediction's embeddings, for one text, as in the paper."""
 
     def __init__(
         self, model: AttributionModel, classifier: Classifier, reading: Reading, predictions: torch.Tensor
@@ -91,16 +91,16 @@ class LowRankChange:
         self.bias = nn.Parameter(weight.new_zeros(texts, layer.out_features))
 
     def add(self, _layer: nn.Module, inputs: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
-        """Return the layer's output with the change: a forward hook."""
+        """Return the layer's output with the change; used as a forward hook."""
         narrow = inputs[0] if self.down is None else inputs[0] @ self.down.to(inputs[0].dtype)
         return output + narrow @ self.up.to(narrow.dtype) + self.bias.to(narrow.dtype)[:, None]
 
 
 class LowRankTuning:
-    """Changes to the linear maps of G's uppermost blocks and head, a set for each text of a batch.
+    """Low-rank tuning of the linear layers in G's top blocks and head, with one set of changes per text of a batch.
 
-    Copies of a whole encoder do not batch well; these do: the blocks below run once, and the frozen weights serve all
-    texts. The head's last map changes in full.
+    Copies of a whole encoder do not batch well; these do: the blocks below run once, and the frozen weights are shared
+    by all texts. The head's last layer changes in full.
 
     Raises UnsupportedError for a backbone that cannot be taken apart (see `anatomy.dissect_blocks`).
     """
@@ -150,14 +150,14 @@ def exchanged(
 ) -> Map:
     """Return the map with the scores of two words exchanged, one from above a cut and one from below, once or twice.
 
-    A metric of removed words depends on the sets above its cuts alone, so an exchange within one is no use. Every other
-    time the two words lie between the cut and the next ones, so that one set changes and few passes are needed. The
-    less a word above the cut is worth, and the more one below it, the likelier it is drawn. All pieces of the two words
-    get the other word's score.
+    A metric of removed words depends only on the sets above its cuts, so an exchange within one is useless. Every
+    second time the two words lie between the neighbouring cuts, so that one set changes and few passes are needed.
+    Words above the cut are drawn the more likely the less they are worth, words below it the more they are worth. All
+    pieces of the two words get the other word's score.
 
     Args:
-        cuts: see `MapJudge.cuts`; one is drawn. Without any the map stays as it is.
-        worth: of each unit, see `MapJudge.worth`; of use is its order and spread.
+        cuts: see `MapJudge.cuts`; one is drawn. Without cuts the map is returned unchanged.
+        worth: worth of each unit, see `MapJudge.worth`; only its order and spread matter.
     """
     values = text.values(scores)
     # Words that were not read have no score to exchange.
@@ -179,9 +179,9 @@ def exchanged(
 
 
 def arranged(text: JudgedText, scores: Map, tops: Sequence[frozenset[int]]) -> Map:
-    """Return the map with its scores dealt out anew, so that the sets `tops` are on top of the ranking of words.
+    """Return the map with its scores reassigned, so that the sets `tops` are on top of the ranking of words.
 
-    Within a set, and between two sets, words keep the order that they have. All pieces of a word get the same score.
+    Within a set, and between two sets, words keep their order. All pieces of a word get the same score.
 
     Args:
         tops: units, each set within the next one; see `MapJudge.chain`. Without any the map stays as it is.
@@ -189,7 +189,7 @@ def arranged(text: JudgedText, scores: Map, tops: Sequence[frozenset[int]]) -> M
     if not tops:
         return scores
     values = text.values(scores)
-    # Words that were not read come last in every set, and have no score to deal out.
+    # Unread words come last in every set, and have no score to reassign.
     order = ranking(filled(values))[: len(values) - int(np.isnan(values).sum())]
     layers = [next((layer for layer, top in enumerate(tops) if unit in top), len(tops)) for unit in order.tolist()]
     changed = scores.copy()
@@ -211,11 +211,11 @@ def drawn(units: NDArray[np.intp], worth: NDArray[np.float64], draws: np.random.
 
 
 class RefinedMap:
-    """The best map of one text so far: of those that its G went through, and those that were made from them.
+    """The best map of one text so far, among the maps of its G and those derived from them.
 
     Attributes:
-        scores: attributions in [0, 1], (tokens,). step: after which step it came; 0 is pAML's map.
-        steps: those taken.
+        scores: attributions in [0, 1], (tokens,). step: step at which it was found; 0 is pAML's map.
+        steps: number of steps taken.
         judged: (metrics, metrics), row i the values of all metrics for the map that is best on metric i.
     """
 
@@ -228,7 +228,7 @@ class RefinedMap:
         self._seen: set[object] = set()
 
     def see(self, step: int, scores: Map, values: NDArray[np.float64], better: NDArray[np.float64]) -> None:
-        """Keep a map, whose metrics are `values`, where it is the first or better; larger `better` is better."""
+        """Keep a map, whose metrics are `values`, if it is the first or better; larger `better` is better."""
         self.steps = step
         if not self.judged.size:
             self.scores, self._best, self.judged = scores, better.copy(), np.tile(values, (len(values), 1))
@@ -240,7 +240,7 @@ class RefinedMap:
         self.judged[gains] = values
 
     def is_new(self, judge: MapJudge, scores: Map) -> bool:
-        """Return whether the metric distinguishes a map from all that were judged before."""
+        """Return whether the metric distinguishes a map from all maps evaluated before."""
         tops = judge.tops(self.text, scores)
         new = tops not in self._seen
         self._seen.add(tops)
@@ -270,18 +270,18 @@ def refine(
     judge: MapJudge,
     options: FAMLParams,
 ) -> list[RefinedMap]:
-    """Fine-tune G on each text, starting from `model`, which stays as it is.
+    """Fine-tune G on each text, starting from `model`, which is not changed.
 
-    After each step the metric is measured for G's map and for `options.samples` maps that differ from the best one so
-    far by an exchange of two words. Then for the map whose tops, at the metric's cuts, are the best of all that were
-    measured in any map. A text is done once PATIENCE steps have not improved its map, or G diverges on it. But for
-    rounding, a text's result does not depend on the others of the batch.
+    After each step the metric is measured for G's map, for `options.samples` maps that differ from the best one so far
+    by an exchange of two words, and for the map whose tops, at the metric's cuts, are the best of those measured in any
+    map. A text is finished when PATIENCE steps have not improved its map, or G diverges on it. Up to rounding, a text's
+    result does not depend on the rest of the batch.
 
     Args:
-        encodings: one text where the scope is `full`.
-        predictions: y, (b, C). targets: indices of the classes explained.
+        encodings: one text if the scope is `full`.
+        predictions: y, (b, C). targets: indices of the explained classes.
         removed: see `loss.masked_logits`.
-        judge: its first metric is the one of interest.
+        judge: evaluates maps; its first metric is the metric of interest.
 
     Raises UnsupportedError for a backbone that cannot be taken apart, unless the scope is `full`, DivergedError where
     `model` gives a map that is not finite.
@@ -342,11 +342,11 @@ class FAML(RefiningExplainer, BatchExplainer):
     Attributions of G after some steps of AdamW on AML's loss of the text itself, from pAML's G.
 
     After each step the metric of interest is measured on the classifier, for G's map and for some maps near the best
-    one so far, and the best of all is kept; the first is pAML's. So this method looks at the metric while it explains:
-    by that metric it is at least as good as pAML by construction. `notes` tells what it was judged by.
+    one so far, and the best map is kept; the first is pAML's. So this method sees the metric while it explains: by that
+    metric it is at least as good as pAML by construction. `notes` has the metrics used.
 
     The weights of the loss, the masking, the metric's protocol and the embeddings of the prediction are those of the
-    trained pAML and stay as they are.
+    trained pAML and do not change.
 
     Options: `FAMLParams`. The seed decides the changes' first values and the maps tried.
     """
@@ -390,8 +390,8 @@ class FAML(RefiningExplainer, BatchExplainer):
     def notes(self) -> dict[str, Any]:
         """Return means over the texts explained since the last call of `explain` or `explain_each`.
 
-        optimised_for: the metric of interest. steps, best_step: taken, and that of the map kept. judged: metric ->
-        metric -> value, the first what the map was chosen by, the second what it is judged by.
+        optimised_for: the metric of interest. steps, best_step: steps taken, and the step of the kept map. judged:
+        metric optimised -> metric evaluated -> value.
         """
         if not self._refined:
             return {}

@@ -29,11 +29,11 @@ def search(
 
     Args:
         objective: trains with some weights and returns the metric of interest. It calls its second argument with each
-            epoch and the metric after it; that call ends it where the trial is hopeless (median of the earlier trials
-            at that epoch). A DivergedError that it raises ends the trial, too.
-        first: weights that the first trial takes. A term whose weight is 0 there stays out of all trials.
+            epoch and the metric after it; that call prunes a hopeless trial (below the median of earlier trials at that
+            epoch). A DivergedError raised by it also ends the trial.
+        first: weights of the first trial. A term whose weight is 0 there stays out of all trials.
 
-    Returns the best weights of all complete trials. Raises DivergedError where no trial came to its end.
+    Returns the best weights of all completed trials. Raises DivergedError if no trial was completed.
     """
     check_installed("optuna", extra="pipeline", what="the search for AML's weights")
     import optuna
@@ -64,7 +64,7 @@ def search(
     study.optimize(run, n_trials=trials)
     if not any(trial.state.name == "COMPLETE" for trial in study.trials):
         raise DivergedError(
-            f"pAML: none of {trials} trials came to its end; a smaller learning_rate or head_learning_rate may help"
+            f"pAML: none of {trials} trials was completed; a smaller learning_rate or head_learning_rate may help"
         )
     return _weights(study.best_params)
 

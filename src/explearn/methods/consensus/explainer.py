@@ -1,4 +1,4 @@
-"""The consensus: what many signals say of a word together, learned from the marks of other tasks."""
+"""The consensus: several signals combined to one score per word, trained on the marks of other tasks."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Consensus(LearnedExplainer, BatchExplainer):
     within the text, the mean of the ranks, the same at the words around, and the word itself
     (`word_features.word_matrix`).
 
-    w, w0: logistic regression over the marked texts of the other tasks that their classifiers get right; a task weighs
-    by its classifier's skill (`model.weight_of_skill`), marked and other words of it the same; copies of the texts with
-    signals missing teach it to do without. a, b: calibration (Platt 1999) on tasks left out of the training. Every
-    piece of a word gets the word's probability. Signals that a classifier's architecture lacks drop out.
+    w, w0: logistic regression on the marked texts of the other tasks that their classifiers get right; a task is
+    weighted by its classifier's skill (`model.weight_of_skill`), its marked and unmarked words equally; copies of texts
+    with missing signals train it to work without them. a, b: calibration (Platt 1999) on tasks left out of training.
+    Every piece of a word gets the word's probability. Signals that an architecture does not support are missing.
 
     Without training it uses weights that come with the package, learned from this project's own corpus.
 
@@ -73,9 +73,9 @@ class Consensus(LearnedExplainer, BatchExplainer):
 
     @property
     def model(self) -> WordModel:
-        """The model that was learned, or the one that comes with the package.
+        """The trained model, or the one that comes with the package.
 
-        Raises ModelError where that is damaged, ParamsError without `signals`.
+        Raises ModelError if that is damaged, ParamsError without `signals`.
         """
         if self._model is None:
             if not self.options.signals:
@@ -96,15 +96,15 @@ class Consensus(LearnedExplainer, BatchExplainer):
     # ---- training ------------------------------------------------------------------------------------------------
 
     def fit(self, task: TaskData, *, description: str | None = None) -> Self:
-        """Learn from the marks of the other tasks, of texts that their classifiers get right.
+        """Learn from the other tasks' marks on texts that their classifiers get right.
 
-        Raises ParamsError where there is no other task, DataError where none of them has marks that can be learned
-        from, or the marks of one are all of one class.
+        Raises ParamsError if there is no other task, DataError if none of them has usable marks, or all words of one
+        are marked or none.
         """
         check_task(task)
         if not task.others:
             raise ParamsError(
-                f"consensus learns from the marks of other tasks than {task.name!r}, and there is none; "
+                f"consensus learns from the marks of other tasks than {task.name!r}, but there are none; "
                 "add one to tasks"
             )
         marks = {one.name: marked for one in task.others if (marked := marked_texts(one))}
@@ -160,10 +160,10 @@ class Consensus(LearnedExplainer, BatchExplainer):
         return self.model.probabilities(self.model.features(text))
 
     def notes(self) -> dict[str, Any]:
-        """Return what it has learned.
+        """Return its coefficients.
 
         coefficients: by feature, the change of the logit for one standard deviation. intervals: their 95 % intervals
-        over the texts, empty where they are not known. trained_on: the tasks.
+        over the texts, empty if unknown. trained_on: the tasks.
         """
         return {
             "coefficients": self.model.coefficients(),

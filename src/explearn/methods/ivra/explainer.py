@@ -53,7 +53,7 @@ from explearn.model.windows import Windowed
 logger = logging.getLogger(__name__)
 
 CHOOSING_REPEATS = 20
-"""Partitions of the validation texts where simulatability chooses the epoch: over few, it differs more by them."""
+"""Partitions of the validation texts when simulatability chooses the epoch: with few, it depends on the partitions."""
 
 STUDENT_SHARE = 0.5
 """Share of the validation texts that the student of criterion sim learns from; the others choose the best epoch."""
@@ -70,10 +70,10 @@ class IvRA(BoundExplainer, BatchExplainer):
 
     The module: `explearn.methods.ivra.attention.InterpretableAttention` (eq. 1 to 5). A token's score is its share
     of r, which is on the simplex over the text's tokens; a word's is the sum of its tokens' (IvRA, appendix H). The
-    class explained plays no part. The criteria are losses beside the task's cross-entropy, on classifier and module
-    together: sim (a student learns from the explanations), comp and suff (the classifier without the top words, and
-    with them alone), cons (texts near in the model's states have near explanations). The explainer explains the
-    classifier trained with it and no other.
+    scores do not depend on the class. The criteria are losses added to the task's cross-entropy, on classifier and
+    module together: sim (a student learns from the explanations), comp and suff (the classifier without the top words,
+    and with only these), cons (texts with similar states have similar explanations). The explainer explains only the
+    classifier trained with it.
 
     Options: `IvRAParams`. The seed decides the order of texts, dropout and the student.
     """
@@ -109,15 +109,15 @@ class IvRA(BoundExplainer, BatchExplainer):
     def fit(self, task: TaskData, *, description: str | None = None) -> Self:
         """Train a copy of a task's classifier together with its attention module; `self.classifier` is that copy.
 
-        The split `train` is for the task loss and comp, suff and cons; `validation` chooses the best epoch, and with
-        criterion sim the student learns from STUDENT_SHARE of it. The task's classifier stays as it is.
+        The split `train` is used for the task loss and comp, suff and cons; `validation` chooses the best epoch, and
+        with criterion sim the student learns from STUDENT_SHARE of it. The task's classifier is not changed.
 
-        Raises, before training starts: DataError where there are too few texts for the criteria, or a criterion's
-        metric is undefined on the validation texts, UnknownNameError for a label that the classifier has not,
+        Raises, before training starts: DataError if there are too few texts for the criteria, or a criterion's metric
+        is undefined on the validation texts, UnknownNameError for a label that the classifier does not have,
         UnsupportedError for an architecture whose attention cannot be captured, ParamsError for a precision that
-        training has not. ModelError where a loss or gradient is not finite.
+        training does not support. Raises ModelError if a loss or gradient is not finite.
 
-        Warns where no epoch was better than the start, so that nothing was learned.
+        Warns if no epoch was better than the start, so that nothing was learned.
         """
         check_task(task)
         classifier, options = task.classifier, self.options
@@ -154,8 +154,9 @@ class IvRA(BoundExplainer, BatchExplainer):
         self.trained_classifier = copied.fingerprint
         if self.best_epoch == 0:
             logger.warning(
-                "%s: none of %d epochs was better than the start: this is the untrained module on the classifier as it "
-                "came; lower learning rates or a larger schedule.accuracy_tolerance may help",
+                "%s: none of %d epochs was better than the start, so module and classifier are untrained; lower "
+                "learning "
+                "rates or a larger schedule.accuracy_tolerance may help",
                 description or type(self).__name__,
                 len(self.history) - 1,
             )
@@ -165,16 +166,16 @@ class IvRA(BoundExplainer, BatchExplainer):
         """Raise where this classifier, or these texts, cannot be trained with."""
         criteria, config = self.options.criteria, classifier.model.config
         if classifier.dtype is torch.float16:
-            raise ParamsError("precision fp16: joint training knows fp32 and bf16; expected one of them")
+            raise ParamsError("precision: got fp16; expected fp32 or bf16 for joint training")
         if {"comp", "suff"} & set(criteria) and architecture(config).attention == "calls":
             raise UnsupportedError(
-                "criteria comp and suff: they take a token away by closing its gate in attention, which says nothing "
-                f"of a {config.model_type!r} model's last token, local attention or distances; train with criteria sim "
+                "criteria comp and suff: they remove a token by closing its gate in attention, which does not work for "
+                f"a {config.model_type!r} model's last token, local attention or distances; train with criteria sim "
                 "or cons"
             )
         if "sim" in criteria and isinstance(classifier, QuestionAnswerer):
             raise DataError(
-                "criterion 'sim': a student predicts classes, and the answers to questions are none; "
+                "criterion 'sim': a student predicts classes, but answers to questions are not classes; "
                 "expected comp, suff or cons"
             )
         least = LEAST_TEXTS if "cons" in criteria else 1

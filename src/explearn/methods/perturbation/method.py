@@ -1,4 +1,4 @@
-"""What the methods that explain by perturbing have in common."""
+"""Base class of perturbation methods."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Scored:
 
 
 class PerturbationExplainer(Explainer):
-    """Base of the methods that ask for predictions of perturbed copies of a text.
+    """Base of methods that use predictions for perturbed copies of a text.
 
-    Subclasses say how to score one text.
+    Subclasses score one text.
     """
 
     needs_model = False
@@ -48,7 +48,7 @@ class PerturbationExplainer(Explainer):
         """Score every sub-token of a text of at least one word."""
 
     def check_text(self, text: PerturbedText) -> None:
-        """Raise UnsupportedError for a text that the method does not take; called before anything is computed."""
+        """Raise UnsupportedError for a text that the method does not support, before anything is computed."""
 
     def check(self, classifier: Classifier) -> None:
         # A method without the option masks.
@@ -71,7 +71,8 @@ class PerturbationExplainer(Explainer):
             start = time.perf_counter()
             scored = Scored(np.zeros(len(text.encoding)), 0.0 if self.additive else None)
             if len(text):
-                # Libraries draw from numpy's global generator: what a text's copies are depends on no other text.
+                # Libraries draw from numpy's global generator; seeding it makes a text's copies independent of other
+                # texts.
                 with numpy_seeded(getattr(self.options, "seed", 0)):
                     scored = self.score_text(classifier, text, target, lambda copies: predict([copies])[0])
             seconds = classified + time.perf_counter() - start
@@ -88,7 +89,7 @@ def stand_in(classifier: Classifier) -> int:
 
 
 def check_mask_token(classifier: Classifier, removal: Removal) -> None:
-    """Raise UnsupportedError where words are to be masked and the tokenizer has nothing to mask them with."""
+    """Raise UnsupportedError if words are to be masked but the tokenizer has no token to mask them with."""
     if removal == "mask":
         try:
             classifier.mask_token_id  # noqa: B018

@@ -1,4 +1,4 @@
-"""The classifier's answers to perturbed texts."""
+"""The classifier's predictions for perturbed texts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ Ask = Callable[[Sequence[Encoding]], Logits]
 """Logits of n perturbed texts, (n, C)."""
 
 REMEMBERED = 2**16
-"""Texts whose answers are held at most: 300 MB where each has 512 sub-tokens."""
+"""Most texts whose predictions are cached: 300 MB with 512 sub-tokens each."""
 
 
 class Predictor:
-    """Logits of perturbed texts: each distinct input once, batches of similar length within the token budget.
+    """A predictor of perturbed texts' logits: each distinct input once, in batches within the token budget.
 
-    Answers are remembered until there are REMEMBERED, so an input is also evaluated once when it is asked for again
-    later, or by another text.
+    Up to REMEMBERED predictions are cached, so that repeated inputs, also from other texts, are not evaluated again.
     """
 
     def __init__(self, classifier: Classifier) -> None:
@@ -43,7 +42,7 @@ class Predictor:
         texts = {text.key: text for text in chain.from_iterable(requests) if text.key not in self._answers}
         if texts:
             encodings, classifier = list(texts.values()), self._classifier
-            # Results stay on the device until all batches are queued: one wait, not one a batch.
+            # Results stay on the device until all batches are queued, to wait only once.
             rows = run_batches(
                 [len(text) for text in encodings],
                 classifier,

@@ -1,4 +1,4 @@
-"""Reading a model's answer as label, evidence and reason; near-valid answers are mended."""
+"""Parsing a model's answer into label, evidence and reason; nearly valid answers are repaired."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WITHHELD = {
     "refused": "the server refused the text",
     "content_filter": "the server's filter withheld the answer",
 }
-"""Reasons to stop without an answer -> what is wrong."""
+"""Finish reasons without an answer -> what is wrong."""
 
 _THINKING = re.compile(r"^.*</think>", re.DOTALL)
 _FENCE = re.compile(r"^\s*```[a-zA-Z]*\s*|\s*```\s*$")
@@ -41,18 +41,18 @@ def parse_answer(content: str, finish: str, labels: Sequence[str]) -> ParsedAnsw
     """Read an answer.
 
     Args:
-        content: what the model wrote.
-        finish: why it stopped; an answer cut short counts where what matters is whole.
-        labels: those of the task.
+        content: the model's output.
+        finish: why it stopped; a truncated answer is accepted if its evidence is complete.
+        labels: the task's labels.
 
-    Mended are: text and code fences around the JSON, JSON that is not quite valid, a label in other capitals, evidence
-    as plain words or as one text, a missing reason.
+    Repairs text and code fences around the JSON, nearly valid JSON, a label in other case, evidence as plain words or
+    as one string, and a missing reason.
     Raises InvalidAnswerError for everything else.
     """
     if finish in WITHHELD:
         raise InvalidAnswerError(WITHHELD[finish])
     if not content.strip():
-        raise InvalidAnswerError("nothing was written")
+        raise InvalidAnswerError("empty answer")
     try:
         value, repaired = json.loads(content), False
     except (ValueError, RecursionError):
@@ -66,7 +66,7 @@ def parse_answer(content: str, finish: str, labels: Sequence[str]) -> ParsedAnsw
     closed = content.count("}") >= content.count("{")
     cut = repaired and (finish == "length" or not closed)
     if cut and value and next(reversed(value)) in ("label", *EVIDENCE_NAMES):
-        raise InvalidAnswerError("cut short before the evidence was whole")
+        raise InvalidAnswerError("truncated before the evidence was complete")
     label = value.get("label")
     stripped = label.strip(" \t\n.\"'").casefold() if isinstance(label, str) else None
     near = [one for one in labels if one == label] or [one for one in labels if one.casefold() == stripped]
@@ -99,5 +99,5 @@ def _evidence(answer: dict[str, Any]) -> tuple[Quote, ...]:
 
 
 def _clean(text: str) -> str:
-    """Return a text on one line, without halves of characters."""
+    """Return a text on one line, without lone surrogates."""
     return " ".join(text.encode("utf-8", "replace").decode().split())

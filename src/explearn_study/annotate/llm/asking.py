@@ -1,6 +1,6 @@
-"""Put questions to language models, many at a time, each at most once: what the cache has is not asked.
+"""Asking language models, with many concurrent requests and each question at most once: cached answers are reused.
 
-Both the stage rationalise and `explearn annotate` do this.
+Used by the stage rationalise and `explearn annotate`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from explearn_study.annotate.llm.prompts import BoundPrompt
 from explearn_study.annotate.task import TaskMarks
 
 ASKS = 2
-"""An answer that cannot be read is asked for once more; the second is kept as it is."""
+"""Most times a question is asked: an unreadable answer is asked for once more, and the second answer is kept."""
 
 MOST_FAILURES = 10
-"""Texts in a row without an answer after which a run ends: the server is down."""
+"""Consecutive texts without an answer after which a run stops, assuming that the server is down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ class Question:
 
 
 def ask(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> None:
-    """Ask what the task's cache does not have; without such questions no server is needed.
+    """Ask the questions that the task's cache does not answer; if there are none, no server is needed.
 
-    Every answer is in the cache as soon as it counts. Raises ParamsError without a server's address or a price that the
-    budget needs, EndpointError, BudgetError (after the requests under way have been answered and kept), or
-    NoAnswerError when at last a text is without an answer, or many in a row are.
+    Every answer is cached before it is used. Raises ParamsError without a server address or a price that the budget
+    needs, EndpointError, BudgetError (after running requests have been answered and cached), or NoAnswerError if any
+    text has no answer at the end, or many in a row have none.
     """
     path = marks.store.answers
     waiting = {question.key: question for question in questions}  # texts with the same words are one question
@@ -62,8 +62,8 @@ def ask(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> None:
             failures = asyncio.run(_ask_all(unknown, endpoint, cache, meter, bar.update))
     if failures:
         raise NoAnswerError(
-            f"{len(failures):,} of {len(unknown):,} texts have no answer; the last failed thus: {failures[-1]}; run "
-            "again for them: what was answered is kept"
+            f"{len(failures):,} of {len(unknown):,} texts have no answer; the last error was: {failures[-1]}; run "
+            "again for them: answers so far are kept"
         )
 
 
@@ -74,7 +74,7 @@ async def _ask_all(
     meter: Meter,
     progress: Callable[[], object],
 ) -> list[ExplearnError]:
-    """Return why questions went without an answer; raise what ends the run."""
+    """Return the errors of questions without an answer; raise an error that ends the run."""
     waiting = iter(questions)
     failures: list[ExplearnError] = []
     failures_in_row = 0
@@ -98,7 +98,7 @@ async def _ask_all(
             if stop is not None:
                 return
 
-    # Workers draw from one iterator: no more tasks, and no more memory, than requests under way.
+    # Workers share one iterator, so that there are no more tasks than concurrent requests.
     async with ChatClient(endpoint, meter) as client, asyncio.TaskGroup() as group:
         for _ in range(min(endpoint.concurrency, len(questions))):
             group.create_task(work())
@@ -120,7 +120,7 @@ async def _answer(question: Question, client: ChatClient) -> CachedAnswer:
                 temperature=prompt.temperature,
             )
         except RefusedError:
-            # From a server that answers others, a refusal is about the text, and final.
+            # If the server answers other requests, a refusal is about the text, and final.
             if question.model not in client.accepted:
                 raise
             spent.add(Spent(1))

@@ -1,8 +1,8 @@
-"""Every answer of a language model, kept once: an append-only file of JSON Lines.
+"""A cache of language models' answers: an append-only file of JSON Lines.
 
-A line is on disk (fsync) before its answer counts, so a killed run repeats no call whose answer was counted; a
-line torn by the kill is cut off when the file is next opened. The key of an answer is made of the model, the prompt's
-version and the text: the same question is not asked twice, whoever asks it.
+A line is on disk (fsync) before its answer is used, so a killed run never repeats a call whose answer was used; a line
+torn by the kill is cut off when the file is next opened. An answer's key consists of the model, the prompt's version
+and the text, so the same question is never asked twice.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ def answer_key(model: str, version: str, example: Example) -> str:
 
 
 class CachedAnswer(Shape):
-    """One answer as it came.
+    """One answer as received.
 
     Attributes:
         key: see `answer_key`.
         model, prompt, version: the model, the prompt (name and number), and its version (see `BoundPrompt`).
         id: the first text that the answer is for; texts with the same words share it.
-        content: what the model wrote, the key to the server blacked out.
-        finish: why it stopped: `stop`, `length`, ..., or `refused` where the server would not answer this text.
-        requests: requests it took, repeats included.
-        input_tokens, output_tokens: of the requests that were answered, as the server counts them.
+        content: the model's output, with the server's key redacted.
+        finish: why it stopped: `stop`, `length`, ..., or `refused` if the server would not answer for this text.
+        requests: requests it took, including retries.
+        input_tokens, output_tokens: of answered requests, as counted by the server.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -57,9 +57,10 @@ class CachedAnswer(Shape):
 
 
 def read_answers(path: str | os.PathLike[str]) -> Iterator[CachedAnswer]:
-    """Yield the answers of a file in its order, none where there is no file; a torn last line is passed over.
+    """Yield the answers of a file in order, none if there is no file; a torn last line is skipped.
 
-    Of two answers with one key the first counts. Raises DataError naming file, row and field for any other broken line.
+    The first of two answers with the same key counts. Raises DataError naming file, row and field for any other broken
+    line.
     """
     check_regular(path)
     seen: set[str] = set()
@@ -83,8 +84,8 @@ def read_answers(path: str | os.PathLike[str]) -> Iterator[CachedAnswer]:
 class AnswerCache:
     """The file, open for appending by one process; a context manager.
 
-    In memory it holds the keys alone. Raises DataError when another process has the file open or a line other than the
-    last is broken.
+    Only keys are held in memory. Raises DataError if another process has the file open, or a line other than the last
+    is broken.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -96,7 +97,7 @@ class AnswerCache:
         try:
             self._lock.acquire(timeout=0)
         except filelock.Timeout:
-            raise DataError(f"{self.path}: another run is writing to it; wait for it or end it") from None
+            raise DataError(f"{self.path}: another run is writing to it; wait for it or stop it") from None
         try:
             self._keys = {answer.key for answer in read_answers(self.path)}
             self._file = self.path.open("a+b", buffering=0)
@@ -116,7 +117,7 @@ class AnswerCache:
         return key in self._keys
 
     def append(self, answer: CachedAnswer) -> None:
-        """Return once the answer is on disk. Raises DataError when the disk takes no more."""
+        """Write an answer, and return once it is on disk. Raises DataError if the disk is full."""
         line = (json.dumps(answer.model_dump(), ensure_ascii=False) + "\n").encode()
         size = os.fstat(self._file.fileno()).st_size
         try:
@@ -124,6 +125,6 @@ class AnswerCache:
                 line = line[self._file.write(line) :]
             os.fsync(self._file.fileno())
         except OSError as error:
-            self._file.truncate(size)  # else the next answer would join a torn line
+            self._file.truncate(size)  # otherwise the next answer would be appended to a torn line
             raise DataError(f"{self.path}: cannot be written ({error.strerror})") from error
         self._keys.add(answer.key)

@@ -1,4 +1,4 @@
-"""Compare models and prompts on texts that people have marked, and pick one (ExpNet, appendix A.1, stages 1 and 2)."""
+"""Comparing models and prompts on texts marked by people, and picking one (ExpNet, appendix A.1, stages 1 and 2)."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from explearn_study.annotate.llm.collecting import Annotated
 from explearn_study.annotate.llm.prompts import BoundPrompt
 
 TIE = 0.01
-"""F1s that differ by less than this count as equal; the cheaper candidate is then taken."""
+"""F1s that differ by less than this count as equal; the cheaper candidate is then picked."""
 
 MOST_INVALID = 0.1
-"""A candidate of whose answers more than this share cannot be read is not picked while there are others."""
+"""A candidate with a larger share of unreadable answers than this is not picked if there are others."""
 
 Mask = tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One model with one prompt, judged on texts that people have marked.
+    """One model with one prompt, evaluated on texts marked by people.
 
     Attributes:
-        texts: those judged on.
-        precision, recall, f1: over the words of all texts pooled; an answer that cannot be read marks nothing.
+        texts: number of texts.
+        precision, recall, f1: over the words of all texts pooled; an unreadable answer marks nothing.
         macro_f1: mean of the texts' F1s.
         alpha: Krippendorff's alpha between the model and people, over words.
         label_accuracy: share of answers with the gold label.
-        invalid_rate: share of answers that cannot be read.
+        invalid_rate: share of unreadable answers.
         hallucination_rate: share of the answers' words that are not in the text.
         kept_rate: share of texts whose rationale the filters would keep; `kept_f1` is the F1 of those.
-        requests, input_tokens, output_tokens: what the answers took.
-        money: at the model's price; None without.
+        requests, input_tokens, output_tokens: cost of the answers.
+        money: cost at the model's price; None without a price.
     """
 
     model: str
@@ -65,12 +65,12 @@ def judge(
     gold: Mapping[str, Mask],
     price: Price | None,
 ) -> Candidate:
-    """Figures of one candidate.
+    """Return the figures of one candidate.
 
     Args:
-        annotated: what it said of each text, one at least; none unanswered.
+        annotated: its answers, at least one; all answered.
         gold: text -> the words that people marked.
-        price: of the model, where it is known.
+        price: the model's price, if known.
     """
     marked = [gold[item.example.id] for item in annotated]
     masks = [item.mask for item in annotated]
@@ -106,8 +106,8 @@ def judge(
 def pick(candidates: Sequence[Candidate]) -> Candidate:
     """Return the best candidate.
 
-    The highest F1 among those of whose answers at most a tenth cannot be read; of those less than 0.01 below it, the
-    cheapest (by money where all prices are known, else by tokens).
+    Takes the highest F1 among candidates with at most a tenth of unreadable answers; among those less than 0.01 below
+    it, the cheapest (by money if all prices are known, else by tokens).
     """
     pool = [candidate for candidate in candidates if candidate.invalid_rate <= MOST_INVALID] or candidates
     top = max(candidate.f1 or 0.0 for candidate in pool)

@@ -1,13 +1,13 @@
-"""Asking the models of an OpenAI-compatible server, and what servers do not take.
+"""Asking the models of an OpenAI-compatible server, in a form that it accepts.
 
-Repeats, pauses between them and time-outs are the openai library's. Servers differ in what they accept: the first
-request is put in the richest form; a refusal (HTTP 400, 413, 415, 422 or 501) leads to the next one, and the first form
-that is accepted holds for the model for the rest of the run:
+Retries, pauses and time-outs are the openai library's. Servers differ in what they accept: the first request has the
+richest form; a refusal (HTTP 400, 413, 415, 422 or 501) leads to the next form, and the first accepted form is used for
+the model for the rest of the run:
 
-1. a refusal that speaks of `max_tokens`: the bound goes as `max_completion_tokens` from there on;
-2. one that speaks of `temperature`: it is left out, and the server's own is used;
-3. any other: the answer's structure is asked for by `response_format` json_schema, then json_object, then by the prompt
-   alone.
+1. a refusal that mentions `max_tokens`: the limit is sent as `max_completion_tokens` from then on;
+2. one that mentions `temperature`: it is left out, and the server's default is used;
+3. any other: the answer's structure is requested by `response_format` json_schema, then json_object, then only by the
+   prompt.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ from explearn_study.annotate.llm.transport import REPLY, SPENT, MeteredTransport
 Message = Mapping[str, str]
 
 ATTEMPTS = 6
-"""Most requests for one answer, where the server fails for the moment."""
-
+"""Most requests for one answer if the server fails temporarily."""
 SHOWN_CHARS = 200
-"""Most characters of a server's words repeated in an error."""
+"""Most characters of a server's message repeated in an error."""
 
 MAX_ANSWER_CHARS = 20_000
-"""Most characters of an answer that are kept; answers have some hundred."""
+"""Most characters of an answer that are kept; answers usually have some hundred."""
 
 REFUSALS = (400, 413, 415, 422, 501)
 TRANSIENT = (408, 409, 425, 429)
@@ -44,23 +43,23 @@ REDIRECTED = f"; redirects are not followed: set {BASE_URL} to the address that 
 
 
 class RefusedError(ExplearnError):
-    """The server will not answer this one request."""
+    """The server refuses this request."""
 
 
 class NoAnswerError(ExplearnError):
-    """No answer after all repeats: time-outs, errors of the server, a broken connection."""
+    """No answer after all retries: time-outs, server errors, a broken connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The way a request is put."""
+    """The form of a request."""
 
     structure: Literal["json_schema", "json_object", "prompt"] = "json_schema"
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     temperature: bool = True
 
     def after(self, refusal: str) -> Form | None:
-        """Return the form to try after a refusal in these words; None when none is left."""
+        """Return the form to try after a refusal with this message; None if none is left."""
         if self.limit == "max_tokens" and "max_tokens" in refusal and "max_completion_tokens" in refusal:
             return replace(self, limit="max_completion_tokens")
         if self.temperature and "temperature" in refusal:
@@ -82,7 +81,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The text that a model wrote, why it stopped, the requests that took, and the tokens of the last of them."""
+    """A model's output, why it stopped, the number of requests, and the tokens of the last one."""
 
     content: str
     finish: str
@@ -94,17 +93,17 @@ class ChatClient:
 
     Args:
         endpoint: the server.
-        meter: counts and bounds what is spent.
+        meter: counts and limits what is spent.
 
     Attributes:
-        accepted: models of which a request has been answered.
+        accepted: models that have answered a request.
     """
 
     def __init__(self, endpoint: Endpoint, meter: Meter) -> None:
         self.endpoint = endpoint
         self.accepted: set[str] = set()
         self._forms: dict[str, Form] = {}
-        # They write headers down, and a server may send the key back in one.
+        # These loggers write headers, in which a server may send the key back.
         for library in ("openai", "httpx2", "httpcore2"):
             logging.getLogger(library).setLevel(logging.WARNING)
         self._client = openai.AsyncOpenAI(
@@ -119,7 +118,7 @@ class ChatClient:
                 timeout=endpoint.timeout,
             ),
         )
-        # Taken from OPENAI_* variables, which are for another server.
+        # Otherwise taken from OPENAI_* variables, which are for another server.
         self._client.organization = self._client.project = None
 
     async def __aenter__(self) -> ChatClient:
@@ -131,10 +130,10 @@ class ChatClient:
     async def complete(
         self, model: str, messages: Sequence[Message], schema: Mapping[str, Any], *, max_tokens: int, temperature: float
     ) -> Completion:
-        """Ask once, with repeats where the server fails for the moment.
+        """Ask once, with retries if the server fails temporarily.
 
         Raises:
-            EndpointError: address, key or model are wrong, or nobody listens.
+            EndpointError: address, key or model are wrong, or no server is listening.
             RefusedError: the server refuses this request in every form.
             NoAnswerError: nothing usable after ATTEMPTS requests.
             BudgetError: the budget does not cover the next request.
@@ -147,19 +146,19 @@ class ChatClient:
             try:
                 answer = await create(model=model, messages=messages, **options)
             except openai.APIStatusError as error:
-                # The server's sentence: the field `message` of its error, or what there is.
+                # The server's message: the field `message` of its error, or the whole error.
                 body = error.body.get("message", error.body) if isinstance(error.body, dict) else error.body
                 words = self.endpoint.redact(str(body or error.message))
                 if error.status_code not in REFUSALS:
                     raise self._failure(model, error, words) from None
-                if form == self._forms[model]:  # else another request has met the refusal before
+                if form == self._forms[model]:  # otherwise another request has already been refused
                     following = None if model in self.accepted else form.after(words)
                     if following is None:
                         said = f"model {model!r}: HTTP {error.status_code}, {self._shown(words)}"
                         raise RefusedError(said) from None
                     self._forms[model] = following
             except openai.OpenAIError as error:
-                # What stands behind a broken connection says more than "Connection error."
+                # The cause of a broken connection says more than "Connection error."
                 timed_out = isinstance(error, openai.APITimeoutError)
                 reason = "timed out" if timed_out else self._shown(str(error.__cause__ or error))
                 raise self._no_answer(model, reason) from None

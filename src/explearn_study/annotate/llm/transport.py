@@ -1,6 +1,6 @@
-"""The way of requests to the language model's server: within the budget, and with bounded replies.
+"""HTTP transport to the language model's server, within the budget and with limited replies.
 
-Every request of the openai library passes here, its repeats included.
+Every request of the openai library passes through it, including retries.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from explearn_study.annotate.budget import Meter, Spent
 from explearn_study.annotate.llm.endpoint import BASE_URL, Endpoint, EndpointError
 
 OVERHEAD_TOKENS = 64
-"""Bound on what a chat template adds to a request, for each message."""
+"""Most tokens that a chat template adds per message."""
 
 MAX_REPLY_BYTES = 4 * 2**20
-"""Largest reply. Answers have some hundred characters, replies a few kilobytes."""
+"""Largest reply accepted. Replies usually have a few kilobytes."""
 
 REPLY, SPENT = "explearn_reply", "explearn_spent"
 """Extensions of a response: the reply as checked, and what the request took."""
 
 
 def _mended(text: Any) -> Any:
-    """Replace halves of characters, which a server may send and no file can hold."""
+    """Replace lone surrogates, which a server may send but no file can hold."""
     return text.encode("utf-8", "replace").decode() if isinstance(text, str) else text
 
 
@@ -48,21 +48,21 @@ class _Usage(Shape):
 
 
 class ChatReply(Shape):
-    """A reply of the chat-completions protocol, as far as it matters here."""
+    """The fields of a chat-completions reply that are used."""
 
     choices: Annotated[list[_Choice], Field(min_length=1)]
-    usage: _Usage | Any = None  # a count that is none is no reason to throw an answer away
+    usage: _Usage | Any = None  # an invalid token count does not invalidate the answer
 
 
 class MeteredTransport(httpx2.AsyncHTTPTransport):
-    """Sends a request once the budget covers its worst case, and returns the whole reply.
+    """A transport that sends a request once the budget covers its worst case, and returns the whole reply.
 
-    Raises BudgetError, EndpointError where nobody listens, and errors of httpx2, which the openai library answers with
-    another request: for a reply that takes too long, is too large or not the protocol's.
+    Raises BudgetError, EndpointError if no server is listening, and errors of httpx2, on which the openai library
+    retries: for a reply that takes too long, is too large or violates the protocol.
     """
 
     def __init__(self, endpoint: Endpoint, meter: Meter) -> None:
-        # trust_env is for certificates alone here (SSL_CERT_FILE, SSL_CERT_DIR).
+        # trust_env only affects certificates here (SSL_CERT_FILE, SSL_CERT_DIR).
         super().__init__(
             trust_env=True, proxy=endpoint.proxy.get_secret_value() or None, limits=openai.DEFAULT_CONNECTION_LIMITS
         )
@@ -74,11 +74,11 @@ class MeteredTransport(httpx2.AsyncHTTPTransport):
         model, longest = body["model"], body.get("max_tokens") or body["max_completion_tokens"]
         worst_input = worst_input_tokens(body["messages"], body.get("response_format"))
         worst = await self.meter.reserve(model, worst_input, longest)
-        spent = worst  # nobody knows what a request has taken that gets no answer
+        spent = worst  # the cost of a request without an answer is unknown
         request.headers["accept-encoding"] = "identity"
         extensions: dict[str, Any] = {}
         try:
-            # The bound of httpx2 starts anew with every piece that a slow server sends.
+            # httpx2's time-out restarts with every chunk that a slow server sends.
             async with asyncio.timeout(self.endpoint.timeout):
                 response = await super().handle_async_request(request)
                 self._reached = True
@@ -86,8 +86,8 @@ class MeteredTransport(httpx2.AsyncHTTPTransport):
             if response.status_code == 200:
                 try:
                     extensions[REPLY] = reply = ChatReply.model_validate(json.loads(content))
-                except (ValueError, RecursionError):  # whose words may hold what the server has sent
-                    raise httpx2.RemoteProtocolError("a reply that is not the protocol's", request=request) from None
+                except (ValueError, RecursionError):  # whose message may repeat what the server sent
+                    raise httpx2.RemoteProtocolError("a reply that violates the protocol", request=request) from None
                 if isinstance(reply.usage, _Usage):
                     used = reply.usage.prompt_tokens, reply.usage.completion_tokens
                     spent = Spent(1, *used, self.meter.cost(model, *used))
@@ -99,7 +99,7 @@ class MeteredTransport(httpx2.AsyncHTTPTransport):
             if self._reached:
                 raise
             raise EndpointError(
-                f"nobody answers at {self.endpoint.redact(self.endpoint.base_url)} ({error}); start the server or "
+                f"no server answers at {self.endpoint.redact(self.endpoint.base_url)} ({error}); start the server or "
                 f"check {BASE_URL}"
             ) from None
         finally:
@@ -112,20 +112,20 @@ class MeteredTransport(httpx2.AsyncHTTPTransport):
 
 
 def worst_input_tokens(messages: Sequence[Mapping[str, str]], structure: object) -> int:
-    """Return a bound on the tokens of a request: its bytes (no tokenizer makes more) and what a template adds.
+    """Return an upper bound on a request's tokens: its bytes (no tokenizer makes more) and what a template adds.
 
-    `structure` is what asks for the answer's structure; a server may show it to the model.
+    structure: the requested structure of the answer, which a server may show to the model.
     """
     sent = json.dumps([messages, structure], ensure_ascii=False).encode("utf-8", "replace")
     return len(sent) + OVERHEAD_TOKENS * len(messages)
 
 
 async def _read(response: httpx2.Response, request: httpx2.Request) -> bytes:
-    """Return the body, of which no more than the bound is ever in memory."""
+    """Return the body, never holding more than the limit in memory."""
     content = b""
     try:
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise httpx2.RemoteProtocolError("a packed reply; expected a plain one", request=request)
+            raise httpx2.RemoteProtocolError("a compressed reply; expected a plain one", request=request)
         async for piece in response.aiter_raw():
             content += piece
             if len(content) > MAX_REPLY_BYTES:

@@ -1,8 +1,7 @@
-"""Marks from Label Studio, as its exports JSON and JSON-MIN hold them.
+"""Marks from Label Studio's exports, JSON and JSON-MIN.
 
-Spans are of characters: a word counts as marked when any of its characters lies in one. A text is matched to the task's
-by its words, for the ids of the tool are its own; where several texts have the same words, an id of the task among the
-tool's fields tells them apart.
+Spans are in characters: a word is marked if any of its characters lies in one. Texts are matched to the task's by their
+words, because the tool uses its own ids; texts with the same words are distinguished by a task id in the tool's fields.
 """
 
 from __future__ import annotations
@@ -68,15 +67,15 @@ class _Task(Shape):
 
 
 def read_label_studio(path: Path, examples: Sequence[Example], *, annotator: str | None = None) -> list[Rationale]:
-    """Return the rationales of an export. All spans are evidence; an annotation without any says that there is none.
+    """Return the rationales of an export. All spans are evidence; an annotation without spans means that there is none.
 
     Args:
         path: a JSON or JSON-MIN file.
-        examples: of the task.
-        annotator: who marked, where the file does not say (default: the file's name).
+        examples: the task's examples.
+        annotator: the annotator's name, if it is not in the file (default: the file's name).
 
-    Raises DataError naming file and task for a text that is not of this task, or several, spans outside the text or
-    over none of its words, and a text that one annotator has twice.
+    Raises DataError naming file and task for a text that matches none or several of the task's, spans outside the text
+    or without a word, and a text repeated by one annotator.
     """
     documents = read_json(path)
     if not isinstance(documents, list):

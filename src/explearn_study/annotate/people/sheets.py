@@ -1,8 +1,8 @@
-"""Sheets for people: a page for the browser or a table for a spreadsheet, and the way back.
+"""Sheets for people: writing a page for the browser or a table for a spreadsheet, and reading it back.
 
-One form serves four ends. `check`: is what a model marked right? `mark`: mark a text oneself. `adjudicate`: decide
-where annotators differ. `predict`: say what the model answers (`explearn_study.annotate.people.simulation`). Each row
-starts with marks (none in `mark`); what a person changes or confirms comes back, what nobody touched does not.
+There are four kinds. `check`: are a model's marks right? `mark`: mark a text. `adjudicate`: decide where annotators
+differ. `predict`: predict the model's label (`explearn_study.annotate.people.simulation`). Each row starts with marks
+(none in `mark`); only rows that a person changes or confirms are read back.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ SHEET_KINDS: tuple[MarkingKind, ...] = get_args(MarkingKind)
 SheetKind = MarkingKind | Literal["predict"]
 
 COLUMNS = ("sheet", "id", "label", "text", "verdict", "comment", "annotator", "rationale", "shown", "reason")
-"""Columns of the table, and of what the page saves. People fill in verdict (accept or reject; in `predict` the model's
-label), comment and annotator, and mark words in text with [[double brackets]]; rationale, 0 or 1 a word, goes before
-the brackets where it is filled in; shown is how the row began."""
+"""Columns of the table, and of the file that the page saves. People fill in verdict (accept or reject; in `predict` the
+model's label), comment and annotator, and mark words in text with [[double brackets]]; rationale, 0 or 1 per word,
+overrides the brackets if it is filled in; shown is the row's initial state."""
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet takes a cell that starts so for a formula; an apostrophe before it makes it text."""
+"""A spreadsheet treats a cell that starts with one of these as a formula; a leading apostrophe makes it text."""
 
 Mask = tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SheetRow:
-    """A text with the marks it starts with; for adjudication those of each annotator too."""
+    """A text with its initial marks; for adjudication also each annotator's marks."""
 
     example: Example
     mask: Mask
@@ -57,10 +57,10 @@ class FilledSheet:
     """A sheet that people have filled in.
 
     Attributes:
-        verdicts: on a model's marks.
-        rationales: marks of people; also a model's marks that they corrected.
+        verdicts: verdicts on a model's marks.
+        rationales: people's marks, including corrections of a model's marks.
         decisions: adjudicated rationales.
-        untouched: rows that nobody looked at, as far as the sheet says.
+        untouched: number of rows without any input.
     """
 
     verdicts: list[Verdict]
@@ -80,11 +80,11 @@ def write_new_sheet(
     """Write a page (.html) or a table (.csv).
 
     Args:
-        labels: what people choose from in `predict`.
-        guideline: lines on the page that say what the texts and labels are.
+        labels: choices in `predict`.
+        guideline: lines on the page that explain texts and labels.
 
-    Raises ParamsError for another ending, and where anything but this sheet stands at `path`: it may be what people
-    filled in.
+    Raises ParamsError for another file extension, and if `path` exists with other content, which may be a filled-in
+    sheet.
     """
     if path.suffix == ".html":
         page = html_templates("explearn_study.annotate.people").get_template("sheet.html.j2")
@@ -98,7 +98,7 @@ def write_new_sheet(
     with locked(path):
         if path.exists() and path.read_bytes() != text.encode():
             raise ParamsError(
-                f"--out: {path} is there already, and people may have filled it in; give another name, or remove it"
+                f"--out: {path} already exists, and people may have filled it in; give another name, or remove it"
             )
         write_text(path, text)
 
@@ -138,15 +138,15 @@ def _unguarded(cell: str) -> str:
 
 
 def read_sheet(path: Path, examples: Iterable[Example], annotator: str | None) -> FilledSheet:
-    """Read a sheet that was filled in: the table, or what the page saved.
+    """Read a filled-in sheet: the table, or the file saved by the page.
 
     Args:
         path: a .csv file.
-        examples: of the task.
-        annotator: of rows that name none.
+        examples: the task's examples.
+        annotator: annotator of rows without a name.
 
-    Raises DataError naming file, row and field for an unknown text or verdict, words or marks that are not the text's,
-    a row without annotator, and a text that one annotator has twice.
+    Raises DataError naming file, row and field for an unknown text or verdict, words or marks that do not match the
+    text, a row without annotator, and a text repeated by one annotator.
     """
     by_id = {example.id: example for example in examples}
     filled = FilledSheet([], [], [])
@@ -186,7 +186,7 @@ def read_sheet(path: Path, examples: Iterable[Example], annotator: str | None) -
 
 
 def cell_of(row: RawRow, column: str) -> str:
-    """Return a cell as text, without the apostrophe that keeps it from being a formula; "" for none."""
+    """Return a cell as text, without the apostrophe that prevents a formula; "" for None."""
     value = row.values.get(column)
     if value is not None and not isinstance(value, (str, int)):
         raise row.error(column, value, "a text")
@@ -194,7 +194,7 @@ def cell_of(row: RawRow, column: str) -> str:
 
 
 def mask_of(row: RawRow, column: str, example: Example) -> Mask:
-    """Return a cell of 0 and 1, one a word of the example."""
+    """Parse a cell of 0 and 1, one per word of the example."""
     value = row.values.get(column)
     with row.located(column):
         return parse_mask(value if isinstance(value, list) else cell_of(row, column), len(example.all_words))

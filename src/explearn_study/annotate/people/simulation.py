@@ -1,7 +1,7 @@
-"""Forward simulation: do explanations help people to predict what the model answers? (Doshi-Velez and Kim, 2017).
+"""Forward simulation: do explanations help people to predict the model? (Doshi-Velez and Kim, 2017).
 
-Every person sees half of the texts with the words that a method puts first, half without any, and says which class the
-model gives. Of two people, one sees a text with its words where the other sees it without.
+Every person sees half of the texts with a method's top words marked, half without, and predicts the model's class. A
+text that one person sees with marks, the next sees without.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from explearn.text.rows import read_file
 from explearn_study.annotate.people.sheets import COLUMNS, SheetRow, cell_of, mask_of
 
 TEXTS_A_SHEET = 40
-"""Most texts that a person is asked about."""
-
+"""Most texts per person."""
 RESAMPLES = 9999
-"""Of the permutation test, where there are more permutations than that."""
+"""Permutations in the permutation test, if there are more in all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """A person's guess at the model's answer for a text: whether it is right, and whether they saw the explanation."""
+    """A person's prediction for a text: whether it is right, and whether they saw the explanation."""
 
     example_id: str
     person: str
@@ -42,9 +41,9 @@ class Guess:
 def draw_texts(
     examples: Iterable[Example], explained: Mapping[str, Attribution], count: int, seed: int
 ) -> list[Example]:
-    """Return at most `count` examples by seed, as even as may be over true and predicted classes.
+    """Return at most `count` examples by seed, as balanced as possible over true and predicted classes.
 
-    Where the model is right on nearly all of them, whoever knows the task predicts it without any explanation.
+    If the model were right on nearly all texts, anyone who knows the task could predict it without explanations.
     """
     by_id = {example.id: example for example in examples if example.id in explained}
     groups: dict[tuple[str, str], list[Example]] = {}
@@ -57,10 +56,10 @@ def draw_texts(
 def sheet_of(
     person: int, texts: Sequence[Example], explained: Mapping[str, Attribution], percent: int, seed: int
 ) -> list[SheetRow]:
-    """Return a person's rows in an order of their own.
+    """Return a person's rows, in an order of their own.
 
-    Every other text, of those in `draw_texts`' order, has its first `percent` % of the words marked; those are the
-    others for the next person.
+    Every second text, in the order of `draw_texts`, has its top `percent` % of words marked; for the next person these
+    are the other texts.
     """
     rows = {}
     for number, example in enumerate(texts):
@@ -74,10 +73,10 @@ def sheet_of(
 def read_guesses(
     paths: Iterable[Path], examples: Iterable[Example], explained: Mapping[str, Attribution], labels: Sequence[str]
 ) -> list[Guess]:
-    """Read sheets that came back; rows without an answer are left out.
+    """Read filled-in sheets; rows without an answer are left out.
 
     Raises DataError naming file, row and field for a row of another kind of sheet, an unknown text or label, a row
-    without a name, and a text that one person has twice; and where nobody has answered anything.
+    without a name, and a text repeated by one person; and if there are no answers.
     """
     by_id = {example.id: example for example in examples if example.id in explained}
     guesses: dict[tuple[str, str], Guess] = {}
@@ -101,16 +100,16 @@ def read_guesses(
             shown = any(mask_of(row, "shown", example))
             guesses[example.id, person] = Guess(example.id, person, shown, right)
     if not guesses:
-        raise DataError("the sheets hold no answer; expected a label under verdict, in one row or more")
+        raise DataError("the sheets have no answers; expected a label under verdict, in at least one row")
     return list(guesses.values())
 
 
 def simulation_figures(guesses: Sequence[Guess], seed: int) -> dict[str, Any]:
-    """Return accuracies with and without explanations, by person and in all, their difference and its test.
+    """Return accuracies with and without explanations, by person and overall, their difference and its test.
 
-    Where texts were answered both ways, the test is a permutation test of their mean differences, the two ways of a
-    text exchanged (`paired`); that is how the sheets were drawn. Otherwise, as with one person, answers are permuted
-    over the ways (`independent`). p_value is None where one way has no answer.
+    If texts were answered both ways, as the sheets are designed, the permutation test exchanges the two ways within
+    each text (`paired`). Otherwise, as with one person, answers are permuted over the ways (`independent`). p_value is
+    None if one way has no answers.
     """
     from scipy.stats import permutation_test
 

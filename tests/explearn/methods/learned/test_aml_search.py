@@ -46,7 +46,7 @@ class TestSearch:
         best = search(objective, 12, **options)
         assert 0.5 <= best.prediction <= 0.6
         limit = -1.0
-        with pytest.raises(DivergedError, match="none of 3 trials came to its end"):
+        with pytest.raises(DivergedError, match="none of 3 trials was completed"):
             search(objective, 3, **options)
 
     def test_paml_trains_with_the_weights_found(self, tmp_path: Path) -> None:
