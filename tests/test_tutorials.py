@@ -8,11 +8,9 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny
-import transformers
 from places import ROOT
 from typer.testing import CliRunner
 
@@ -32,8 +30,7 @@ WRITTEN = {
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("encoder")
-    made: Any = tiny.model("bert")
-    transformers.BertModel(made.config).save_pretrained(folder)
+    tiny.model("bert").bert.save_pretrained(folder)
     tiny.tokenizer("bert").save_pretrained(folder)
     return folder
 
