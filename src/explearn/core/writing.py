@@ -278,7 +278,7 @@ def atomic_folder(target: str | os.PathLike[str], resume: bool = False) -> Itera
     """
     target = Path(target)
     if os.path.lexists(target) and not target.is_dir():
-        raise ParamsError(f"{_final(target)}: is no folder; expected a folder, or nothing")
+        raise ParamsError(f"{_final(target)}: is not a folder; expected a folder, or nothing")
     partial = _partial(target, "unfinished") if resume else _fresh(target)
     try:
         with locked(target), _write_errors(target):

@@ -42,7 +42,7 @@ def test_what_explain_wrote_gets_the_figures_of_the_method_itself(
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"scores": [1.0]}, r"row 2, field 'scores': got 1; expected 6, one a word"),
+        ({"scores": [1.0]}, r"row 2, field 'scores': got 1; expected 6, one per word"),
         (
             {"scores": [0, 0, 0, 0, 0, "x"]},
             r"row 2, field 'scores.5': got 'x'; expected: input should be a valid number",
@@ -71,7 +71,7 @@ def test_other_scores_of_the_same_text_are_told(model: Path, tmp_path: Path, rec
     plain = [{**record, "id": ""} for record in records]
     compare(model, tmp_path, write(tmp_path / "twice.jsonl", [*plain, plain[0]]))
     other = {**plain[0], "scores": [2.0] * len(plain[0]["scores"])}
-    with pytest.raises(DataError, match=rf"row {len(plain) + 1}: text 'texts-1' has scores at .*, row 1 already"):
+    with pytest.raises(DataError, match=rf"row {len(plain) + 1}: text 'texts-1' already has scores at .*, row 1"):
         compare(model, tmp_path, write(tmp_path / "twice.jsonl", [*plain, other]))
 
 
