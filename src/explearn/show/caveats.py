@@ -124,7 +124,7 @@ def _marks(tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
         yield Caveat(
             CaveatKind.NO_MARKS,
             f"{unmarked}. Whether the explanations agree with people is not known: F1, AUROC and similar metrics need "
-            "texts with marked words.",
+            "marked texts.",
         )
     if unlabelled := ", ".join(task.task for task in tasks if task.methods and not task.classifier):
         yield Caveat(
