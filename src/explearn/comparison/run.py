@@ -63,6 +63,9 @@ from explearn.text.units import Unit, check_unit, example_in_units, in_units, ma
 TIMED_TEXTS, TIMED_TEXTS_COSTLY = 4, 2
 """Number of texts on which a method's speed is measured; the second for methods of tens of passes or more."""
 
+CLOCKED_TEXTS = 25
+"""Classify at least this many texts (or all) around each method to time it against."""
+
 SANITY_TEXTS, INFIDELITY_SAMPLES, SHOWN_TEXTS = 5, 6, 20
 """Number of texts explained again on perturbed models, of word sets masked per text, of example texts on the page."""
 
@@ -373,7 +376,8 @@ class MethodsRun:
                 # One-off imports and compilation are not part of the cost of explaining a text.
                 self._used[name].prepare()
                 seconds = time.perf_counter() - begun
-                forward = forward or ForwardClock(self.classifier, self.examples)
+                share = max(1, len(self.examples) // CLOCKED_TEXTS)
+                forward = forward or ForwardClock(self.classifier, self.examples, share)
                 run = explain_timed(self._used[name], self.classifier, self.examples, options, forward, self.unit)
                 run = replace(run, classifier=self.fingerprint)
                 seconds += run.cost.seconds if run.cost else 0.0

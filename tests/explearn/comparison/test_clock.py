@@ -25,14 +25,13 @@ class Counting:
         self.now += len(texts)
 
 
-@pytest.mark.parametrize(("least", "lengths"), [(20, list(range(1, 13))), (3, [2, 6, 10])])
+@pytest.mark.parametrize(("share", "lengths"), [(1, list(range(1, 13))), (4, [2, 6, 10])])
 def test_a_share_of_the_texts_of_all_lengths_stands_for_them(
-    least: int, lengths: list[int], monkeypatch: pytest.MonkeyPatch
+    share: int, lengths: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of: Any = Counting()
-    monkeypatch.setattr(timing, "CLOCKED_TEXTS", least)
     monkeypatch.setattr(timing.time, "perf_counter", lambda: of.now)
     examples = [Example(str(i), ("a",) * i, "no", "test", "t") for i in range(1, 13)]
-    clock = ForwardClock(of, examples)
+    clock = ForwardClock(of, examples, share)
     assert clock.seconds() == pytest.approx(12)
     assert of.lengths[-1] == lengths

@@ -18,9 +18,6 @@ from explearn.methods.base.targets import judged_targets
 from explearn.model.classifier import Classifier
 from explearn.text.units import Unit
 
-CLOCKED_TEXTS = 20
-"""Least number of texts, where there are as many, whose classification is timed."""
-
 
 class ForwardClock:
     """A timer for classifying some texts, including tokenisation, before and after the computation to compare with.
@@ -28,15 +25,14 @@ class ForwardClock:
     A computer's speed varies over time, so the two durations of a ratio are measured close together.
     """
 
-    def __init__(self, classifier: Classifier, examples: Sequence[Example]) -> None:
-        """Time every so many texts by length, CLOCKED_TEXTS or somewhat more, and assume the same speed for the others.
+    def __init__(self, classifier: Classifier, examples: Sequence[Example], share: int = 1) -> None:
+        """Time 1 / share of the texts, drawn evenly over their lengths, and assume the same speed for the others.
 
-        Raises DataError where there is no text.
+        Raises DataError without texts.
         """
         if not examples:
-            raise DataError("there is no text to explain; expected at least one")
-        by_length = sorted(examples, key=lambda example: -len(example.all_words))
-        share = max(1, len(examples) // CLOCKED_TEXTS)
+            raise DataError("got no text to explain; expected at least one")
+        by_length = sorted(examples, key=lambda example: -len(example.all_words)) if share > 1 else examples
         self._classifier, self._examples = classifier, by_length[share // 2 :: share]
         self._scale = len(examples) / len(self._examples)
         self._run()  # first calls load kernels and allocate buffers
@@ -68,7 +64,7 @@ def explain_timed(
         options: the method's options, recorded in the result.
         clock: a clock for the same texts.
         unit: what is scored.
-        warm_up: texts that are explained before, where the method has not explained any in this process: first calls
+        warm_up: number of texts to explain first, if the method has not explained any in this process: the first calls
             load kernels and allocate buffers.
 
     Raises UnsupportedError if the method cannot explain the classifier.
