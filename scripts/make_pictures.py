@@ -15,7 +15,7 @@ from playwright.sync_api import FloatRect, ViewportSize, sync_playwright
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs/img"
 TEXT = "The plot is thin, but the acting is superb."
-COLOURS = 128
+COLOURS = 256
 WINDOW = ViewportSize(width=430, height=760)
 """As narrow as a phone, so that the pictures can be read there."""
 
