@@ -414,6 +414,13 @@ class MethodsRun:
             f"sufficiency {figures['aopc_sufficiency']:+.3f}  {ahead}"
         )
 
+    def _could_explain(self, name: str) -> bool:
+        try:
+            get_explainer(name).check_problem(self.classifier)
+        except UnsupportedError:
+            return False
+        return True
+
     def judge(self, from_files: Mapping[str, MethodInfo], by_budget: bool) -> tuple[RunFacts, TaskReport]:
         """Evaluate all methods.
 
@@ -479,6 +486,7 @@ class MethodsRun:
         scored = sum(len(encoding.words) for encoding in self.encodings.values())
         by_units = "" if self.unit == "word" else f", by their {several(scored, unit_name(self.unit))}"
         options = {name: dict(run.options) for name, run in runs.items()}
+        tried = {*runs, *self.plan.left_out, *self.refused}
         facts = RunFacts(
             title=TITLE,
             unit=unit_name(self.unit),
@@ -489,7 +497,7 @@ class MethodsRun:
             evaluate=self.params,
             seed=self.seed,
             remarks=remarks,
-            untried=[name for name in LEADING if name not in {*runs, *self.plan.left_out, *self.refused}],
+            untried=[name for name in LEADING if name not in tried and self._could_explain(name)],
             parameters=yaml.safe_dump(
                 {"seed": self.seed, "unit": unit_name(self.unit), "methods": options}, sort_keys=False
             ),

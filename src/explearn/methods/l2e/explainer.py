@@ -106,6 +106,7 @@ class L2E(BoundExplainer, BatchExplainer):
     )
     aggregation = "sum"
     signed = True
+    needs_model = False  # until it has been trained on a model's hidden states
     Options = L2EParams
     options: L2EParams
     weights_file = "reader.safetensors"

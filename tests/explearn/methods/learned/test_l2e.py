@@ -278,6 +278,8 @@ class TestAFunction:
             explained(read, counting_foxes("foxes, version 2"))
 
     def test_what_needs_a_model_refuses(self) -> None:
+        with pytest.raises(ModelError, match="this l2e is not trained"):
+            explained(L2E(), counting_foxes())
         with pytest.raises(UnsupportedError, match="foxes: is a function of texts and has no model"):
             L2E(**QUICK, people="universal").fit(task(counting_foxes()))
 
