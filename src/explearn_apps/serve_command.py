@@ -41,8 +41,7 @@ def serve(
         typer.Option(
             help="Name of a method that needs no training; may be repeated.",
             show_default="if no explainer is named either, those of attn_lrp, attcat, gae and occlusion that can "
-            "explain "
-            "the classifier",
+            "explain the classifier",
         ),
     ] = None,
     comparison: Annotated[

@@ -169,8 +169,7 @@ class RationalePipeline(transformers.Pipeline):
         """Raises UnsupportedError: transformers would save code that readers have to trust."""
         raise UnsupportedError(
             f"{os.fspath(save_directory)}: this pipeline cannot be saved; save the model itself, and the explainer "
-            "with "
-            "explearn.export"
+            "with explearn.export"
         )
 
 

@@ -53,8 +53,7 @@ Explainers = Annotated[
     list[Path] | None,
     typer.Option(
         help="Folder of a trained explainer (data/explainers/TASK/NAME), or a bundle of any method (`explearn "
-        "export`); "
-        "may be repeated.",
+        "export`); may be repeated.",
         show_default=False,
         rich_help_panel="Methods",
     ),

@@ -28,8 +28,7 @@ def compare(
         list[Path] | None,
         typer.Option(
             help="Folder of a trained explainer, or a bundle, to evaluate with the methods; may be repeated. Texts "
-            "that "
-            "it was trained on are left out.",
+            "that it was trained on are left out.",
             show_default=False,
         ),
     ] = None,

@@ -70,8 +70,7 @@ def explain(
         int | None,
         typer.Option(
             help="Also compute what each two of the N words with the largest scores add together, beyond what each "
-            "adds "
-            "alone: 2^N more passes per text and method. Shown in pages, the terminal, --json and .jsonl files.",
+            "adds alone: 2^N more passes per text and method. Shown in pages, the terminal, --json and .jsonl files.",
             metavar="N",
             min=2,
             max=MOST_INTERACTING,
@@ -91,8 +90,7 @@ def explain(
         list[Path] | None,
         typer.Option(
             help="Write to this file: .html (a page with the words in colour), .parquet or .csv (one row per word), "
-            ".jsonl "
-            "(one line per text and method); may be repeated.",
+            ".jsonl (one line per text and method); may be repeated.",
             show_default=False,
         ),
     ] = None,

@@ -331,8 +331,8 @@ class MethodsRun:
         if any(unread):
             tell(
                 f"{several(sum(unread), unit_name(unit))} in {several(sum(map(bool, unread)), 'text')} not read, "
-                "because "
-                f"beyond {classifier.max_length:,} sub-tokens or without known characters: no method scores them"
+                f"because beyond {classifier.max_length:,} sub-tokens or without known characters: no method scores "
+                "them"
             )
 
     def _in_units(self, encodings: Sequence[Encoding]) -> list[Encoding]:

@@ -1,4 +1,4 @@
-"""Where and how fast to compute: device, numeric precision, batch budget, and memory used.
+"""Compute options: device, numeric precision and batch budget; and the peak of memory used.
 
 None of this is a pipeline parameter. Results may differ in their last digits between devices and precisions, but moving
 to a GPU must not make every cached stage stale, so these settings come from options and environment variables.

@@ -116,9 +116,8 @@ def _acquire(lock: filelock.BaseFileLock, what: str) -> None:
         lock.acquire(timeout=-1 if written == "inf" else float(written), poll_interval=POLL_SECONDS)
     except filelock.Timeout:
         raise DataError(
-            f"{what}: another run is writing it and has not finished within {written} s ({LOCK_TIMEOUT}); wait for "
-            "it, or "
-            "stop it"
+            f"{what}: another run is writing it and has not finished within {written} s ({LOCK_TIMEOUT}); wait for it, "
+            "or stop it"
         ) from None
 
 

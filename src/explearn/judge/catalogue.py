@@ -181,10 +181,9 @@ _FAITHFULNESS = _asking(
     Metric(
         "infidelity",
         "Infidelity",
-        "squared error of predicting the effect of masking random {unit}s on p from the scores, after multiplying each "
-        "text's scores by the factor, of either sign, that fits these masks best: only proportions count, which "
-        "favours "
-        "unsigned methods",
+        "squared error of predicting the effect of masking random {unit}s on p from the scores, after multiplying "
+        "each text's scores by the factor, of either sign, that fits these masks best: only proportions count, which "
+        "favours unsigned methods",
         "lower",
         group="faithfulness",
         family="infidelity",

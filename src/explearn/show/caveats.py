@@ -164,8 +164,7 @@ def _training(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
             yield Caveat(
                 CaveatKind.NOT_TRAINED,
                 f"{name} on {', '.join(idle)}. No epoch was better than the start{base} so its figures there are "
-                "those of "
-                "an untrained model.",
+                "those of an untrained model.",
                 [name],
             )
         if any(name in task.own_models for task in tasks):
@@ -249,8 +248,7 @@ def _noise(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
         counts = several(texts[-1], "text") if len(texts) == 1 else f"{texts[0]:,} to {texts[-1]:,} texts"
         said.append(
             f"with {counts}, F1 top-K is uncertain by about ±{half:.2f}. Compare methods by the tests below, not by "
-            "the "
-            "third decimal."
+            "the third decimal."
         )
     if any(0 < (row.get(of) or 0) < ROUGH_TEXTS for row in figures for of in ("texts", "plausibility_texts")):
         said.append(f"With fewer than {ROUGH_TEXTS} texts, intervals are rough.")

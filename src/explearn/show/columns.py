@@ -17,9 +17,9 @@ UNCOUNTED = "+"
 
 COST_NOTE = (
     "Precision, recall and costs are not tested: there every best figure is bold, and for times and memory every "
-    "figure "
-    f"within {100 * COST_NOISE:g} % of the best, since they vary as much from run to run. A speed measured above 1× is "
-    f"shown as 1×. A {UNCOUNTED} after passes: the method also does other work (see Methods), and is never bold."
+    f"figure within {100 * COST_NOISE:g} % of the best, since they vary as much from run to run. A speed measured "
+    f"above 1× is shown as 1×. A {UNCOUNTED} after passes: the method also does other work (see Methods), and is never "
+    "bold."
 )
 
 OWN_MODEL_MARK, WATCHING_MARK = "†", "‡"

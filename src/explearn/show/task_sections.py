@@ -141,8 +141,7 @@ def own_model_blocks(run: RunFacts, task: TaskReport) -> list[Block]:
         if not own["best_epoch"]:
             sentence = (
                 f"Not trained: none of {several(own['epochs'], 'epoch')} of training for {criteria} was better than "
-                "the "
-                "start."
+                "the start."
             )
         sentence += (
             " All methods here explain that classifier, on the same texts. Important words: the share of words with "

@@ -220,9 +220,8 @@ def _compare(path: Path, texts: Sequence[Text], expected: Sequence[Attribution],
         far = max(float(np.abs(_numbers(a) - _numbers(b)).max()) for a, b in zip(run, expected, strict=True))
         if not far <= TOLERANCE:
             raise UnsupportedError(
-                f"{what} cannot be exported to ONNX: its graph's scores differ by {far:.2g} from PyTorch's; "
-                "expected at "
-                f"most {TOLERANCE}"
+                f"{what} cannot be exported to ONNX: its graph's scores differ by {far:.2g} from PyTorch's; expected "
+                f"at most {TOLERANCE}"
             )
 
 

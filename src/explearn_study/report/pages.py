@@ -51,8 +51,7 @@ def write_report(folder: Path, run: RunFacts, tasks: Sequence[TaskReport], more:
         Heading("Costs of the explanations", level=1),
         Paragraph(
             f"{run.subtitle} These figures vary between machines and runs. ../report.md has all other figures, and "
-            "says "
-            "what each means."
+            "says what each means."
         ),
         *select(blocks[1:], machine=True),
     ]

@@ -155,8 +155,7 @@ class IvRA(BoundExplainer, BatchExplainer):
         if self.best_epoch == 0:
             logger.warning(
                 "%s: none of %d epochs was better than the start, so module and classifier are untrained; lower "
-                "learning "
-                "rates or a larger schedule.accuracy_tolerance may help",
+                "learning rates or a larger schedule.accuracy_tolerance may help",
                 description or type(self).__name__,
                 len(self.history) - 1,
             )

@@ -40,8 +40,7 @@ class SMaTParams(Seeded):
     """Attention-SMaT: weights for whole heads."""
 
     criteria: Annotated[list[Criterion], Field(min_length=1)] = ["sim"]
-    """What the explanations are trained for: any of sim (simulatability), comp (comprehensiveness), suff (sufficiency)
-    and cons (consistency)."""
+    """Criteria to train for: sim (simulatability), comp (comprehensiveness), suff (sufficiency), cons (consistency)."""
     norm: Literal["softmax", "sparsemax"] = "sparsemax"
     """Turns logits into explanations; sparsemax leaves most tokens at 0."""
     schedule: AttentionScheduleParams = AttentionScheduleParams()
@@ -54,8 +53,7 @@ class IvRAParams(SMaTParams):
     """IvRA: weights for features, heads and layers."""
 
     criteria: Annotated[list[Criterion], Field(min_length=1)] = ["comp", "suff"]
-    """What the explanations are trained for: any of sim (simulatability), comp (comprehensiveness), suff (sufficiency)
-    and cons (consistency)."""
+    """Criteria to train for: sim (simulatability), comp (comprehensiveness), suff (sufficiency), cons (consistency)."""
     norm: Literal["softmax", "sparsemax"] = "softmax"
     """Turns logits into explanations; sparsemax leaves most tokens at 0."""
     levels: Annotated[list[Literal["feature", "head", "layer"]], Field(min_length=1)] = ["feature", "head", "layer"]

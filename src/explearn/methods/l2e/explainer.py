@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from explearn.core.certificate import certificates
-from explearn.core.errors import DataError
+from explearn.core.errors import DataError, ModelError
 from explearn.core.records import Example
 from explearn.core.validation import Count, Number
-from explearn.lens.representations import read_states, spaced_layers
+from explearn.lens.representations import PIECES, read_states, spaced_layers
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, Calibration, TrainedState
 from explearn.methods.base.task import TaskData, check_task
@@ -348,6 +348,8 @@ class L2E(BoundExplainer, BatchExplainer):
         self.trained_classifier = state.value("classifier", str)
         self.needs_model = bool(self.layers)
         classes, inputs = state.size("reader.head.bias"), state.size("reader.read.weight", 1)
+        if not self.layers and inputs != PIECES:
+            raise ModelError(f"layers: got none, for a network of {inputs} inputs; expected the layers that it reads")
         width = self.options.width
         parts: Any = state.restore(
             lambda: torch.nn.ModuleDict({"reader": Reader(inputs, classes, width), "certifier": Certifier(width)})

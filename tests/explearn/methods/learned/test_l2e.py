@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -301,6 +302,13 @@ class TestMistakes:
             L2E(**QUICK).fit(task(silent))
         with pytest.raises(ParamsError, match="budget: got 5 with teacher 'lime'"):
             L2E(teacher="lime", budget=5)
+
+    def test_a_config_without_the_layers_that_its_network_reads(self, trained: L2E, tmp_path: Path) -> None:
+        trained.save_pretrained(tmp_path / "l2e")
+        config = tmp_path / "l2e" / "config.json"
+        config.write_text(json.dumps({**json.loads(config.read_text()), "layers": []}))
+        with pytest.raises(ModelError, match=r"layers: got none, for a network of \d+ inputs"):
+            L2E.from_pretrained(tmp_path / "l2e")
 
     def test_a_classifier_that_it_cannot_read(self, trained: L2E) -> None:
         with pytest.raises(UnsupportedError, match="trained for another classifier"):
