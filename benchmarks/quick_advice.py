@@ -15,8 +15,9 @@ import argparse
 import random
 from pathlib import Path
 
-import explearn
 from explearn.comparison.choice import choose_methods
+
+import explearn
 from explearn.core.documents import read_jsonl
 
 METRIC = "aopc_comprehensiveness"

@@ -27,7 +27,7 @@ from explearn.core.errors import ExplearnError
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.consensus.explainer import SHIPPED, Consensus
 from explearn.methods.consensus.model import marked_texts, weight_of_skill
-from explearn.text.choice import texts_to_explain
+from explearn.text.sampling import texts_to_explain
 from explearn_study.feature_files import read_signals, write_signals
 from explearn_study.params import Params, load_params
 from explearn_study.train import WorkspaceTask

@@ -29,7 +29,7 @@ def rationalise(task: TaskOption, params: Params, seed: int, meter: Budget) -> N
     figures: dict[str, object] = {}
     if settings.llm is not None:
         # The client of the language model takes a second to import.
-        from explearn_study.annotate.llm.collecting import annotate, to_rationales
+        from explearn_study.annotate.llm.rationales import annotate, to_rationales
 
         annotated, summary = annotate(marks, seed, meter)
         rationales += to_rationales(annotated)

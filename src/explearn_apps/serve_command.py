@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.choosing import LabelNames, parse_label_names
-from explearn.cli.running import Compute, command
+from explearn.cli.common import Compute, command
+from explearn.cli.options import LabelNames, parse_label_names
 from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 from explearn.core.extras import check_installed

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.running import user_errors
+from explearn.cli.common import user_errors
 from explearn.core.escape import printable
 from explearn_study.staging import run_alone
 

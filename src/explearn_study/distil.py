@@ -23,7 +23,7 @@ from explearn.methods.base.teachers import combine_weights, make_teacher, member
 from explearn.methods.l2e.paper import L2EPaper
 from explearn.model.classifier import Classifier
 from explearn.text.alignment import NO_WORD
-from explearn.text.choice import texts_to_explain
+from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params
 from explearn_study.student_figures import SideScores, choose, judge, summarise
 from explearn_study.teacher_files import read_lessons

@@ -17,7 +17,7 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.timing import ForwardClock, explain_timed
 from explearn.methods.registry import make_explainer, with_seed
 from explearn.model.classifier import Classifier
-from explearn.text.choice import texts_to_explain
+from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params, RunMethod
 from explearn_study.workspace import Workspace
 

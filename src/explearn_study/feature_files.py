@@ -26,7 +26,7 @@ from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.signals import available_signals, compute_signals
 from explearn.model.classifier import Classifier
 from explearn.text.alignment import NO_WORD
-from explearn.text.choice import texts_to_explain
+from explearn.text.sampling import texts_to_explain
 
 REFUSAL = "refused.json"
 

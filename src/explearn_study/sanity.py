@@ -20,7 +20,7 @@ from explearn.judge.sanity import SanityResult, ScoreSimilarity, check_methods
 from explearn.methods.base.explainer import Explainer
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import finetune
-from explearn.text.choice import texts_to_explain
+from explearn.text.sampling import texts_to_explain
 from explearn_study.explaining import make_method
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace

@@ -12,7 +12,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from explearn.cli.running import Compute, Seed, command
+from explearn.cli.common import Compute, Seed, command
 from explearn.core.writing import locked
 
 RUN_OPTIONS = ("task", "method", "teacher", "study")

@@ -16,7 +16,7 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.registry import make_explainer
 from explearn.model.classifier import Classifier
 from explearn.model.finetune import evaluate_classifier
-from explearn.text.choice import texts_to_explain
+from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace, read_document
 

@@ -90,7 +90,7 @@ from explearn_apps.jobs import explaining
 from explearn_apps.jobs import run
 
 kind, count = sys.argv[1], int(sys.argv[2])
-real, write, calls = explaining.write_part, run.Manifest.write, [0]
+real, write, calls = explaining.write_part, run.JobManifest.write, [0]
 
 
 def die():
@@ -118,7 +118,7 @@ def manifest(self, folder):
         die()
 
 
-explaining.write_part, run.Manifest.write = part, manifest
+explaining.write_part, run.JobManifest.write = part, manifest
 from explearn.cli.app import app
 app(sys.argv[3:])
 """

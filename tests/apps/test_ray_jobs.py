@@ -19,7 +19,7 @@ from explearn.core.errors import ParamsError
 
 ray = pytest.importorskip("ray")
 
-from explearn_apps.jobs.ray_engine import share_of
+from explearn_apps.jobs.ray_executor import share_of
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +57,7 @@ class TestOnACluster:
         assert joined(tmp_path / "ray") == joined(tmp_path / "local")
         local, by_ray = (json.loads((tmp_path / name / "_manifest.json").read_text()) for name in ("local", "ray"))
         assert by_ray["parts"] == local["parts"]
-        # A part that is lost is written again, by whichever engine goes on with the job.
+        # A part that is lost is written again, by whichever executor goes on with the job.
         (tmp_path / "ray" / "part-00001.parquet").unlink()
         explain(tiny_folder, texts, tmp_path / "ray", "--shard-texts", "250")
         assert joined(tmp_path / "ray") == joined(tmp_path / "local")

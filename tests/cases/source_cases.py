@@ -14,7 +14,7 @@ import pytest
 
 from explearn.core.errors import DataError
 from explearn.core.records import Split
-from explearn_study.sources import TaskData, load_task
+from explearn_study.sources import SourceDataset, load_task
 from explearn_study.sources.params import SourceParams
 
 
@@ -44,7 +44,7 @@ def write(path: Path, content: list[dict[str, Any]]) -> Path:
     return path
 
 
-def counts(data: TaskData) -> dict[Split, int]:
+def counts(data: SourceDataset) -> dict[Split, int]:
     return dict(Counter(example.split for example in data.examples))
 
 

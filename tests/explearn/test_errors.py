@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from explearn.cli.running import user_errors
+from explearn.cli.common import user_errors
 from explearn.core.errors import DataError
 
 

@@ -297,7 +297,7 @@ from safetensors.torch import save_file
 from explearn.core.parquet import write_table
 from explearn_study.example_files import EXAMPLE_SCHEMA
 from explearn.core.writing import atomic_folder, write_json
-from explearn.cli.running import user_errors
+from explearn.cli.common import user_errors
 rows = [{"id": str(n), "words": ["w"], "pair": [], "label": "l", "split": "test", "task": "t"} for n in range(999)]
 inside = {
     "torch": lambda folder: torch.save(torch.zeros(9999), folder / "w"),

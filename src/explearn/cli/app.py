@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from explearn.cli.common import command
 from explearn.cli.compare import compare
 from explearn.cli.demo.command import demo
 from explearn.cli.explain import explain
 from explearn.cli.export import export
 from explearn.cli.finetune import finetune
-from explearn.cli.running import command
 from explearn.cli.train import train
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.methods.info import Family

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli import choosing
-from explearn.cli.running import Compute, Seed, command
+from explearn.cli import options
+from explearn.cli.common import Compute, Seed, command
 from explearn.cli.tables import ClassifierToJudge, ColumnsOfTable, Table
 from explearn.core.escape import printable
 
@@ -40,8 +40,8 @@ def compare(
         list[Path] | None,
         typer.Option(help="JSON Lines of word scores from elsewhere, to evaluate with the methods; may be repeated."),
     ] = None,
-    completion: choosing.Completion = None,
-    unit: choosing.Units = "word",
+    completion: options.Completion = None,
+    unit: options.Units = "word",
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     work: Annotated[Path | None, typer.Option(help="Working folder to keep, so that a stopped run can resume.")] = None,
     seed: Seed = None,
@@ -53,7 +53,7 @@ def compare(
 
     explearn compare --classifier my-model --texts my-texts.csv --method quick --out report.html
     """
-    trained = choosing.make(choosing.choose(None, explainer), {}, seed) if explainer else []
+    trained = options.make(options.choose(None, explainer), {}, seed) if explainer else []
     # Loads torch, which --help need not wait for.
     from explearn.comparison.run import compare as run
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from explearn.cli import choosing
-from explearn.cli.running import Compute, Seed, command, plain_console
+from explearn.cli import options
+from explearn.cli.common import Compute, Seed, command, plain_console
 from explearn.core.display import MOST_INTERACTING, PAGE_END, PAGE_START, block, rows
 from explearn.core.documents import decoded_lines
 from explearn.core.errors import DataError, ParamsError, shown
@@ -39,13 +39,13 @@ def explain(
         list[str] | None,
         typer.Argument(help="Texts to explain (default: standard input, one text per line).", show_default=False),
     ] = None,
-    classifier: choosing.ClassifierOption = "",
-    label_name: choosing.LabelNames = None,
-    completion: choosing.Completion = None,
-    method: choosing.Methods = None,
-    explainer: choosing.Explainers = None,
-    option: choosing.Options = None,
-    target: choosing.Targets = None,
+    classifier: options.ClassifierOption = "",
+    label_name: options.LabelNames = None,
+    completion: options.Completion = None,
+    method: options.Methods = None,
+    explainer: options.Explainers = None,
+    option: options.Options = None,
+    target: options.Targets = None,
     versus: Annotated[
         str | None,
         typer.Option(
@@ -64,8 +64,8 @@ def explain(
             rich_help_panel="What is explained",
         ),
     ] = None,
-    windows: choosing.Windows = None,
-    unit: choosing.Units = "word",
+    windows: options.Windows = None,
+    unit: options.Units = "word",
     interactions: Annotated[
         int | None,
         typer.Option(
@@ -110,10 +110,10 @@ def explain(
     if len({os.path.realpath(path) for path in files}) < len(files):
         raise ParamsError(f"--out: got {', '.join(map(str, files))}; expected different files")
     # Names and options are checked before torch is loaded for the classifier.
-    methods = choosing.choose(method, explainer or [])
-    classifier = choosing.classifier_for(methods, classifier)
-    explainers = choosing.make(methods, choosing.parse_options(option or []), seed)
-    names = choosing.parse_label_names(label_name)
+    methods = options.choose(method, explainer or [])
+    classifier = options.classifier_for(methods, classifier)
+    explainers = options.make(methods, options.parse_options(option or []), seed)
+    names = options.parse_label_names(label_name)
     if file := next(filter(os.path.isfile, texts or ()), None):
         raise ParamsError(
             f"texts: got the name of a file, {shown(file)}; expected a text (to read a file with one text per line use "

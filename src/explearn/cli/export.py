@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.choosing import parse_options
-from explearn.cli.running import command
+from explearn.cli.common import command
+from explearn.cli.options import parse_options
 from explearn.core.escape import printable
 
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.choosing import parse_options
-from explearn.cli.running import Compute, Seed, command
+from explearn.cli.common import Compute, Seed, command
+from explearn.cli.options import parse_options
 from explearn.cli.tables import LabelledColumns, Table
 from explearn.core.escape import printable
 

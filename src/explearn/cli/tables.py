@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.choosing import parse_label_names
-from explearn.cli.running import Group
+from explearn.cli.common import Group
+from explearn.cli.options import parse_label_names
 from explearn.comparison.texts import TextColumns
 
 ClassifierToJudge = Annotated[

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.choosing import Options, parse_options
-from explearn.cli.running import Compute, Seed, command
+from explearn.cli.common import Compute, Seed, command
+from explearn.cli.options import Options, parse_options
 from explearn.cli.tables import ClassifierToJudge, ColumnsOfTable, Table
 from explearn.core.escape import printable
 

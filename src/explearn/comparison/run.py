@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from explearn.comparison.choice import (
+from explearn.comparison.plan import (
     PLAN,
     Plan,
     choose_methods,
@@ -55,9 +55,9 @@ from explearn.model.problems import CLASSES, Problem
 from explearn.show.examples import draw_examples
 from explearn.show.verdict import LEADING, several
 from explearn.text.agreement import agreement_metrics
-from explearn.text.choice import texts_to_explain
 from explearn.text.encoding import Encoding
 from explearn.text.rationales import merge_annotators
+from explearn.text.sampling import texts_to_explain
 from explearn.text.units import Unit, check_unit, example_in_units, in_units, marks_in_units, unit_name
 
 TIMED_TEXTS, TIMED_TEXTS_COSTLY = 4, 2

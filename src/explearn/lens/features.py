@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.errors import ParamsError
-from explearn.core.finite import check_logits
+from explearn.core.numeric_checks import check_logits
 from explearn.core.records import Example
 from explearn.lens.anatomy import passing
 from explearn.lens.attention import Attention, layer_count, reduced_attention, resolve_layer

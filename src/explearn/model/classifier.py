@@ -24,7 +24,7 @@ from tqdm.auto import tqdm
 from explearn.core.arguments import each_text, path_of
 from explearn.core.compute import ComputeOptions, at_least_float32, autocast
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError, shown
-from explearn.core.finite import check_logits
+from explearn.core.numeric_checks import check_logits
 from explearn.core.records import Example, label_problem
 from explearn.core.words import lay_out, word_number
 from explearn.core.writing import write_json

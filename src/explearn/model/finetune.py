@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
 from explearn.core.extras import check_installed
-from explearn.core.finite import check_weights
+from explearn.core.numeric_checks import check_weights
 from explearn.core.records import ANSWER_LABELS, Example
 from explearn.core.seeds import seed_everything
 from explearn.core.writing import atomic_folder, check_replaceable

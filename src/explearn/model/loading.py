@@ -17,7 +17,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.documents import check_regular, file_digest, is_folder
 from explearn.core.errors import SAVED, ExplearnError, ModelError, first_line, shown
 from explearn.core.extras import need
-from explearn.core.finite import check_weights
+from explearn.core.numeric_checks import check_weights
 from explearn.core.records import ANSWER_LABELS, label_problem
 from explearn.model.adapters import find_adapters
 from explearn.model.architectures import word_table

@@ -35,7 +35,7 @@ class ManifestModel(Shape):
     fingerprint: str
 
 
-class Part(Shape):
+class HashedFiles(Shape):
     """Some files. paths: files and folders, to which no file may be added; files: all files in them."""
 
     paths: list[str]
@@ -53,7 +53,7 @@ class Manifest(Shape):
 
     manifest: Annotated[int, Field(ge=VERSION, le=VERSION)]
     root: str
-    parts: dict[str, Part]
+    parts: dict[str, HashedFiles]
     versions: dict[str, str]
     classifiers: dict[str, ManifestModel]
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.choosing import (
+from explearn.cli.common import Compute, Seed, command
+from explearn.cli.options import (
     ClassifierOption,
     Explainers,
     LabelNames,
@@ -21,7 +22,6 @@ from explearn.cli.choosing import (
     parse_label_names,
     parse_options,
 )
-from explearn.cli.running import Compute, Seed, command
 from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 from explearn.core.validation import MOST, whole_number
@@ -68,22 +68,22 @@ def job(
     """
     # These load pyarrow, which --help need not wait for.
     from explearn_apps.jobs.explaining import Job
-    from explearn_apps.jobs.reading import Input
-    from explearn_apps.jobs.run import Engine, LocalEngine, run
+    from explearn_apps.jobs.input import Input
+    from explearn_apps.jobs.run import Executor, LocalExecutor, run
 
     source = Input(texts, text_column, pair_column, id_column)
     source.check()
     choices = choose(method, explainer or [])
     classifier = classifier_for(choices, classifier)
-    chosen: Engine = LocalEngine()
+    chosen: Executor = LocalExecutor()
     if ray is not None:
         workers = None if ray == "auto" else whole_number(ray)
         if ray != "auto" and not workers:
             raise ParamsError(f"--ray: got {ray[:60]!r}; expected a number of workers, or auto")
         compute.check_one_device("a worker of --ray")
-        from explearn_apps.jobs.ray_engine import RayEngine
+        from explearn_apps.jobs.ray_executor import RayExecutor
 
-        chosen = RayEngine(workers)
+        chosen = RayExecutor(workers)
     options, targets = parse_options(option or []), target or []
     names = parse_label_names(label_name)
     whole = Job(source, out, shard_texts, classifier, names, choices, options, targets, windows, unit, seed, compute)

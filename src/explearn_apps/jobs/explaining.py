@@ -14,13 +14,13 @@ from itertools import chain, islice, repeat, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explearn.cli.choosing import ChosenMethod, make
+from explearn.cli.options import ChosenMethod, make
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.seeds import seed_everything
+from explearn_apps.jobs.input import Input, TextReader
 from explearn_apps.jobs.manifest import Part, part_name
 from explearn_apps.jobs.parts import Explained, write_part
-from explearn_apps.jobs.reading import Input, TextReader
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
@@ -34,7 +34,7 @@ class Job:
     Attributes:
         input: the texts. folder: for the parts. part_texts: texts per part.
         classifier: folder or hub name. label_names: class -> new name.
-        choices: the methods. options: as for `cli.choosing.make`.
+        choices: the methods. options: as for `cli.options.make`.
         targets: classes to explain for every text; empty for the predicted one.
         windows, unit: see `Explainer.explain`. seed: None for the methods' own. compute: device and precision.
     """

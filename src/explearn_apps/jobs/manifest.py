@@ -37,7 +37,7 @@ class Part(Shape):
     sha256: str
 
 
-class Manifest(Shape):
+class JobManifest(Shape):
     """Settings of a job, and its finished parts by number.
 
     Attributes:
@@ -69,7 +69,7 @@ class Manifest(Shape):
             )
 
 
-def read_manifest(folder: Path) -> Manifest | None:
+def read_manifest(folder: Path) -> JobManifest | None:
     """Return the manifest of a folder; None if the folder does not exist or is empty.
 
     Raises ParamsError for a folder with other content, DataError for a damaged manifest.
@@ -84,7 +84,7 @@ def read_manifest(folder: Path) -> Manifest | None:
             raise ParamsError(f"{folder}: holds {names[0]!r} and no job; expected an empty folder, or one of a job")
         return None
     hint = "; the manifest is damaged: use another folder, or remove this one"
-    manifest: Manifest = check(Manifest, read_json(path), DataError, f"{path}, ", hint)
+    manifest: JobManifest = check(JobManifest, read_json(path), DataError, f"{path}, ", hint)
     return manifest
 
 

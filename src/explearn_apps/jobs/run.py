@@ -1,4 +1,4 @@
-"""Engines of a large job, and running or resuming a job with one of them."""
+"""Executors of a large job, and running or resuming a job with one of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from explearn_apps.jobs.explaining import Job, Worker
 from explearn_apps.jobs.manifest import (
     MANIFEST,
     SUCCESS,
-    Manifest,
+    JobManifest,
     Part,
     folder_digest,
     is_whole,
@@ -36,7 +36,7 @@ _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "pyarrow", "captum
 Advance = Callable[[int], object]
 
 
-class Engine(Protocol):
+class Executor(Protocol):
     """Explains the parts of one job."""
 
     def settings(self, job: Job, stamp: tuple[int, int], begun: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,8 +58,8 @@ class Engine(Protocol):
         """
 
 
-class LocalEngine:
-    """An engine that explains all parts in this process, one after the other."""
+class LocalExecutor:
+    """An executor that explains all parts in this process, one after the other."""
 
     def settings(self, job: Job, stamp: tuple[int, int], begun: Mapping[str, Any]) -> dict[str, Any]:
         import torch
@@ -76,7 +76,7 @@ class LocalEngine:
             yield from self._worker.parts([number for _, number in run], texts, advance)
 
 
-def run(job: Job, engine: Engine) -> Manifest:
+def run(job: Job, executor: Executor) -> JobManifest:
     """Run or resume a job, and return the manifest of all its parts.
 
     Raises what reading, loading and explaining raise (DataError names file and row), and ParamsError if the folder has
@@ -96,13 +96,13 @@ def run(job: Job, engine: Engine) -> Manifest:
                 f"{job.folder / MANIFEST}: says {manifest.texts:,} texts, but {job.input.path} has {texts:,}; use "
                 "another folder, or remove this one"
             )
-        settings |= engine.settings(job, stamp, {} if manifest is None else manifest.settings)
+        settings |= executor.settings(job, stamp, {} if manifest is None else manifest.settings)
         if manifest is None:
-            manifest = Manifest(settings=settings, texts=texts)
+            manifest = JobManifest(settings=settings, texts=texts)
             manifest.write(job.folder)
         else:
             manifest.check(job.folder, settings)
-        _finish(job, manifest, engine)
+        _finish(job, manifest, executor)
     return manifest
 
 
@@ -137,7 +137,7 @@ def _settings(job: Job) -> dict[str, Any]:
     }
 
 
-def _finish(job: Job, manifest: Manifest, engine: Engine) -> None:
+def _finish(job: Job, manifest: JobManifest, executor: Executor) -> None:
     """Write missing and damaged parts, and after each its entry in the manifest.
 
     Progress is a bar on a terminal, elsewhere one line per part on standard error.
@@ -159,7 +159,7 @@ def _finish(job: Job, manifest: Manifest, engine: Engine) -> None:
         done = before = sum(part.texts for part in manifest.parts.values())
         start = time.perf_counter()
         with tqdm(total=manifest.texts, initial=before, desc="explain", unit="text", disable=None) as bar:
-            for number, part in engine.parts(missing, manifest.texts, bar.update):
+            for number, part in executor.parts(missing, manifest.texts, bar.update):
                 manifest.parts[number] = part
                 manifest.write(job.folder)
                 done += part.texts

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.choosing import LabelNames, parse_label_names
-from explearn.cli.running import user_errors
+from explearn.cli.common import user_errors
+from explearn.cli.options import LabelNames, parse_label_names
 from explearn.core.escape import printable
 
 

@@ -26,7 +26,7 @@ from explearn.model.architectures import reads
 from explearn.model.classifier import Classifier
 from explearn.model.problems import Problem
 from explearn.text.alignment import NO_WORD
-from explearn_apps.onnx.facts import CERTIFICATE, OUTPUTS, Input
+from explearn_apps.onnx.metadata import CERTIFICATE, OUTPUTS, Input
 
 
 class Graph(nn.Module):

@@ -19,7 +19,7 @@ from explearn.core.arguments import check_listed, path_of
 from explearn.core.certificate import certificates
 from explearn.core.errors import ModelError, ParamsError, first_line
 from explearn.core.extras import need
-from explearn.core.finite import check_logits
+from explearn.core.numeric_checks import check_logits
 from explearn.core.records import Attribution
 from explearn.core.validation import Count, Fraction, check
 from explearn.methods.base.attributions import TextScores, attribution_of
@@ -29,7 +29,7 @@ from explearn.model.labelled import Labelled, Problem
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Encoding, Text, as_segments, encoding_of
 from explearn.text.units import Unit, unit_name
-from explearn_apps.onnx.facts import TOKENIZER, facts_from
+from explearn_apps.onnx.metadata import TOKENIZER, parse_metadata
 
 CHUNK_TEXTS = 512
 """Texts held at a time."""
@@ -42,7 +42,7 @@ class OnnxExplainer(Labelled):
     """A classifier and a trained explainer in one graph.
 
     Attributes:
-        path: the file. facts: its metadata (`explearn_apps.onnx.facts.Facts`).
+        path: the file. metadata: what the file says about its explainer (`explearn_apps.onnx.metadata.Metadata`).
         max_tokens: most padded sub-tokens in a batch.
         aim: which of L2E's two questions the scores answer.
     """
@@ -87,22 +87,22 @@ class OnnxExplainer(Labelled):
             raise ModelError(
                 f"{self.path}: is not an ONNX graph that can be run ({first_line(error)[:200]})"
             ) from error
-        metadata = self._session.get_modelmeta().custom_metadata_map
-        self.facts = facts_from(metadata, str(self.path))
-        self.aim = self.facts.aim if aim is None else check(Fraction, aim, ParamsError, "aim: ")
-        if self.aim != self.facts.aim and "aim" not in self.facts.inputs:
+        stored = self._session.get_modelmeta().custom_metadata_map
+        self.metadata = parse_metadata(stored, str(self.path))
+        self.aim = self.metadata.aim if aim is None else check(Fraction, aim, ParamsError, "aim: ")
+        if self.aim != self.metadata.aim and "aim" not in self.metadata.inputs:
             raise ParamsError(f"{self.path}: its explainer has not learned what people would mark; expected no `aim`")
-        self.name, self.labels, self.problem = str(path), self.facts.labels, Problem(self.facts.problem)
+        self.name, self.labels, self.problem = str(path), self.metadata.labels, Problem(self.metadata.problem)
         from tokenizers import Tokenizer
 
         try:
-            self._tokenizer = Tokenizer.from_str(metadata[TOKENIZER])
+            self._tokenizer = Tokenizer.from_str(stored[TOKENIZER])
         except Exception as error:  # tokenizers raises nothing else
             raise ModelError(f"{self.path}: its tokenizer is damaged ({first_line(error)}); export it again") from error
         self._tokenizer.enable_truncation(
-            self.facts.max_length, strategy="longest_first", direction=self.facts.truncation_side
+            self.metadata.max_length, strategy="longest_first", direction=self.metadata.truncation_side
         )
-        self._tokenizer.encode_special_tokens = self.facts.split_special_tokens
+        self._tokenizer.encode_special_tokens = self.metadata.split_special_tokens
 
     def explain(
         self, texts: Iterable[Text], targets: Iterable[Target] | None = None, unit: Unit = "word"
@@ -120,13 +120,13 @@ class OnnxExplainer(Labelled):
         """
         # Passed as a classifier to functions that use only what is below and in `Labelled`.
         source: Any = self
-        facts, name = self.facts, unit_name(unit)
+        metadata, name = self.metadata, unit_name(unit)
         for chunk in targeted_texts(source, texts, targets, None, CHUNK_TEXTS, unit):
             encodings, classes = windows_of(chunk)
             rows = iter(self._run(encodings, classes or [PREDICTED] * len(encodings)))
             for one in chunk:
                 for _ in one.targets:
-                    method = facts.method, facts.aggregation, facts.signed
+                    method = metadata.method, metadata.aggregation, metadata.signed
                     yield attribution_of(source, one.units, [next(rows)], *method, name)
 
     # ---- as a classifier -----------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class OnnxExplainer(Labelled):
 
     def _inputs(self, encodings: Sequence[Encoding], targets: Sequence[int]) -> dict[str, NDArray[Any]]:
         rows: dict[str, tuple[list[Sequence[int]], int]] = {
-            "input_ids": ([e.input_ids for e in encodings], self.facts.pad_token_id),
+            "input_ids": ([e.input_ids for e in encodings], self.metadata.pad_token_id),
             "attention_mask": ([[1] * len(e) for e in encodings], 0),
             "token_type_ids": ([e.token_type_ids for e in encodings], 0),
             "word_ids": ([e.word_ids for e in encodings], NO_WORD),
@@ -188,4 +188,4 @@ class OnnxExplainer(Labelled):
         }
         padded["target"] = np.asarray(targets, dtype=np.int64)
         padded["aim"] = np.full(len(encodings), self.aim, dtype=np.float32)
-        return {name: padded[name] for name in self.facts.inputs}
+        return {name: padded[name] for name in self.metadata.inputs}

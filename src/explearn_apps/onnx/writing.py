@@ -23,8 +23,8 @@ from explearn.core.writing import atomic_path, check_own
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.model.classifier import Classifier, QuestionAnswerer, TokenClassifier
 from explearn.text.encoding import Text
-from explearn_apps.onnx.facts import FACTS, TOKENIZER, Facts, Input
 from explearn_apps.onnx.graphs import Graph, graph_of
+from explearn_apps.onnx.metadata import METADATA, TOKENIZER, Input, Metadata
 from explearn_apps.onnx.runtime import OnnxExplainer
 
 TOLERANCE = 1e-4
@@ -53,9 +53,9 @@ def export_onnx(
 ) -> Path:
     """Write one graph of a classifier and its explainer, whole or not at all, after a comparison with PyTorch.
 
-    Inputs, int64: see `explearn_apps.onnx.facts.Input`; batch size and length are dynamic. Outputs, float32: `logits`,
-    (batch, C), and `token_scores`, (batch, tokens); for L2E also `certificate`, (batch, 3). `OnnxExplainer` reads the
-    file.
+    Inputs, int64: see `explearn_apps.onnx.metadata.Input`; batch size and length are dynamic. Outputs, float32:
+    `logits`, (batch, C), and `token_scores`, (batch, tokens); for L2E also `certificate`, (batch, 3). `OnnxExplainer`
+    reads the file.
 
     Args:
         path: the file; an existing ONNX file is replaced.
@@ -84,7 +84,7 @@ def export_onnx(
     with unread_words_known():
         expected = list(source.explain(model, texts))
     proto = model_proto(graph, model)
-    for key, value in ((FACTS, _facts(source, model, graph).model_dump_json()), (TOKENIZER, _tokenizer(model))):
+    for key, value in ((METADATA, _metadata(source, model, graph).model_dump_json()), (TOKENIZER, _tokenizer(model))):
         entry = proto.metadata_props.add()
         entry.key, entry.value = key, value
     with atomic_path(path) as partial:
@@ -171,14 +171,14 @@ def model_proto(graph: Graph, classifier: Classifier) -> Any:
     return proto
 
 
-def _facts(explainer: Explainer, classifier: Classifier, graph: Graph) -> Facts:
+def _metadata(explainer: Explainer, classifier: Classifier, graph: Graph) -> Metadata:
     tokenizer: Any = classifier.tokenizer
     config: Any = classifier.model.config
     types: list[Input] = ["token_type_ids"] if "token_type_ids" in tokenizer.model_input_names else []
     # Only the last part of a folder's path: the rest is private.
     name = Path(classifier.name).resolve().name if is_folder(classifier.name) else classifier.name
     architecture = str(config.model_type)
-    return Facts(
+    return Metadata(
         explearn=metadata.version("explearn"),
         method=explainer.name,
         aggregation=explainer.aggregation,

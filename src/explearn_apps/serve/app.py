@@ -24,14 +24,14 @@ from explearn_apps.serve.guard import SECURITY_HEADERS, Guard
 from explearn_apps.serve.limits import Limits
 from explearn_apps.serve.page import add_page
 from explearn_apps.serve.responses import JSON, error_response, json_response
-from explearn_apps.serve.schemas import ExplainRequest, ExplainResponse, MethodSummary, Problem, Served, result
+from explearn_apps.serve.schemas import ErrorResponse, ExplainRequest, ExplainResponse, MethodSummary, Served, result
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "description": "Not JSON, or beyond the limits of JSON."},
-    413: {"model": Problem, "description": "Too large, or too many items."},
-    415: {"model": Problem, "description": "Not application/json."},
-    422: {"model": Problem, "description": "A field, name or text that cannot be used."},
-    429: {"model": Problem, "description": "The service is busy; see Retry-After."},
+    400: {"model": ErrorResponse, "description": "Not JSON, or beyond the limits of JSON."},
+    413: {"model": ErrorResponse, "description": "Too large, or too many items."},
+    415: {"model": ErrorResponse, "description": "Not application/json."},
+    422: {"model": ErrorResponse, "description": "A field, name or text that cannot be used."},
+    429: {"model": ErrorResponse, "description": "The service is busy; see Retry-After."},
 }
 
 

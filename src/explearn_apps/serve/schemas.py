@@ -124,7 +124,7 @@ class Served(Answer):
     limits: Limits
 
 
-class Problem(Answer):
+class ErrorResponse(Answer):
     """Why a request failed."""
 
     error: str

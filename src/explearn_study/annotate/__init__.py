@@ -1,9 +1,9 @@
 """Rationales for texts that have none, from a language model under people's control (ExpNet, appendix A).
 
-llm.endpoint, transport, client  a server: its address, sending requests within the budget, forms that it accepts
+llm.endpoint, transport, client  a server: its address, sending requests within the budget, formats that it accepts
 llm.prompts, answers, quotes     prompts, parsing of answers, matching of quotes to words
-llm.cache, asking                caching answers, asking each question at most once
-llm.collecting, calibrate        answers to rationales; models and prompts compared with people's marks
+llm.cache, questions             caching answers, asking each question at most once
+llm.rationales, calibrate        answers to rationales; models and prompts compared with people's marks
 store, people                    marks, verdicts and decisions by people
 command                          `explearn annotate`
 """

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from explearn.cli.running import command, plain_console, printed
+from explearn.cli.common import command, plain_console, printed
 from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.records import Attribution
 from explearn.core.seeds import hash_order
@@ -80,11 +80,11 @@ def calibrate(
 
     explearn annotate calibrate --task films --model small --model large --dry-run
     """
-    from explearn_study.annotate.llm.asking import Question, ask
     from explearn_study.annotate.llm.calibrate import judge, pick
-    from explearn_study.annotate.llm.collecting import collect, read_shots, require_model
     from explearn_study.annotate.llm.printing import print_candidates, print_estimate
     from explearn_study.annotate.llm.prompts import bind_prompt, list_prompts
+    from explearn_study.annotate.llm.questions import Question, ask
+    from explearn_study.annotate.llm.rationales import collect, read_shots, require_model
 
     run_params, marks = _open(task)
     target = Workspace().reports / "annotation" / f"{task}.json"
@@ -133,8 +133,8 @@ def run(
 
     explearn annotate run --task films --dry-run
     """
-    from explearn_study.annotate.llm.collecting import annotate, questions_for
     from explearn_study.annotate.llm.printing import print_estimate, print_summary
+    from explearn_study.annotate.llm.rationales import annotate, questions_for
 
     run_params, marks = _open(task)
     if dry_run:
@@ -165,7 +165,7 @@ def sheet(
     """
     run_params, marks = _open(task)
     if kind == "check":
-        from explearn_study.annotate.llm.collecting import collect, questions_for
+        from explearn_study.annotate.llm.rationales import collect, questions_for
 
         judged = {(v.example_id, v.mask) for v in marks.store.read_verdicts(marks.examples, marks.unused)}
         rows = {

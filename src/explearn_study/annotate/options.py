@@ -9,7 +9,7 @@ import os
 import re
 from typing import Annotated
 
-from explearn.cli.running import Group
+from explearn.cli.common import Group
 from explearn.core.errors import ParamsError
 from explearn.core.validation import whole_number
 from explearn_study.annotate.budget import PRICES, Meter, parse_prices

@@ -36,12 +36,12 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     """
     # These load matplotlib and scipy, which take seconds that --help need not wait for.
     from explearn.show.manifest import write_manifest
-    from explearn_study.report.collect import collect_task
     from explearn_study.report.curves import curve_blocks
     from explearn_study.report.pages import write_report
     from explearn_study.report.papers import paper_blocks
     from explearn_study.report.provenance import manifest_of
     from explearn_study.report.students import student_blocks
+    from explearn_study.report.task_report import collect_task
     from explearn_study.report.transfer import transfer_blocks
 
     tasks = [collect_task(workspace, params, task, seed) for task in params.tasks]

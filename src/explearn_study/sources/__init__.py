@@ -23,7 +23,7 @@ from explearn_study.sources.splits import carve, subsample
 
 
 @dataclass(frozen=True)
-class TaskData:
+class SourceDataset:
     """A task as its source gives it, after splitting and subsampling.
 
     Attributes:
@@ -51,7 +51,7 @@ class _Text:
     split: Split
 
 
-def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) -> TaskData:
+def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) -> SourceDataset:
     """Read a task's source, map its rows, split and subsample.
 
     Args:
@@ -87,7 +87,7 @@ def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) 
                                 f"field 'rationale': got {count} entries; expected {expected}, one per word"
                             )
                         rationales.append(Rationale(example.id, marks.annotator, marks.kind, marks.mask))
-    return TaskData(
+    return SourceDataset(
         examples, rationales, labels, {reason: n for reason, n in dropped.items() if n}, frozenset(t.id for t in texts)
     )
 

@@ -40,7 +40,7 @@ def _mask(row: RawRow, column: str, value: object, n_words: int) -> tuple[bool, 
         return parse_mask(value, n_words)
 
 
-class _Annotation(Shape):
+class _CorpusAnnotation(Shape):
     annotator: Annotated[str, Field(pattern=r"\S")]
     rationale: Any
 
@@ -90,7 +90,7 @@ class CorpusAdapter(Adapter):
 
     def _marks(self, row: RawRow, n_words: int) -> list[Marks]:
         expected = "a list of objects with an annotator and a rationale"
-        annotations: list[_Annotation] = row.read(list[_Annotation], expected, "annotations")
+        annotations: list[_CorpusAnnotation] = row.read(list[_CorpusAnnotation], expected, "annotations")
         marks = []
         for one in annotations:
             kind: RationaleKind = "author" if one.annotator == "author" else "llm"

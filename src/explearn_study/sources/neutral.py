@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from explearn.core.errors import ParamsError
 from explearn.text.rationales import merge_annotators
-from explearn_study.sources import TaskData
+from explearn_study.sources import SourceDataset
 
 NEUTRAL = "neutral"
 SUFFIX = "-neutral"
 """Added to an example's id to name its copy."""
 
 
-def add_neutral(data: TaskData, mask: str) -> TaskData:
+def add_neutral(data: SourceDataset, mask: str) -> SourceDataset:
     """Add a copy, with its evidence masked, of each training and validation text that has a rationale.
 
     A word is masked where at least half of the text's annotators mark it. Test texts get no copies, and copies

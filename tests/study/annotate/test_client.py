@@ -15,7 +15,7 @@ from chat_server import ChatServer, Reply, Request, answer_json
 
 from explearn_study.annotate.budget import BudgetError, Meter, Price, Spent
 from explearn_study.annotate.llm import client as client_module
-from explearn_study.annotate.llm.client import ChatClient, Completion, Form, NoAnswerError, RefusedError
+from explearn_study.annotate.llm.client import ChatAnswer, ChatClient, NoAnswerError, RefusedError, RequestFormat
 from explearn_study.annotate.llm.endpoint import Endpoint, EndpointError
 
 KEY = 'sk-Zx"9/secret+key'
@@ -39,11 +39,11 @@ def ask(
     timeout: float = 60.0,
     attempts: int = 6,
     **budget: Any,
-) -> tuple[list[Completion | Exception], ChatServer, Meter]:
+) -> tuple[list[ChatAnswer | Exception], ChatServer, Meter]:
     """Ask `times` times at once; return the results, the server and the meter."""
     meter = Meter(**budget)
 
-    async def ask_all(endpoint: Endpoint) -> list[Completion | Exception]:
+    async def ask_all(endpoint: Endpoint) -> list[ChatAnswer | Exception]:
         async with ChatClient(endpoint, meter) as client:
             requests = [client.complete("m", MESSAGES, SCHEMA, max_tokens=50, temperature=0.0) for _ in range(times)]
             return list(await asyncio.gather(*requests, return_exceptions=True))
@@ -59,7 +59,7 @@ def replies(*sequence: Reply) -> Callable[[Request], Reply]:
     return lambda request: sequence[min(request.number, len(sequence) - 1)]
 
 
-def only(results: Sequence[Completion | Exception]) -> Completion:
+def only(results: Sequence[ChatAnswer | Exception]) -> ChatAnswer:
     (result,) = results
     if isinstance(result, Exception):
         raise result
@@ -68,7 +68,7 @@ def only(results: Sequence[Completion | Exception]) -> Completion:
 
 def test_a_request_is_what_the_protocol_asks_for() -> None:
     results, server, meter = ask(lambda _: Reply(GOOD, usage=(7, 5)))
-    assert only(results) == Completion(GOOD, "stop", Spent(1, 7, 5))
+    assert only(results) == ChatAnswer(GOOD, "stop", Spent(1, 7, 5))
     (request,) = server.requests
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert request.body["messages"] == MESSAGES
@@ -103,35 +103,39 @@ class TestPassingFaults:
         assert len(server.requests) == 2
 
 
-class TestForms:
+class TestRequestFormats:
     """What a server does not take is left out, and the run keeps to what it takes."""
 
     @pytest.mark.parametrize(
-        ("takes", "refusal", "form"),
+        ("takes", "refusal", "request_format"),
         [
             (
                 lambda body: body.get("response_format", {}).get("type") != "json_schema",
                 "json_schema is not supported",
-                Form("json_object"),
+                RequestFormat("json_object"),
             ),
-            (lambda body: "response_format" not in body, "unknown field response_format", Form("prompt")),
+            (lambda body: "response_format" not in body, "unknown field response_format", RequestFormat("prompt")),
             (
                 lambda body: "max_tokens" not in body,
                 "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
-                Form(limit="max_completion_tokens"),
+                RequestFormat(limit="max_completion_tokens"),
             ),
-            (lambda body: "temperature" not in body, "'temperature' does not support 0", Form(temperature=False)),
+            (
+                lambda body: "temperature" not in body,
+                "'temperature' does not support 0",
+                RequestFormat(temperature=False),
+            ),
         ],
     )
-    def test_the_first_that_is_accepted_holds(self, takes: Any, refusal: str, form: Form) -> None:
+    def test_the_first_that_is_accepted_holds(self, takes: Any, refusal: str, request_format: RequestFormat) -> None:
         def answer(request: Request) -> Reply:
             return Reply(GOOD) if takes(request.body) else Reply(status=400, error=refusal)
 
         results, server, _ = ask(answer, 5)
-        assert all(isinstance(result, Completion) for result in results)
+        assert all(isinstance(result, ChatAnswer) for result in results)
         accepted = [request.body for request in server.requests if takes(request.body)]
         assert len(accepted) == 5
-        expected = form.options(SCHEMA, 50, 0.0)
+        expected = request_format.options(SCHEMA, 50, 0.0)
         assert all(expected.items() <= body.items() for body in accepted)
         assert {"response_format", "temperature", "max_tokens"} & set(accepted[-1]) <= set(expected)
 
@@ -140,7 +144,7 @@ class TestForms:
             return Reply(GOOD) if request.number == 0 else Reply(status=400, error="too long", delay=0.3)
 
         results, server, _ = ask(answer, 2)
-        assert sorted(type(result).__name__ for result in results) == ["Completion", "RefusedError"]
+        assert sorted(type(result).__name__ for result in results) == ["ChatAnswer", "RefusedError"]
         assert len(server.requests) == 2
 
     def test_a_server_that_refuses_everything_is_quoted(self) -> None:
@@ -206,7 +210,7 @@ class TestBudget:
         price = Price(20.0, 100.0)
         money = 2 * 0.007 + price.cost(worst - 50, 50) + 1e-9
         results, server, meter = ask(lambda _: Reply(GOOD, usage=(100, 50)), 6, money=money, prices={"m": price})
-        assert sum(isinstance(result, Completion) for result in results) == len(server.requests) == 3
+        assert sum(isinstance(result, ChatAnswer) for result in results) == len(server.requests) == 3
         assert meter.spent.money == pytest.approx(3 * 0.007)
 
     def test_a_request_without_an_answer_counts_as_its_worst_case(self, worst: int) -> None:

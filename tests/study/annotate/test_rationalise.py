@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from explearn_study.annotate.llm.prompts import (
     FOLDER,
     BoundPrompt,
-    Shot,
+    MarkedExample,
     bind_prompt,
     list_prompts,
 )
@@ -140,7 +140,7 @@ def test_dvc_sees_what_people_add_and_not_the_answers() -> None:
         assert done.returncode == ignored, name
 
 
-def bound(name: str = "evidence", shots: tuple[Shot, ...] = (), **settings: Any) -> BoundPrompt:
+def bound(name: str = "evidence", shots: tuple[MarkedExample, ...] = (), **settings: Any) -> BoundPrompt:
     return bind_prompt(name, "films", ["negative", "positive"], shots, LLMParams(**settings))
 
 
@@ -167,7 +167,7 @@ class TestPrompts:
         assert "a native speaker could say it just so" in prompt.system
 
     def test_the_version_is_of_everything_that_is_sent_but_text_and_model(self) -> None:
-        shot = Shot(TEXTS[0], mask("01010"))
+        shot = MarkedExample(TEXTS[0], mask("01010"))
         versions = {
             bound().version,
             bound("fewest").version,

@@ -16,7 +16,7 @@ from saying import check_sentence, complaint
 from explearn_study.annotate.budget import Meter, parse_prices
 from explearn_study.annotate.llm import client
 from explearn_study.annotate.llm.answers import InvalidAnswerError, parse_answer
-from explearn_study.annotate.llm.client import Completion
+from explearn_study.annotate.llm.client import ChatAnswer
 from explearn_study.annotate.llm.endpoint import Endpoint
 from explearn_study.annotate.llm.transport import MAX_REPLY_BYTES
 
@@ -53,12 +53,12 @@ def test_prices(price: str) -> None:
     complaint(lambda: parse_prices([price]), "EXPLEARN_LLM_PRICES")
 
 
-async def ask(endpoint: Endpoint) -> Completion:
+async def ask(endpoint: Endpoint) -> ChatAnswer:
     async with client.ChatClient(endpoint, Meter()) as chat:
         return await chat.complete("m", [{"role": "user", "content": "x"}], {}, max_tokens=16, temperature=0)
 
 
-def answered(reply: Reply, **environment: str) -> Completion:
+def answered(reply: Reply, **environment: str) -> ChatAnswer:
     """Return what a client makes of a server's reply."""
     with ChatServer(lambda _: reply) as server, patch.object(client, "ATTEMPTS", 1):
         return asyncio.run(ask(endpoint(**{"BASE_URL": server.url, "API_KEY": KEY, **environment})))

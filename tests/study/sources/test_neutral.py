@@ -6,7 +6,7 @@ import pytest
 
 from explearn.core.errors import ParamsError
 from explearn.core.records import Example, Rationale
-from explearn_study.sources import TaskData
+from explearn_study.sources import SourceDataset
 from explearn_study.sources.neutral import add_neutral
 
 EXAMPLES = [
@@ -23,7 +23,7 @@ RATIONALES = [
     Rationale("c", "ana", "human", (False, True, False)),
     Rationale("d", "ana", "human", (False, False)),
 ]
-DATA = TaskData(EXAMPLES, RATIONALES, ["negative", "positive"], {}, frozenset("abcd"))
+DATA = SourceDataset(EXAMPLES, RATIONALES, ["negative", "positive"], {}, frozenset("abcd"))
 
 
 def test_marked_words_are_masked_in_copies_of_training_and_validation_texts() -> None:

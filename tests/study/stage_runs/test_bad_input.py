@@ -12,7 +12,7 @@ import typer
 from safetensors.torch import load_file, save_file
 from stage_cases import COMMANDS, METHODS, STAGES, change_params, complaint, required, run
 
-from explearn.cli.running import compute_options
+from explearn.cli.common import compute_options
 
 pytestmark = pytest.mark.slow
 

@@ -42,7 +42,7 @@ from explearn.model.classifier import Classifier, QuestionAnswerer, TokenClassif
 from explearn.model.encoding import Batch, Encoding, max_length
 from explearn.model.loading import check_sizes, errors_of_loading
 from explearn.model.problems import ONE_CLASS
-from explearn.text.choice import texts_to_explain
+from explearn.text.sampling import texts_to_explain
 
 BACKBONE_FOLDER = "backbone"
 SORTED_BATCHES = 8

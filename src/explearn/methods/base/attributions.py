@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.certificate import Certificate
-from explearn.core.finite import check_logits
+from explearn.core.numeric_checks import check_logits
 from explearn.core.records import Aggregation, Attribution
 from explearn.methods.base.targets import joint_probabilities
 from explearn.model.labelled import Problem

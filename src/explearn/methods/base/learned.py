@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save, save_file
 from explearn.core.arguments import path_of
 from explearn.core.documents import check_regular, read_json
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
-from explearn.core.finite import check_weights
+from explearn.core.numeric_checks import check_weights
 from explearn.core.records import Example
 from explearn.core.validation import Count, Number, Shape, check, check_shape
 from explearn.core.writing import atomic_folder, check_replaceable, locked, write_json

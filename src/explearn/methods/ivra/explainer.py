@@ -18,7 +18,7 @@ import torch
 from pydantic import Field
 
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
-from explearn.core.finite import check_weights
+from explearn.core.numeric_checks import check_weights
 from explearn.core.records import Example
 from explearn.core.validation import Units
 from explearn.judge.consistency import consistency

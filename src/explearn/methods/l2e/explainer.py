@@ -33,7 +33,7 @@ from explearn.methods.info import About
 from explearn.methods.l2e.answers import ask, word_sums
 from explearn.methods.l2e.certificate import Certifier, top_words
 from explearn.methods.l2e.params import L2EParams
-from explearn.methods.l2e.reader import Lesson, Reader, train_reader
+from explearn.methods.l2e.reader import Reader, TrainingText, train_reader
 from explearn.methods.l2e.repair import passes_of, repaired
 from explearn.methods.perturbation.method import outputs
 from explearn.methods.perturbation.predictor import Predictor
@@ -164,16 +164,16 @@ class L2E(BoundExplainer, BatchExplainer):
             curriculum = curriculum_for(task, ExpNetParams(protocol=self.options.people, seed=self.options.seed))
             marks, self.calibration = curriculum.texts, list(curriculum.calibration)
         if by_answers:
-            lessons = self._answered(classifier, training, marks, description)
+            texts = self._answered(classifier, training, marks, description)
         else:
-            lessons = self._taught(task, training, marks)
-        self.reader, self.losses = train_reader(lessons, self.options, task.device, by_answers, description)
+            texts = self._taught(task, training, marks)
+        self.reader, self.losses = train_reader(texts, self.options, task.device, by_answers, description)
         self.trained_classifier = classifier.fingerprint
         self.certifier = Certifier(self.options.width)
         held_out = held_out[:MOST_HELD_OUT] if by_answers and len(held_out) >= LEAST_HELD_OUT else []
-        self.texts = {"training": len(lessons), "held_out": len(held_out)}
+        self.texts = {"training": len(texts), "held_out": len(held_out)}
         if held_out:
-            self._certify(classifier, lessons, held_out, description)
+            self._certify(classifier, texts, held_out, description)
         return self
 
     def _texts(self, task: TaskData, split: str) -> list[Example]:
@@ -188,12 +188,12 @@ class L2E(BoundExplainer, BatchExplainer):
         examples: Sequence[Example],
         marks: Mapping[str, WordTargets],
         description: str | None,
-    ) -> list[Lesson]:
+    ) -> list[TrainingText]:
         encodings = classifier.encode(examples)
         counts = [self.options.samples] * len(encodings)
         answered = ask(classifier, encodings, counts, self.options.seed, description)
         return [
-            Lesson(
+            TrainingText(
                 states,
                 # The words that were kept over their sub-tokens, (K, tokens); special tokens have no part.
                 np.pad(one.kept, ((0, 0), (0, 1)))[:, one.text.owners],
@@ -203,7 +203,9 @@ class L2E(BoundExplainer, BatchExplainer):
             for states, one in zip(self._states(classifier, encodings), answered, strict=True)
         ]
 
-    def _taught(self, task: TaskData, examples: Sequence[Example], marks: Mapping[str, WordTargets]) -> list[Lesson]:
+    def _taught(
+        self, task: TaskData, examples: Sequence[Example], marks: Mapping[str, WordTargets]
+    ) -> list[TrainingText]:
         """Take a teacher's scores of the class that it explained: each set of words kept is a single word."""
         lessons_of_teacher = task.lessons(self.options.teacher)
         self.signed = lessons_of_teacher.signed
@@ -212,16 +214,16 @@ class L2E(BoundExplainer, BatchExplainer):
         for example in chosen:
             check_lesson(self.options.teacher, of_teacher[example.id], example)
         encodings = task.classifier.encode(chosen)
-        lessons = []
+        texts = []
         for encoding, states in zip(encodings, self._states(task.classifier, encodings), strict=True):
             lesson, owners = of_teacher[str(encoding.example_id)], np.asarray(encoding.word_ids)
             words = np.unique(owners[owners != NO_WORD])
             values = np.full((len(words), len(task.classifier.labels)), np.nan, dtype=np.float32)
             values[:, task.classifier.label_index(lesson.target)] = lesson.weights[words]
-            lessons.append(Lesson(states, words[:, None] == owners, values, _marks(encoding, marks)))
-        if not lessons:
+            texts.append(TrainingText(states, words[:, None] == owners, values, _marks(encoding, marks)))
+        if not texts:
             raise DataError(f"teacher {self.options.teacher!r} explains no training text; expected some to learn from")
-        return lessons
+        return texts
 
     @torch.inference_mode()
     def _states(self, classifier: Classifier, encodings: Sequence[Encoding]) -> list[torch.Tensor]:
@@ -240,13 +242,13 @@ class L2E(BoundExplainer, BatchExplainer):
     def _certify(
         self,
         classifier: Classifier,
-        lessons: Sequence[Lesson],
+        texts: Sequence[TrainingText],
         examples: Sequence[Example],
         description: str | None,
     ) -> None:
         """Learn where the training texts lie, and from texts held out how far scores can be relied on."""
         reader, certifier = self._parts()
-        units = [reader(one.states[None], torch.ones(1, len(one.states), dtype=torch.bool)).units for one in lessons]
+        units = [reader(one.states[None], torch.ones(1, len(one.states), dtype=torch.bool)).units for one in texts]
         certifier.fit_distance(torch.cat(units).double().numpy())
         encodings = classifier.encode(examples)
         # Another draw than a repair's, which would know these answers.

@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 from explearn.core.errors import DataError
 from explearn.methods.base.training import descend, epoch_bar, seeded
 from explearn.methods.l2e.params import L2EParams
-from explearn.methods.l2e.student import EncoderBlock
+from explearn.methods.l2e.student import PreNormBlock
 from explearn.model.batching import random_batches
 
 DROPOUT = 0.3
@@ -63,7 +63,7 @@ class Reader(nn.Module):
         self.scale = nn.Buffer(torch.ones(inputs))
         self.unit = nn.Buffer(torch.ones(()))
         self.read = nn.Linear(inputs, width)
-        self.block = EncoderBlock(width)
+        self.block = PreNormBlock(width)
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, classes)
         self.people = nn.Linear(width, 1)
@@ -82,7 +82,7 @@ class Reader(nn.Module):
         return Read(self.head(read) * self.unit, (units * weights).sum(1) / weights.sum(1), self.people(read)[..., 0])
 
 
-class Lesson(NamedTuple):
+class TrainingText(NamedTuple):
     """A text with what is learned of it.
 
     states: float16, (n, inputs). kept: bool, (K, n), the sub-tokens of the words that were kept. values: float32,
@@ -97,36 +97,36 @@ class Lesson(NamedTuple):
 
 
 def train_reader(
-    lessons: Sequence[Lesson],
+    texts: Sequence[TrainingText],
     options: L2EParams,
     device: torch.device,
     centred: bool,
     description: str | None = None,
 ) -> tuple[Reader, list[float]]:
-    """Train on all lessons; return the network, on the CPU, and the mean loss of each epoch.
+    """Train on all texts; return the network, on the CPU, and the mean loss of each epoch.
 
     Loss: the mean square by which sums of scores miss the values (as in FastSHAP, Jethani et al. 2022, section 3), in
     units of the values' standard deviation; and where marks are known, the binary cross-entropy against them.
 
     Raises DataError where all values of each text are the same.
     """
-    values = [lesson.values - np.nanmean(lesson.values, 0) if centred else lesson.values for lesson in lessons]
+    values = [text.values - np.nanmean(text.values, 0) if centred else text.values for text in texts]
     spread = np.sqrt(np.mean([np.nanmean(of_text**2) for of_text in values]))
     if not spread > 1e-6:
         raise DataError(
-            f"what is to be learned of the {len(lessons):,} training texts is the same whichever words are left out; "
+            f"what is to be learned of the {len(texts):,} training texts is the same whichever words are left out; "
             "expected a classifier whose answers depend on the words"
         )
     losses = []
     with seeded(options.seed, device):
-        states = torch.cat([lesson.states.float() for lesson in lessons[:: max(1, len(lessons) // 500)]])
-        reader = Reader(states.shape[1], lessons[0].values.shape[1], options.width)
+        states = torch.cat([text.states.float() for text in texts[:: max(1, len(texts) // 500)]])
+        reader = Reader(states.shape[1], texts[0].values.shape[1], options.width)
         reader.offset.copy_(states.mean(0))
         reader.scale.copy_(states.std(0, correction=0).clamp_min(1e-6))
         reader.unit.fill_(float(spread))
         reader.to(device).train()
-        lengths = [len(lesson.states) for lesson in lessons]
-        steps = -(-len(lessons) // BATCH_TEXTS) * options.epochs
+        lengths = [len(text.states) for text in texts]
+        steps = -(-len(texts) // BATCH_TEXTS) * options.epochs
         optimizer = torch.optim.AdamW(reader.parameters(), weight_decay=WEIGHT_DECAY)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.learning_rate, total_steps=steps + 1)
         generator = torch.Generator().manual_seed(options.seed)
@@ -135,25 +135,25 @@ def train_reader(
         for _ in epochs:
             total = 0.0
             for batch in random_batches(lengths, BATCH_TEXTS, generator, SORTED_BATCHES):
-                loss = _loss(reader, [lessons[i] for i in batch], centred, device)
+                loss = _loss(reader, [texts[i] for i in batch], centred, device)
                 descend(loss, optimizer, parameters)
                 schedule.step()
                 total += loss.item() * len(batch)
-            losses.append(total / len(lessons))
+            losses.append(total / len(texts))
             epochs.set_postfix(loss=f"{losses[-1]:.4f}")
     return reader.cpu().requires_grad_(False).eval(), losses
 
 
-def _loss(reader: Reader, lessons: Sequence[Lesson], centred: bool, device: torch.device) -> torch.Tensor:
-    states = pad_sequence([lesson.states.float() for lesson in lessons], batch_first=True)
-    real = pad_sequence([torch.ones(len(lesson.states), dtype=torch.bool) for lesson in lessons], batch_first=True)
+def _loss(reader: Reader, texts: Sequence[TrainingText], centred: bool, device: torch.device) -> torch.Tensor:
+    states = pad_sequence([text.states.float() for text in texts], batch_first=True)
+    real = pad_sequence([torch.ones(len(text.states), dtype=torch.bool) for text in texts], batch_first=True)
     values, marks = (
         pad_sequence([torch.from_numpy(part) for part in parts], batch_first=True, padding_value=torch.nan).to(device)
-        for parts in ([lesson.values for lesson in lessons], [lesson.marks for lesson in lessons])
+        for parts in ([text.values for text in texts], [text.marks for text in texts])
     )
     kept = torch.zeros(*values.shape[:2], states.shape[1])
-    for row, lesson in enumerate(lessons):
-        kept[row, : len(lesson.kept), : len(lesson.states)] = torch.from_numpy(lesson.kept)
+    for row, text in enumerate(texts):
+        kept[row, : len(text.kept), : len(text.states)] = torch.from_numpy(text.kept)
     read = reader(states.to(device), real.to(device))
     missed = (kept.to(device) @ read.scores - values) / reader.unit
     if centred:

@@ -52,7 +52,7 @@ def attended(real: torch.Tensor, ends: torch.Tensor, window: int | None) -> torc
     return ((near | at_end[:, :, None] | at_end[:, None]) & real[:, None])[:, None]
 
 
-class EncoderBlock(nn.Module):
+class PreNormBlock(nn.Module):
     """One Transformer block with the layer norms before the sublayers (Xiong et al., 2020)."""
 
     def __init__(self, width: int) -> None:
@@ -89,7 +89,7 @@ class Student(nn.Module):
         self.vocabulary, self.window = vocabulary, options.window
         self.embeddings = nn.Embedding(vocabulary, options.width)
         self.labels = nn.Embedding(classes, options.width)
-        self.blocks = nn.ModuleList(EncoderBlock(options.width) for _ in range(options.layers))
+        self.blocks = nn.ModuleList(PreNormBlock(options.width) for _ in range(options.layers))
         self.norm = nn.LayerNorm(options.width)
         self.head = nn.Linear(options.width, 1 if options.formulation == "ranking" else len(LEVELS))
 

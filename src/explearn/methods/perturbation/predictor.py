@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from explearn.core.finite import check_logits
+from explearn.core.numeric_checks import check_logits
 from explearn.model.batching import run_batches
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Encoding

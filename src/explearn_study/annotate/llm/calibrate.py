@@ -9,8 +9,8 @@ from explearn.judge.context import mean_where_defined
 from explearn.judge.plausibility import f1_of_texts, pooled_agreement, rationale_counts
 from explearn.text.agreement import krippendorff_alpha
 from explearn_study.annotate.budget import Price
-from explearn_study.annotate.llm.collecting import Annotated
 from explearn_study.annotate.llm.prompts import BoundPrompt
+from explearn_study.annotate.llm.rationales import Annotated
 
 TIE = 0.01
 """F1s that differ by less than this count as equal; the cheaper candidate is then picked."""

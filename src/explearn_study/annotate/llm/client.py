@@ -1,8 +1,8 @@
-"""Asking the models of an OpenAI-compatible server, in a form that it accepts.
+"""Asking the models of an OpenAI-compatible server, in a format that it accepts.
 
 Retries, pauses and time-outs are the openai library's. Servers differ in what they accept: the first request has the
-richest form; a refusal (HTTP 400, 413, 415, 422 or 501) leads to the next form, and the first accepted form is used for
-the model for the rest of the run:
+richest format; a refusal (HTTP 400, 413, 415, 422 or 501) leads to the next format, and the first accepted format is
+used for the model for the rest of the run:
 
 1. a refusal that mentions `max_tokens`: the limit is sent as `max_completion_tokens` from then on;
 2. one that mentions `temperature`: it is left out, and the server's default is used;
@@ -51,15 +51,15 @@ class NoAnswerError(ExplearnError):
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """The form of a request."""
+class RequestFormat:
+    """The format of a request."""
 
     structure: Literal["json_schema", "json_object", "prompt"] = "json_schema"
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     temperature: bool = True
 
-    def after(self, refusal: str) -> Form | None:
-        """Return the form to try after a refusal with this message; None if none is left."""
+    def after(self, refusal: str) -> RequestFormat | None:
+        """Return the format to try after a refusal with this message; None if none is left."""
         if self.limit == "max_tokens" and "max_tokens" in refusal and "max_completion_tokens" in refusal:
             return replace(self, limit="max_completion_tokens")
         if self.temperature and "temperature" in refusal:
@@ -80,7 +80,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class ChatAnswer:
     """A model's output, why it stopped, the number of requests, and the tokens of the last one."""
 
     content: str
@@ -102,7 +102,7 @@ class ChatClient:
     def __init__(self, endpoint: Endpoint, meter: Meter) -> None:
         self.endpoint = endpoint
         self.accepted: set[str] = set()
-        self._forms: dict[str, Form] = {}
+        self._formats: dict[str, RequestFormat] = {}
         # These loggers write headers, in which a server may send the key back.
         for library in ("openai", "httpx2", "httpcore2"):
             logging.getLogger(library).setLevel(logging.WARNING)
@@ -129,20 +129,20 @@ class ChatClient:
 
     async def complete(
         self, model: str, messages: Sequence[Message], schema: Mapping[str, Any], *, max_tokens: int, temperature: float
-    ) -> Completion:
+    ) -> ChatAnswer:
         """Ask once, with retries if the server fails temporarily.
 
         Raises:
             EndpointError: address, key or model are wrong, or no server is listening.
-            RefusedError: the server refuses this request in every form.
+            RefusedError: the server refuses this request in every format.
             NoAnswerError: nothing usable after ATTEMPTS requests.
             BudgetError: the budget does not cover the next request.
         No error shows the key, nor has the library's exception, which carries it, as its cause.
         """
         create: Any = self._client.chat.completions.with_raw_response.create
         while True:
-            form = self._forms.setdefault(model, Form())
-            options = form.options(schema, max_tokens, temperature)
+            sent = self._formats.setdefault(model, RequestFormat())
+            options = sent.options(schema, max_tokens, temperature)
             try:
                 answer = await create(model=model, messages=messages, **options)
             except openai.APIStatusError as error:
@@ -151,12 +151,12 @@ class ChatClient:
                 words = self.endpoint.redact(str(body or error.message))
                 if error.status_code not in REFUSALS:
                     raise self._failure(model, error, words) from None
-                if form == self._forms[model]:  # otherwise another request has already been refused
-                    following = None if model in self.accepted else form.after(words)
+                if sent == self._formats[model]:  # otherwise another request has already been refused
+                    following = None if model in self.accepted else sent.after(words)
                     if following is None:
                         said = f"model {model!r}: HTTP {error.status_code}, {self._shown(words)}"
                         raise RefusedError(said) from None
-                    self._forms[model] = following
+                    self._formats[model] = following
             except openai.OpenAIError as error:
                 # The cause of a broken connection says more than "Connection error."
                 timed_out = isinstance(error, openai.APITimeoutError)
@@ -165,12 +165,12 @@ class ChatClient:
             else:
                 if model not in self.accepted:
                     self.accepted.add(model)
-                    self._forms[model] = form
+                    self._formats[model] = sent
                 reply, spent = (answer.http_response.extensions[name] for name in (REPLY, SPENT))
                 (choice, *_) = reply.choices
                 content = self.endpoint.redact(choice.message.content or "")[:MAX_ANSWER_CHARS]
                 spent = replace(spent, requests=answer.retries_taken + 1)
-                return Completion(content, choice.finish_reason or "stop", spent)
+                return ChatAnswer(content, choice.finish_reason or "stop", spent)
 
     def _failure(self, model: str, error: openai.APIStatusError, words: str) -> ExplearnError:
         status, shown = error.status_code, self._shown(words)

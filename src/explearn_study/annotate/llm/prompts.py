@@ -75,7 +75,7 @@ class PromptFile(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Shot:
+class MarkedExample:
     """An example with its marks, shown to the model before the text."""
 
     example: Example
@@ -98,7 +98,7 @@ class BoundPrompt:
     name: str
     labels: tuple[str, ...]
     system: str
-    shots: tuple[Shot, ...]
+    shots: tuple[MarkedExample, ...]
     order: tuple[Field, ...]
     temperature: float
     max_tokens: int
@@ -181,7 +181,7 @@ def bind_prompt(
     name: str,
     task: str,
     labels: Sequence[str],
-    shots: Sequence[Shot],
+    shots: Sequence[MarkedExample],
     settings: LLMParams,
     predicted: str | None = None,
 ) -> BoundPrompt:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from explearn.core.records import Attribution
 from explearn_study.annotate.budget import Meter
-from explearn_study.annotate.llm.asking import Question, ask
-from explearn_study.annotate.llm.collecting import collect, require_model
 from explearn_study.annotate.llm.prompts import FOLDER, bind_prompt
+from explearn_study.annotate.llm.questions import Question, ask
+from explearn_study.annotate.llm.rationales import collect, require_model
 from explearn_study.annotate.task import TaskMarks
 
 METHOD = "llm_ranking"

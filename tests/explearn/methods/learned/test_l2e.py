@@ -21,7 +21,7 @@ from explearn.methods.l2e.answers import Answered, ask, random_words, word_sums
 from explearn.methods.l2e.certificate import Certifier, top_words
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.l2e.params import L2EParams
-from explearn.methods.l2e.reader import Lesson, train_reader
+from explearn.methods.l2e.reader import TrainingText, train_reader
 from explearn.methods.l2e.repair import passes_of, repaired
 from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
@@ -68,15 +68,15 @@ def test_the_network_finds_the_shares_of_an_additive_answer_and_the_marked_words
     """States name the word, the answer is the sum of its words' shares; half of the texts have words 0 to 3 marked."""
     rng = np.random.default_rng(0)
     shares = rng.normal(size=(10, 2)) * 0.2
-    lessons, owners = [], []
+    texts, owners = [], []
     for _ in range(150):
         words = rng.integers(0, 10, 5)
         kept = random_words(5, 12, rng)
         marks = np.where(rng.random() < 0.5, np.nan, words < 4).astype(np.float32)
         values = (0.3 + kept @ shares[words]).astype(np.float32)
-        lessons.append(Lesson(torch.eye(10)[words].half(), kept, values, marks))
+        texts.append(TrainingText(torch.eye(10)[words].half(), kept, values, marks))
         owners.append(words)
-    reader, losses = train_reader(lessons, L2EParams(epochs=40, width=32), CPU, centred=True)
+    reader, losses = train_reader(texts, L2EParams(epochs=40, width=32), CPU, centred=True)
     assert losses[-1] < 0.5 * losses[0]
     read = reader(torch.eye(10)[None], torch.ones(1, 10, dtype=torch.bool))
     actual = read.scores[0].numpy()

@@ -1,4 +1,4 @@
-"""Facts about an ONNX file: JSON in its metadata under the key `explearn`, and its tokenizer under `tokenizer`."""
+"""Metadata of an ONNX file: JSON under the key `explearn`, and its tokenizer under `tokenizer`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explearn.core.errors import ModelError
 from explearn.core.records import Aggregation, label_problem
 from explearn.core.validation import MOST, Fraction, Shape, check
 
-FACTS, TOKENIZER = "explearn", "tokenizer"
+METADATA, TOKENIZER = "explearn", "tokenizer"
 """Keys of the metadata. The tokenizer is a tokenizer.json, as the library tokenizers reads it."""
 
 OUTPUTS = ("logits", "token_scores")
@@ -35,8 +35,8 @@ WORDS = (
 )
 
 
-class Facts(Shape):
-    """The facts that a reader needs besides the graph.
+class Metadata(Shape):
+    """All that a reader needs besides the graph.
 
     Attributes:
         explearn: version that wrote it.
@@ -67,18 +67,18 @@ class Facts(Shape):
     words: str = WORDS
 
 
-def facts_from(metadata: Mapping[str, str], path: str) -> Facts:
-    """Return the facts of a file's metadata.
+def parse_metadata(stored: Mapping[str, str], path: str) -> Metadata:
+    """Parse a file's metadata.
 
     Raises ModelError if there are none, they have another format, or a field cannot be used.
     """
-    if FACTS not in metadata or TOKENIZER not in metadata:
+    if METADATA not in stored or TOKENIZER not in stored:
         raise ModelError(f"{path}: holds no explainer; expected a file that explearn export-onnx wrote")
     try:
-        values = parse_json(metadata[FACTS])
+        values = parse_json(stored[METADATA])
     except ValueError as error:
         raise ModelError(f"{path}: {error}; export it again") from error
-    facts: Facts = check(Facts, values, ModelError, f"{path}, ", "; export it again")
-    if problem := label_problem(facts.labels):
+    metadata: Metadata = check(Metadata, values, ModelError, f"{path}, ", "; export it again")
+    if problem := label_problem(metadata.labels):
         raise ModelError(f"{path}: {problem}; export it again")
-    return facts
+    return metadata

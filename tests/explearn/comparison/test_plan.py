@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from explearn.comparison.choice import (
+from explearn.comparison.plan import (
     JUDGING_PASSES,
     Plan,
     choose_methods,

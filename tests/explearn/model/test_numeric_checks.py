@@ -10,7 +10,7 @@ import torch
 from trained_cases import keep
 
 from explearn.core.errors import ModelError
-from explearn.core.finite import check_weights
+from explearn.core.numeric_checks import check_weights
 from explearn.methods.registry import get_explainer
 from explearn.model.classifier import Classifier
 

@@ -41,8 +41,8 @@ class Share:
     threads: int
 
 
-class RayEngine:
-    """An engine on the cluster that RAY_ADDRESS names; without it, on a cluster of only this machine.
+class RayExecutor:
+    """An executor on the cluster that RAY_ADDRESS names; without it, on a cluster of only this machine.
 
     Args:
         workers: number of workers; None: one per GPU or, without GPUs, one per node.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from explearn.core.records import Example
-from explearn.text.choice import texts_to_explain
+from explearn.text.sampling import texts_to_explain
 from explearn_study.feature_files import texts_to_learn_from
 
 TEXTS = [Example(f"t{number}", ("word",), "yes", "train", "mine") for number in range(20)]

@@ -12,10 +12,10 @@ from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.records import Example, Rationale
 from explearn_study.annotate.budget import Meter
 from explearn_study.annotate.llm.answers import InvalidAnswerError, ParsedAnswer, parse_answer
-from explearn_study.annotate.llm.asking import Question, ask
 from explearn_study.annotate.llm.cache import CachedAnswer, read_answers
 from explearn_study.annotate.llm.endpoint import MODEL
-from explearn_study.annotate.llm.prompts import BoundPrompt, Shot, bind_prompt
+from explearn_study.annotate.llm.prompts import BoundPrompt, MarkedExample, bind_prompt
+from explearn_study.annotate.llm.questions import Question, ask
 from explearn_study.annotate.llm.quotes import Alignment, align_quotes
 from explearn_study.annotate.task import TaskMarks, spread_over_labels
 from explearn_study.sections import LLMParams
@@ -61,11 +61,11 @@ class Annotated:
         return self.alignment.mask if self.alignment else (False,) * len(self.example.all_words)
 
 
-def read_shots(marks: TaskMarks) -> list[Shot]:
+def read_shots(marks: TaskMarks) -> list[MarkedExample]:
     """Return the seed set: marked examples in the order of their file."""
     by_id = {example.id: example for example in marks.examples}
     seeds = marks.store.read(marks.store.seeds, marks.examples, marks.unused)
-    return [Shot(by_id[seed.example_id], seed.mask) for seed in seeds]
+    return [MarkedExample(by_id[seed.example_id], seed.mask) for seed in seeds]
 
 
 def questions_for(marks: TaskMarks, seed: int) -> list[Question]:

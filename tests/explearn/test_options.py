@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from explearn.cli.choosing import choose
+from explearn.cli.options import choose
 from explearn.core.errors import ParamsError
 from explearn.methods.registry import get_info
 
