@@ -106,7 +106,7 @@ class RunMethod(Section):
 
     @property
     def learns_from_features(self) -> bool:
-        """Whether it learns from prepared data of all tasks: marks, features, signals, teachers' scores."""
+        """True if the method learns from prepared data of all tasks: marks, features, signals, teachers' scores."""
         needs = self.info.needs
         reads_attention = "attentions" in needs and not self.info.own_model
         taught = self.teacher is not None or getattr(self.settings, "people", None) is not None

@@ -1,4 +1,4 @@
-"""What all stages share: their options, their parameters, seeding, and how they end on an error."""
+"""The common parts of all stages: options, parameters, seeding, and the end on an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where every stage's files lie, and readers for those that several stages share."""
+"""The paths of every stage's files, and readers for files that several stages share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When, how and from what a comparison's page was made: for its footer, and for its manifest."""
+"""The origin of a comparison's page (when, how and from what it was made), for its footer and its manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that numbers are finite: weights after training and on load, logits while explaining and evaluating."""
+"""Checks that numbers are finite: weights after training and loading, logits while explaining and evaluating."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Faithfulness: does the classifier itself depend on the words a method ranks highest?
+"""Faithfulness: does the classifier itself depend on the words that a method ranks highest?
 
-Comprehensiveness and sufficiency are those of ERASER (DeYoung et al. 2020, section 4.2), log-odds that of Shrikumar et
-al. 2017 as used in AML, the difference of log-odds and the agreement of predictions those of L2E (section 4.4). Shares
-of k percent and their mean (AOPC) are as in ERASER.
+Comprehensiveness and sufficiency are those of ERASER (DeYoung et al. 2020, section 4.2). Log-odds is that of Shrikumar
+et al. 2017, as used in AML. The difference of log-odds and the agreement of predictions are those of L2E (section 4.4).
+Shares of k percent and their mean (AOPC) are as in ERASER.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FaithfulnessResult:
-    """Faithfulness of one method on each of n texts; p is the probability of the attribution's target.
+    """The faithfulness of one method on each of n texts; p is the probability of the attribution's target.
 
     Attributes:
         values: by metric, shape (n,), NaN where undefined. Single values take `params.headline_percent` of the words;
@@ -42,14 +42,14 @@ class FaithfulnessResult:
             sufficiency: p(x) - p(the top words only); smaller is better.
             log_odds: log p(x with the top words masked) - log p(x), natural logarithm; smaller is better.
             aopc_comprehensiveness, aopc_sufficiency: mean over the shares.
-            delta_log_odds_positive: logit p(x) - logit p(x with the top words masked), of those words only the ones
-                that speak for the target (score above 0; of an unsigned method all); larger is better.
-            delta_log_odds_negative: the same with as many words from the other end, those that speak against the target
-                (score below 0), NaN for unsigned methods; smaller is better.
-            prediction_agreement: 1 where the class given for the top words only is that of the whole text, else 0;
+            delta_log_odds_positive: logit p(x) - logit p(x with the top words masked), but only those top words that
+                are evidence for the target (score above 0; for an unsigned method all); larger is better.
+            delta_log_odds_negative: the same with as many words from the other end, only those that are evidence
+                against the target (score below 0), NaN for unsigned methods; smaller is better.
+            prediction_agreement: 1 if the class predicted from only the top words is that of the whole text, else 0;
                 larger is better.
-            confidence_INPUT: largest class probability of each of INPUTS; of a multi-label classifier that of the
-                target or of its absence.
+            confidence_INPUT: largest class probability of each of INPUTS; for a multi-label classifier the larger of
+                the probabilities of the target and of its absence.
         comprehensiveness_by_percent, sufficiency_by_percent: shape (n, len(params.percents)).
     """
 
@@ -58,14 +58,14 @@ class FaithfulnessResult:
     sufficiency_by_percent: Array
 
     def means(self) -> dict[str, float | None]:
-        """Means over the texts where a metric is defined, by metric name; None where there is no such text."""
+        """Return metric -> mean over the texts for which it is defined; None if there is no such text."""
         return {name: mean_where_defined(values) for name, values in self.values.items()}
 
 
 def logit(probabilities: Array, targets: NDArray[np.int64]) -> Array:
     """Return log(p / (1 - p)), p the probability of the target: (n,) from probabilities (n, C) and targets (n,).
 
-    1 - p is taken as the sum over the other classes, which keeps its digits where p is almost 1. Both are raised to
+    1 - p is computed as the sum over the other classes, which stays precise if p is almost 1. Both are at least
     EPSILON.
     """
     rows = np.arange(len(targets))
@@ -75,9 +75,10 @@ def logit(probabilities: Array, targets: NDArray[np.int64]) -> Array:
 
 
 class _Rows(NamedTuple):
-    """Rows of the predictions that one attribution needs.
+    """The rows of the predictions that one attribution needs.
 
-    without, only: (len(percents) + 1,), the last of the headline. positive, negative: masked words for and against.
+    without, only: (len(percents) + 1,), the last one for the headline share. positive, negative: rows with the words
+    for or against the target masked.
     """
 
     full: int
@@ -97,30 +98,30 @@ def faithfulness(
     rationales: Mapping[str, Mapping[str, ArrayLike]] | None = None,
     predictions: Predictions | None = None,
 ) -> dict[str, FaithfulnessResult]:
-    """Comprehensiveness, sufficiency, log-odds, their AOPC and L2E's metrics for all methods of a task together.
+    """Compute comprehensiveness, sufficiency, log-odds, their AOPC and L2E's metrics for all methods of a task.
 
-    Different methods and shares often ask about the same shortened text, so all inputs are collected first, those
-    that look alike to the model (`Encoding.key`) are merged, and one `predict_proba` evaluates the distinct ones.
+    Different methods and shares often need the same shortened text. So all inputs are collected first, those that are
+    equal for the model (`Encoding.key`) are merged, and one `predict_proba` evaluates the distinct ones.
 
-    For each share of k percent the best words, by highest signed score and then by position, are taken out
-    (comprehensiveness) or left alone (sufficiency), by deletion or by the mask token as `params.removal` says. Log-odds
-    always masks. The class is the attribution's target. How many words k percent are, which words the single values
-    take and how the AOPC is averaged depends on `params.protocol` (`explearn.judge.protocols`). Under `aml` all
-    differences are 0 where a share is no sub-token at all; AML's paper deletes words. Under `eraser` the single values
-    take `rationales`; how many words a share is, ERASER leaves to the maker of the predictions.
+    For each share of k percent the top words, by highest signed score and then by position, are removed
+    (comprehensiveness) or kept alone (sufficiency), by deletion or by the mask token as `params.removal` says. Log-odds
+    always masks. The class is the attribution's target. The number of words in k percent, the words of the single
+    values and the average of the AOPC depend on `params.protocol` (`explearn.judge.protocols`). Under `aml` all
+    differences are 0 if a share is less than one sub-token; AML's paper deletes words. Under `eraser` the single values
+    take `rationales`; ERASER leaves the number of words in a share to the maker of the predictions.
 
     L2E's metrics always take the top `top_count(n, params.headline_percent)` words; L2E itself takes 30 %.
 
     Args:
         classifier: the model that was explained.
-        encodings: by example id, the unchanged texts.
-        attributions: by method; any number of texts each.
+        encodings: example id -> unchanged text.
+        attributions: method -> attributions of any number of texts.
         params: protocol, removal, percents and headline_percent.
-        rationales: method -> example id -> chosen words, bool (n,); needed by protocol eraser alone.
-        predictions: to share evaluated inputs with other metrics (default: none).
+        rationales: method -> example id -> chosen words, bool (n,); needed only by protocol eraser.
+        predictions: predictions whose evaluated inputs are shared with other metrics (default: none).
 
     Raises:
-        DataError: scores that are not finite, or under protocol aml not one a sub-token.
+        DataError: scores that are not finite, or under protocol aml scores that are not one per sub-token.
         ModelError: the classifier gave a probability that is not finite.
     """
     protocol = FaithfulnessProtocol.of(params)
@@ -143,7 +144,7 @@ def _request(
     rationales: Mapping[str, ArrayLike],
 ) -> _Rows:
     mask = pool.classifier.mask_token_id
-    # A word that is classified stays in every text.
+    # A word that is itself classified stays in every text.
     stays = encoding.in_question
     order = [word for word in ranking(attribution.filled()).tolist() if word not in stays]
     text, units = encoding, order
@@ -182,12 +183,12 @@ def _result(
     attributions: Sequence[Attribution], rows: Sequence[_Rows], protocol: FaithfulnessProtocol, pool: Predictions
 ) -> FaithfulnessResult:
     explained = np.array([pool.classifier.labels.index(a.target) for a in attributions], dtype=np.int64)
-    # Labels that do not exclude each other: each text's target, and its absence, are the two classes.
+    # If labels do not exclude each other, the two classes of a text are its target and the target's absence.
     by_label = pool.classifier.problem == "multi_label"
     targets = np.ones_like(explained) if by_label else explained
 
     def classes(inputs: Iterable[int]) -> Array:
-        """Probabilities of one input a text, (n, C), or (n, 2) by label."""
+        """Return the probabilities for one input per text, (n, C), or (n, 2) for a multi-label classifier."""
         p = pool.probabilities[np.array(list(inputs), dtype=np.intp)]
         if not by_label:
             return p
@@ -223,7 +224,7 @@ def _result(
 
 
 def measure(context: Context, columns: MetricColumns) -> None:
-    """Add the metrics of `FaithfulnessResult`; each model is asked about the texts of the methods that explain it."""
+    """Add the metrics of `FaithfulnessResult`, with the model that each method explains."""
     ids = [example.id for example in context.examples]
     rationales = {method: dict(zip(ids, masks, strict=True)) for method, masks in context.chosen.items()}
     for model in context.models:

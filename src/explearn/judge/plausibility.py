@@ -1,8 +1,8 @@
-"""Plausibility: do the words a method chooses agree with the words people marked?
+"""Plausibility: do the words that a method chooses agree with the words that people marked?
 
-Everything is at word level, on one array a text: `scores` float (n,) and masks bool (n,). Definitions follow ExpNet
+Everything is at word level, with one array per text: `scores` float (n,) and masks bool (n,). Definitions follow ExpNet
 (arXiv 2026), appendix A.4 (binarisation) and B (precision, recall, F1, AUROC), and ERASER (DeYoung et al. 2020, section
-4.1), to the letter of its published scorer: a rationale is a set of spans [start, end) of words.
+4.1), exactly as in its published scorer: a rationale is a set of spans [start, end) of words.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from explearn.judge.significance import mean_interval, pooled_interval, resample
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Span = tuple[int, int]
-"""[start, end) in words."""
+"""A range of words, [start, end)."""
 
 IOU_THRESHOLD = 0.5
-"""Overlap from which a predicted span counts as a hit (ERASER 4.1)."""
+"""Least overlap at which a predicted span counts as a hit (ERASER 4.1)."""
 
 
 def check_scores(scores: ArrayLike) -> Array:
@@ -43,15 +43,15 @@ def check_scores(scores: ArrayLike) -> Array:
 
 
 def ranking(scores: ArrayLike) -> NDArray[np.intp]:
-    """Word indices from the highest signed score to the lowest, shape (n,); of equal scores the earlier word first."""
+    """Return word indices from the highest signed score to the lowest, (n,), the earlier of equal words first."""
     return np.argsort(-check_scores(scores), kind="stable")
 
 
 def select_top_k(scores: ArrayLike, k: int) -> Mask:
-    """Choose the k highest-scoring words, without those scored below zero.
+    """Choose the k highest-scoring words, except words with a score below zero.
 
-    Equal scores at the cut go to the earlier word; a text of fewer than k words is chosen whole, whatever its signs
-    (ExpNet A.4, steps 1 to 5).
+    Of equal scores at the cut, the earlier word is chosen. In a text of fewer than k words all are chosen, whatever
+    their signs (ExpNet A.4, steps 1 to 5).
 
     Returns a mask, bool (n,). Raises DataError for scores that are not finite.
     """
@@ -64,14 +64,14 @@ def select_top_k(scores: ArrayLike, k: int) -> Mask:
 
 
 def rationale_k(mean_length: float | None) -> int:
-    """K of the top-K rule: the mean rationale length in training, halves rounded up, at least 1 (ExpNet A.4)."""
+    """Return K of the top-K rule: the mean rationale length in training, halves rounded up, at least 1 (ExpNet A.4)."""
     return max(1, math.floor((mean_length or 1.0) + 0.5))
 
 
 def select_threshold(scores: ArrayLike, threshold: float) -> Mask:
-    """Choose words that score at least `threshold`; where there is none, the single best word, the first of equals.
+    """Choose words that score at least `threshold`; if there is none, the single best word, the first of equal ones.
 
-    ExpNet's own rule (3.4). Returns a mask, bool (n,), never empty. Raises DataError for scores that are not finite.
+    This is ExpNet's rule (3.4). Returns a mask, bool (n,), never empty. Raises DataError for non-finite scores.
     """
     values = check_scores(scores)
     mask = values >= threshold
@@ -81,19 +81,20 @@ def select_threshold(scores: ArrayLike, threshold: float) -> Mask:
 
 
 ROUNDING = 1e-6
-"""How far beyond 0 and 1 a probability may lie. A word that was not read stands just below the lowest of its text."""
+"""Tolerance for probabilities outside [0, 1]. A word that was not read scores just below the lowest of its text."""
 
 
 def select_expected_f1(probabilities: ArrayLike) -> Mask:
     """Choose the k most probable words with the largest 2 sum_i p_i / (k + sum p), their expected F1; at least one.
 
-    The quotient of the expectations stands for the expectation of the quotient (Lewis 1995, "Evaluating and optimizing
-    autonomous text classification systems"). `sum_i` runs over the k words, `sum` over all. Equals: the first.
+    The quotient of the expectations approximates the expectation of the quotient (Lewis 1995, "Evaluating and
+    optimizing autonomous text classification systems"). `sum_i` runs over the k words, `sum` over all. Of equal words
+    or values of k, the first is taken.
 
     Args:
-        probabilities: (n,), that each word is marked.
+        probabilities: (n,), of each word being marked.
 
-    Raises DataError for numbers that are no probabilities.
+    Raises DataError for numbers that are not probabilities.
     """
     p = check_scores(probabilities)
     if p.min() < -ROUNDING or p.max() > 1 + ROUNDING:
@@ -105,10 +106,10 @@ def select_expected_f1(probabilities: ArrayLike) -> Mask:
 
 
 def binarise(scores: ArrayLike, rule: str, *, k: int, threshold: float | None, positive_rate: float) -> Mask:
-    """Choose words by a method's own rule: one of `explearn.methods.info.Binarisation`.
+    """Choose words by a method's own rule, one of `explearn.methods.info.Binarisation`.
 
-    Under positive_rate, for scores drawn uniformly from [0, 1), each word is chosen with that probability.
-    Raises ValueError for another rule, and as the rule's own function does.
+    With the rule positive_rate, for scores drawn uniformly from [0, 1), each word is chosen with that probability.
+    Raises ValueError for any other rule, and as the rule's own function does.
     """
     if rule == "top_k":
         return select_top_k(scores, k)
@@ -125,7 +126,7 @@ def binarise(scores: ArrayLike, rule: str, *, k: int, threshold: float | None, p
 
 
 def rationale_counts(selected: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> NDArray[np.int64]:
-    """Words chosen and marked (TP), chosen only (FP), marked only (FN) in each text: int64, shape (texts, 3)."""
+    """Count words chosen and marked (TP), only chosen (FP), only marked (FN) in each text: int64, shape (texts, 3)."""
     counts = np.zeros((len(gold), 3), dtype=np.int64)
     for row, (chosen, marked) in enumerate(zip(selected, gold, strict=True)):
         s, g = np.asarray(chosen, dtype=np.bool_), np.asarray(marked, dtype=np.bool_)
@@ -135,7 +136,7 @@ def rationale_counts(selected: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -
 
 @dataclass(frozen=True, slots=True)
 class PooledAgreement:
-    """Agreement of chosen with marked words, pooled over texts; None where the quotient is 0 / 0."""
+    """The agreement of chosen and marked words, pooled over texts; None for a quotient 0 / 0."""
 
     precision: float | None
     recall: float | None
@@ -143,9 +144,10 @@ class PooledAgreement:
 
 
 def pooled_agreement(counts: NDArray[np.int64]) -> PooledAgreement:
-    """Precision TP / (TP + FP), recall TP / (TP + FN) and F1 = 2 TP / (2 TP + FP + FN) of the counts summed over texts.
+    """Compute precision TP / (TP + FP), recall TP / (TP + FN) and F1 = 2 TP / (2 TP + FP + FN).
 
-    Micro-averaged over words, ExpNet B.1, equations 4 and 5. `counts`: as `rationale_counts` returns them.
+    The counts, as `rationale_counts` returns them, are summed over texts: micro-averages over words, ExpNet B.1,
+    equations 4 and 5.
     """
     tp, fp, fn = counts.sum(axis=0)
     quotients = ratio([tp, tp, 2 * tp], [tp + fp, tp + fn, 2 * tp + fp + fn])
@@ -153,13 +155,13 @@ def pooled_agreement(counts: NDArray[np.int64]) -> PooledAgreement:
 
 
 def f1_of_texts(counts: NDArray[np.int64]) -> Array:
-    """Return each row's F1 = 2 TP / (2 TP + FP + FN), (texts,), NaN for 0 / 0. Their mean is ERASER's token F1."""
+    """Return each row's F1 = 2 TP / (2 TP + FP + FN), (texts,), NaN for 0 / 0. The mean is ERASER's token F1."""
     tp, fp, fn = counts.T
     return ratio(2 * tp, 2 * tp + fp + fn)
 
 
 def spans_of_mask(mask: ArrayLike, boundary: int | None = None) -> list[Span]:
-    """Runs of chosen words as spans.
+    """Return runs of chosen words as spans.
 
     Args:
         mask: bool (n,).
@@ -177,11 +179,10 @@ def spans_of_mask(mask: ArrayLike, boundary: int | None = None) -> list[Span]:
 def span_counts(
     predicted: Sequence[Sequence[Span]], true: Sequence[Sequence[Span]], threshold: float = IOU_THRESHOLD
 ) -> NDArray[np.int64]:
-    """Hits, predicted spans and true spans of each text, int64 (texts, 3).
+    """Count hits, predicted spans and true spans of each text, int64 (texts, 3).
 
-    A predicted span is a hit where its best overlap (words in both, divided by words in either) with any true span of
-    the text is at least `threshold`. Spans that overlap are not merged, so that a text may have more hits than true
-    spans.
+    A predicted span is a hit if its largest overlap (words in both, divided by words in either) with any true span of
+    the text is at least `threshold`. Overlapping spans are not merged, so a text may have more hits than true spans.
     """
 
     def overlap(first: Span, second: Span) -> float:
@@ -196,13 +197,14 @@ def span_counts(
 
 
 def iou_f1(counts: NDArray[np.int64], resamples: NDArray[np.int64]) -> Array:
-    """ERASER's IOU F1, macro, in each resample of the texts, (samples,); 0 where nothing fits.
+    """Return ERASER's macro IOU F1 of each resample of the texts, (samples,); 0 without a hit.
 
-    F1 of the mean precision over texts with a prediction and the mean recall over those with a truth. Hits are counted
-    on the predicted side for recall too, which may therefore exceed 1 in a text.
+    It is the F1 of the mean precision over texts with predicted spans and the mean recall over texts with true spans.
+    For recall, too, hits are predicted spans, so recall may exceed 1 in a text.
 
     Args:
-        counts: as `span_counts` gives them. resamples: how often each text is in each, (samples, texts).
+        counts: as `span_counts` returns them. resamples: number of times that each text is in each resample, (samples,
+            texts).
     """
     hits, predicted, true = counts.T
     precision, recall = (np.nan_to_num(resampled_means(ratio(hits, total), resamples)) for total in (predicted, true))
@@ -210,7 +212,7 @@ def iou_f1(counts: NDArray[np.int64], resamples: NDArray[np.int64]) -> Array:
 
 
 def auprc_of_text(scores: ArrayLike, marked: ArrayLike) -> float:
-    """Area under one text's precision-recall curve by the trapezoid rule, as ERASER takes it; NaN without a mark."""
+    """Return the area under a text's precision-recall curve by the trapezoid rule, as in ERASER; NaN without a mark."""
     # scikit-learn takes a second to load; importing this module should not.
     from sklearn.metrics import auc, precision_recall_curve
 
@@ -235,13 +237,13 @@ def plausibility(
     """Compare one method's scores and chosen words with the marked words of n texts.
 
     Args:
-        chosen: words chosen by the method's own rule, one mask a text.
-        gold: marked words, one mask a text.
+        chosen: words chosen by the method's own rule, one mask per text.
+        gold: marked words, one mask per text.
         boundaries: first word of a text's second segment, or None; no span crosses it.
-        k: words of the top-K rule.
-        params: `confidence` of the intervals, which are over whole texts.
+        k: number of words of the top-K rule.
+        params: gives the `confidence` of the intervals, which are over whole texts.
 
-    Returns FIGURES, precision and recall, None where undefined, with intervals as NAME_low and NAME_high; and text_f1,
+    Returns FIGURES, precision and recall, None if undefined, with intervals as NAME_low and NAME_high; and text_f1,
     text_f1_topk, text_iou_f1, text_auroc and text_auprc, each (n,).
     """
     texts = len(attributions)
@@ -286,9 +288,9 @@ def plausibility(
 
 
 def measure(context: Context, columns: MetricColumns) -> None:
-    """Add plausibility, over the texts with a marked word whose class the method's model gets right.
+    """Add plausibility, over the texts with a marked word that the method's model classifies correctly.
 
-    A text whose label is not known (empty) counts as right.
+    A text without a label (empty) counts as correct.
     """
     for method, texts in context.attributions.items():
         judged = [

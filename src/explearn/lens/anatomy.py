@@ -1,8 +1,8 @@
-"""The parts of an encoder under one set of names, and what passes them.
+"""The parts of an encoder under one set of names, and their inputs and outputs in a forward pass.
 
 Methods that take a classifier apart (relevance propagation, token decomposition) need its linear maps, layer norms and
-activations. `dissect` finds them where `model.architectures` says; hooks on them see what they get and give while the
-model itself runs, or one of its blocks again (`trace_block`).
+activations. `dissect` finds them where `model.architectures` says. Hooks record their inputs and outputs while the
+model runs, or while one of its blocks runs again (`trace_block`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FUNCTIONS: dict[str, Activation] = {"relu": nn.functional.relu, "tanh": torch.t
 
 @dataclass(frozen=True, slots=True)
 class EncoderBlock:
-    """One Transformer block with layer norms after the residual sums (post-LN), as all supported encoders have.
+    """A Transformer block with layer norms after the residual sums (post-LN), as in all supported encoders.
 
     x -> attention_norm(x + output(attention(query(x), key(x), value(x)))) = y
     y -> norm(y + contract(activation(expand(y))))
@@ -52,7 +52,7 @@ class EncoderBlock:
 
 @dataclass(frozen=True, slots=True)
 class ClassificationHead:
-    """Classification head on the first token's vector: classifier(activation(dense(h)))."""
+    """A classification head on the first token's vector: classifier(activation(dense(h)))."""
 
     dense: nn.Linear
     activation: Activation
@@ -61,12 +61,12 @@ class ClassificationHead:
 
 @dataclass(frozen=True, slots=True)
 class Anatomy:
-    """Parts of a sequence classifier.
+    """The parts of a sequence classifier.
 
     Attributes:
         embeddings: module from token ids to normalised embeddings.
         projection: linear map from embeddings to the width of the blocks (ALBERT, small ELECTRA), or None.
-        blocks: in the order in which they run; ALBERT's shared block stands there once for each time it runs.
+        blocks: in the order in which they run; ALBERT's shared block is listed once for each time it runs.
         head: classification head.
     """
 
@@ -87,8 +87,8 @@ def check_head(model: nn.Module) -> None:
 
 
 def check_outputs(model: nn.Module) -> None:
-    """Raise UnsupportedError for a model with another head than a text's, for tokens, and for one whose logits pass a
-    function behind the head (`Classifier.explaining`)."""
+    """Raise UnsupportedError for a model that classifies tokens, and for one whose logits pass through a function after
+    the head (`Classifier.explaining`)."""
     if isinstance(model, WordReader):
         raise UnsupportedError(
             "this method takes the head apart, and knows only that of a classifier of texts; attn_lrp, gae, attcat and "
@@ -104,8 +104,8 @@ def check_outputs(model: nn.Module) -> None:
 def dissect(model: nn.Module) -> Anatomy:
     """Find a classifier's parts.
 
-    Raises UnsupportedError for model types whose parts `model.architectures` does not give, for variants whose blocks
-    are built in another way, and for models that answer questions, which have no classification head.
+    Raises UnsupportedError for model types whose parts are not in `model.architectures`, for variants whose blocks are
+    built differently, and for models that answer questions, which have no classification head.
     """
     check_head(model)
     check_outputs(model)
@@ -128,7 +128,7 @@ def dissect(model: nn.Module) -> Anatomy:
 
 
 def dissect_blocks(base: nn.Module) -> tuple[EncoderBlock, ...]:
-    """Find the parts of the blocks of an encoder without its head (transformers' AutoModel), in the order they run.
+    """Find the parts of each block of an encoder without a head (transformers' AutoModel), in the order they run.
 
     Raises UnsupportedError as `dissect` does.
     """
@@ -143,7 +143,7 @@ def dissect_blocks(base: nn.Module) -> tuple[EncoderBlock, ...]:
         )
     with unusual_build(encoder.config):
         if getattr(getattr(encoder, "encoder", None), "conv", None) is not None:
-            raise AttributeError("a convolution follows its first layer")  # of some DeBERTa models
+            raise AttributeError("a convolution follows its first layer")  # in some DeBERTa models
         places = {field.name: attrgetter(getattr(parts, field.name)) for field in fields(parts)}
         return tuple(
             EncoderBlock(**{name: place(block) for name, place in places.items()}) for block in blocks_in_order(base)
@@ -151,7 +151,7 @@ def dissect_blocks(base: nn.Module) -> tuple[EncoderBlock, ...]:
 
 
 def activation_of(model: Any, name: str) -> Activation:
-    """Return an activation by its function's name, or by a path to a module or to a name in the configuration."""
+    """Return an activation, given a function's name, or a path to a module or to a name in the configuration."""
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]
     activation = attrgetter(name)(model)
@@ -163,7 +163,7 @@ def activation_of(model: Any, name: str) -> Activation:
 
 
 def linear_map(module: Any) -> nn.Linear:
-    """The module; raises AttributeError, for `unusual_build`, where it is no linear map."""
+    """Return the module; raise AttributeError, which `unusual_build` handles, if it is not a linear map."""
     if not isinstance(module, nn.Linear):
         raise AttributeError(f"its classifier is a {type(module).__name__}, not a linear map")
     return module
@@ -171,7 +171,7 @@ def linear_map(module: Any) -> nn.Linear:
 
 @dataclass(frozen=True, slots=True)
 class BlockCall:
-    """A model's call of one of its blocks: to run it again, as it is or on other hidden states, (b, n, d)."""
+    """A model's call of one of its blocks. Calling it runs the block again, on given hidden states, (b, n, d)."""
 
     module: nn.Module
     hidden: torch.Tensor
@@ -185,7 +185,7 @@ class BlockCall:
 
 @contextmanager
 def block_calls(base: nn.Module) -> Iterator[list[BlockCall]]:
-    """Keep how an encoder's blocks are called in a forward pass made inside, in the order in which they run."""
+    """Record the calls of an encoder's blocks in a forward pass inside the `with` block, in the order they run."""
     calls: list[BlockCall] = []
 
     def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -198,7 +198,7 @@ def block_calls(base: nn.Module) -> Iterator[list[BlockCall]]:
 
 @contextmanager
 def passing(**modules: nn.Module | None) -> Iterator[dict[str, tuple[torch.Tensor, torch.Tensor]]]:
-    """Keep what some modules get and give in a forward pass made inside, by name: (input, output) of the first run."""
+    """Record (input, output) of each module's first run in a forward pass inside the `with` block, by name."""
     kept: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def keep(name: str) -> Callable[..., None]:
@@ -213,7 +213,7 @@ def passing(**modules: nn.Module | None) -> Iterator[dict[str, tuple[torch.Tenso
 
 @dataclass(frozen=True, slots=True)
 class BlockTrace:
-    """Intermediates of one block; b = batch, h = heads, n = tokens, d = width, m = width of the feed-forward layer.
+    """The intermediates of one block; b = batch, h = heads, n = tokens, d = width, m = width of the feed-forward layer.
 
     Attributes:
         input: x, (b, n, d).
@@ -243,13 +243,13 @@ class BlockTrace:
 
 
 def trace_block(block: EncoderBlock, call: BlockCall, hidden: torch.Tensor | None = None) -> BlockTrace:
-    """Run a block again, on `hidden` or what it was called with, and keep its intermediates, with a graph if any."""
+    """Run a block again, on `hidden` or its original input; return its intermediates, with their graph if any."""
     maps: list[torch.Tensor] = []
 
     def write_out(attention: Attention) -> torch.Tensor:
         maps.append(attention.matrix())
         if attention.value is None:
-            # The model goes on with the map that is kept, so that this lies in the graph.
+            # The model continues with the stored probabilities, so they are part of the graph.
             assert attention.probabilities is not None
             return maps[0].to(attention.probabilities.dtype)
         return maps[0].to(attention.value.dtype) @ attention.value
@@ -282,7 +282,7 @@ class TracedPass:
 
     @classmethod
     def run(cls, model: Any, batch: Batch) -> TracedPass:
-        """Raises UnsupportedError as `dissect` does."""
+        """Run a classifier. Raises UnsupportedError as `dissect` does."""
         anatomy, base = dissect(model), model.base_model
         parts = {"embeddings": anatomy.embeddings, "encoder": base, "head": anatomy.head.classifier}
         with block_calls(base) as calls, passing(**parts) as seen:
@@ -290,15 +290,15 @@ class TracedPass:
         return cls(anatomy, calls, seen["embeddings"][1], seen["encoder"][1][0], seen["head"][0], logits)
 
     def block(self, layer: int) -> BlockTrace:
-        """The intermediates of a block, computed again."""
+        """Compute the intermediates of a block again."""
         return trace_block(self.anatomy.blocks[layer], self.calls[layer])
 
 
 def split_heads(vectors: torch.Tensor, heads: int) -> torch.Tensor:
-    """(batch, tokens, d) -> (batch, heads, tokens, d / heads)."""
+    """Split vectors by head: (batch, tokens, d) -> (batch, heads, tokens, d / heads)."""
     return vectors.view(*vectors.shape[:2], heads, -1).transpose(1, 2)
 
 
 def merge_heads(vectors: torch.Tensor) -> torch.Tensor:
-    """(batch, heads, tokens, d / heads) -> (batch, tokens, d)."""
+    """Join the vectors of all heads: (batch, heads, tokens, d / heads) -> (batch, tokens, d)."""
     return vectors.transpose(1, 2).flatten(2)

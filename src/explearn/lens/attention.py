@@ -1,9 +1,9 @@
-"""Attention as a model computes it, without giving up its fused kernels.
+"""Attention as a model computes it, with its fused kernels.
 
-Whatever a model rotates, groups, masks or adds before, its attention ends in one of two calls: torch's fused attention,
-which never stores the matrix, or a softmax over written-out logits. `AttentionCalls` sees these calls, and each gives
-an `Attention`, of which a method takes the part it needs: a row, a column, the mean over heads, the whole. Nothing is
-set on the model but hooks, which are gone at the end, and its results are its own.
+Whatever a model rotates, groups, masks or adds first, its attention ends in one of two calls: torch's fused attention,
+which never stores the matrix, or a softmax over explicit logits. `AttentionCalls` intercepts these calls and makes an
+`Attention` from each. A method takes the part it needs: a row, a column, the mean over heads, or the whole matrix. The
+model only gets temporary hooks, and its results do not change.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from explearn.model.token_classification import marked_position
 Reduced = TypeVar("Reduced")
 
 BLOCK_ELEMENTS = 2**18
-"""Attention logits held at a time on a CPU, 1 MiB in float32: a block that stays in a core's cache."""
+"""Number of attention logits held at a time on a CPU, 1 MiB in float32, so that they stay in a core's cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """One layer's attention in one forward pass; b = batch, h = heads, n = tokens, d = width of a head.
+    """The attention of one layer in one forward pass; b = batch, h = heads, n = tokens, d = width of a head.
 
     Attributes:
         query, key, value: (b, h, n, d), the query already scaled, keys and values repeated for each head of a group.
-            None where the model writes its attention out.
-        mask: bool, (b or 1, h or 1, n, n), True where a query sees a key; None: each sees all of `keys`.
-        probabilities: (b, h, n, n) where the model writes them out, else None.
-        keys: bool, (b, n), False at padding; None: not known, and `mask` says it.
-        padded: whether `keys` hides any.
+            None if the model computes the probabilities explicitly.
+        mask: bool, (b or 1, h or 1, n, n), True where a query sees a key; None: each query sees all of `keys`.
+        probabilities: (b, h, n, n) if the model computes them explicitly, else None.
+        keys: bool, (b, n), False at padding; None if unknown: `mask` then includes the padding.
+        padded: whether `keys` hides any token.
         reads: how much of each token's vector the head reads, (b, n); see `read_weights`.
     """
 
@@ -64,35 +64,38 @@ class Attention:
     reads: torch.Tensor | None = None
 
     def seen(self, texts: slice = slice(None)) -> torch.Tensor | None:
-        """Return which keys each query sees, bool, of a shape that fits (texts, h, n, n); None: all."""
+        """Return which keys each query sees, bool, broadcastable to (texts, h, n, n); None: all."""
         mask = self.mask if self.mask is None or len(self.mask) == 1 else self.mask[texts]
         keys = self.keys[texts, None, None] if self.keys is not None and self.padded else None
         return keys if mask is None else mask if keys is None else mask & keys
 
     def matrix(self, texts: slice = slice(None)) -> torch.Tensor:
-        """Probabilities of some texts, (texts, h, n, n), row = query, at least float32; 0 at what is not seen."""
+        """Return probabilities of some texts, (texts, h, n, n), row = query, at least float32; 0 for hidden keys."""
         if self.probabilities is not None:
             return at_least_float32(self.probabilities[texts])
         seen, logits = self.seen(texts), self._logits(texts)
         if seen is None:
             return logits.softmax(-1)
-        # Adding has a gradient for nothing. A row of -inf alone, which masks may have, would have NaN.
+        # Adding costs nothing in the backward pass. A row of only -inf, which masks may have, would give NaN.
         least = float("-inf") if self.mask is None else torch.finfo(torch.float32).min
         probabilities = (logits + torch.zeros_like(seen, dtype=logits.dtype).masked_fill_(~seen, least)).softmax(-1)
         return probabilities if self.mask is None else probabilities * seen
 
     def head_mean(self) -> torch.Tensor:
-        """Mean over heads, (b, n, n)."""
+        """Return the mean over heads, (b, n, n)."""
         return torch.cat([self.matrix(texts).mean(1) for texts in self._blocks()])
 
     def row(self) -> torch.Tensor:
-        """Attention from the token that is read to each, (b, n, h); the mean over all tokens' where all are read."""
+        """Return the attention from the token that the head reads to each token, (b, n, h).
+
+        If the head reads all tokens, this is the mean over them.
+        """
         return torch.cat([self._read(self.matrix(texts), texts, 2) for texts in self._blocks()])
 
     def row_and_column(self) -> torch.Tensor:
-        """`row`, then the attention from each token to the one that is read, (b, n, 2h); ExpNet eq. 1.
+        """Return `row`, then the attention from each token to the one that the head reads, (b, n, 2h); ExpNet eq. 1.
 
-        Where all tokens are read the column is their mean. What stands at padding holds no meaning.
+        If the head reads all tokens, the column is their mean. Values at padding have no meaning.
         """
         parts = []
         for texts in self._blocks():
@@ -101,20 +104,20 @@ class Attention:
         return torch.cat(parts)
 
     def _read(self, matrix: torch.Tensor, texts: slice, axis: int) -> torch.Tensor:
-        """Return the attention from the read queries (axis 2) or to the read keys (3), (texts, n, h)."""
+        """Return the attention from the tokens that the head reads (axis 2), or to them (axis 3), (texts, n, h)."""
         assert self.reads is not None
-        # No matrix product: under autocast that would round.
+        # Not a matrix product: autocast would round it.
         reads = self.reads[texts, None, :].to(matrix).unsqueeze(5 - axis)
         return (matrix * reads).sum(axis).transpose(1, 2)
 
     def _logits(self, texts: slice) -> torch.Tensor:
-        """Q K^T, (texts, h, n, n), at least float32."""
+        """Return Q K^T, (texts, h, n, n), at least float32."""
         assert self.query is not None and self.key is not None
-        # Heads that lie apart are copied first: copying their transpose takes longer.
+        # Heads that are not contiguous are copied first: copying their transpose takes longer.
         return at_least_float32(self.query[texts].contiguous() @ self.key[texts].contiguous().transpose(-1, -2))
 
     def _blocks(self) -> list[slice]:
-        """Slices of the batch, small on a CPU."""
+        """Return slices of the batch, small on a CPU."""
         whole = self.query if self.probabilities is None else self.probabilities
         assert whole is not None
         batch, heads, tokens, _ = whole.shape
@@ -123,13 +126,13 @@ class Attention:
 
 
 class AttentionCalls(TorchFunctionMode):
-    """Hands the attention calls made while entered to `on_call`; what that returns, if anything, is the result.
+    """A mode that passes each attention call to `on_call`, whose return value, unless None, replaces the call's result.
 
-    A fused call's result is the context (b, h, n, d), a softmax's the probabilities (b, h, n, n). Only calls of the
-    thread that entered are seen.
+    The result of a fused call is the context, (b, h, n, d); that of a softmax the probabilities, (b, h, n, n). Only
+    calls in the thread that entered the mode are intercepted.
 
     Args:
-        wanted: says at each call whether `on_call` gets it.
+        wanted: decides for each call whether `on_call` gets it.
     """
 
     def __init__(self, on_call: Callable[[Attention], torch.Tensor | None], wanted: Callable[[], bool]) -> None:
@@ -163,7 +166,7 @@ def _fused_call(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Attention:
-    """Return the attention of a call of torch's scaled_dot_product_attention, without dropout."""
+    """Return the attention of a call to torch's scaled_dot_product_attention, without dropout."""
     if enable_gqa:
         groups = query.shape[1] // key.shape[1]
         key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
@@ -171,7 +174,7 @@ def _fused_call(
     if is_causal:
         mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()[None, None]
     elif mask is not None and mask.dtype != torch.bool:
-        # transformers' own masks hold 0 and the lowest number, or -inf.
+        # Masks made by transformers hold 0 and the lowest number, or -inf.
         mask = mask > torch.finfo(mask.dtype).min / 2
     return Attention(query * (query.shape[-1] ** -0.5 if scale is None else scale), key, value, mask)
 
@@ -180,16 +183,16 @@ def _fused_call(
 def attention_layers(
     model: nn.Module, on_layer: Callable[[int, Attention], torch.Tensor | None], layers: Sequence[int] | None = None
 ) -> Iterator[None]:
-    """Hand the attention of some layers of the forward passes made inside to `on_layer`, with the layer's number.
+    """Pass the attention of some layers to `on_layer`, with the layer's number, in forward passes inside the block.
 
     Args:
         model: a sequence classifier, to be called with `attention_mask` and `input_ids` as keywords. Layers are counted
             in the order in which they run: ALBERT's shared layer counts once for each time it runs.
-        on_layer: what it returns, if anything, takes the place of what the model computes (`AttentionCalls`).
+        on_layer: its return value, unless None, replaces the model's own (`AttentionCalls`).
         layers: indices from 0 (None: all).
 
     Raises UnsupportedError for a model whose attention cannot be captured (`layer_count`), or is not computed by calls
-    that can be seen.
+    that can be intercepted.
     """
     count, whole = layer_count(model), cast(Any, model)
     config = whole.config
@@ -204,7 +207,7 @@ def attention_layers(
         seen.update(calls=0, keys=keys, padded=not keys.all(), reads=read_weights(model, batch))
 
     def on_projection(_module: nn.Module, _args: object, output: torch.Tensor) -> None:
-        # Layers that project distances with the same weights (DeBERTa) do so after the content.
+        # Layers that also project distances with these weights (DeBERTa) do so after the content.
         if len(projected) < 2 and seen["calls"] in wanted:
             projected.append(output.view(*output.shape[:2], -1, head_size(config)).transpose(1, 2))
 
@@ -217,7 +220,7 @@ def attention_layers(
         if projected:
             query, key = projected[0] * head_size(config) ** -0.5, projected[1]
             projected.clear()
-        # A block that is known (`BlockParts`) sees all tokens: its mask says no more than `keys`.
+        # A known block (`BlockParts`) attends to all tokens: its mask says no more than `keys`.
         mask = attention.mask if parts is None else None
         known = {name: seen[name] for name in ("keys", "padded", "reads")}
         return on_layer(seen["calls"] - 1, replace(attention, query=query, key=key, mask=mask, **known))
@@ -245,9 +248,9 @@ def attention_layers(
 def capture_attention(
     model: nn.Module, reduce: Callable[[Attention], Reduced], layers: Sequence[int] | None = None
 ) -> Iterator[dict[int, Reduced]]:
-    """Reduce the attention of some layers of every forward pass made inside the block: layer -> what is kept.
+    """Reduce the attention of some layers in every forward pass inside the block: layer -> result.
 
-    A second forward pass overwrites the first's results. Arguments and errors as of `attention_layers`.
+    A second forward pass overwrites the first one's results. Arguments and errors are those of `attention_layers`.
     """
     kept: dict[int, Reduced] = {}
     with attention_layers(model, lambda layer, attention: kept.update({layer: reduce(attention)}), layers):
@@ -257,14 +260,14 @@ def capture_attention(
 def reduced_attention(
     classifier: Classifier, batch: Batch, reduce: Callable[[Attention], Reduced], layers: Sequence[int] | None = None
 ) -> tuple[torch.Tensor, list[Reduced]]:
-    """Classify a batch and reduce the attention of some layers on the way: logits, (b, C), and a result a layer."""
+    """Classify a batch; return the logits, (b, C), and the reduced attention of some layers, one result for each."""
     with torch.inference_mode(), capture_attention(classifier.model, reduce, layers) as kept, classifier.autocast():
         logits = classifier.model(**batch.model_inputs()).logits.float()
     return logits, [kept[layer] for layer in layers or range(len(kept))]
 
 
 def layer_count(model: nn.Module) -> int:
-    """Number of attention layers; raises UnsupportedError for architectures whose attention cannot be captured."""
+    """Return the number of attention layers; raise UnsupportedError if the model's attention cannot be captured."""
     config: Any = model.config
     if not is_captured(architecture(config)):
         known = ", ".join(sorted(name for name, entry in ARCHITECTURES.items() if is_captured(entry)))
@@ -282,7 +285,7 @@ def layer_count(model: nn.Module) -> int:
 
 
 def resolve_layer(model: nn.Module, layer: int) -> int:
-    """A layer index from 0, from one that may count from the end; raises ParamsError when there is no such layer."""
+    """Turn a layer index that may count from the end into one from 0; raise ParamsError if there is no such layer."""
     count = layer_count(model)
     if not -count <= layer < count:
         raise ParamsError(f"layer {layer} does not exist: the model has {count}, 0 to {count - 1} or -{count} to -1")
@@ -290,9 +293,9 @@ def resolve_layer(model: nn.Module, layer: int) -> int:
 
 
 def read_weights(model: Any, batch: Batch) -> torch.Tensor:
-    """Return how much of each token the head reads, float32, (batch, tokens): 1 at one token, or 1 / n at all.
+    """Return how much of each token the head reads, float32, (batch, tokens): 1 at one token, or 1 / n at each.
 
-    The last token is, as in transformers, the last whose id is not the padding's.
+    The last token is, as in transformers, the last one whose id is not the padding's.
     """
     place, ids = reads(model), batch.input_ids
     if place == "mean":

@@ -1,4 +1,4 @@
-"""Attention features of every sub-token (ExpNet section 3.2), and the predictions made on the way."""
+"""The attention features of every sub-token (ExpNet section 3.2), and the predictions of the same pass."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
 
 Layers = Literal["all"] | Sequence[int]
-"""Which layers' attention to take: indices from 0, or from the end when negative."""
+"""Layers whose attention is taken: indices from 0, or from the end if negative."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenFeatures:
-    """Features of one batch.
+    """The features of one batch.
 
     attention: float, (batch, tokens, layers * 2H): for each layer [A[h, CLS, j] for h] then [A[h, j, CLS] for h].
-    hidden: the last layer's hidden states, (batch, tokens, d), or None when not asked for.
+    hidden: the last layer's hidden states, (batch, tokens, d), or None if not requested.
     logits: float32, (batch, C).
     """
 
@@ -38,10 +38,10 @@ class TokenFeatures:
 
 
 def resolve_layers(model: torch.nn.Module, layers: Layers) -> list[int]:
-    """Layer indices from 0.
+    """Return layer indices from 0.
 
     Raises UnsupportedError for architectures whose attention cannot be captured, ParamsError for a layer that does not
-    exist, one named twice, or none.
+    exist or is named twice, and for no layer at all.
     """
     if layers == "all":
         return list(range(layer_count(model)))
@@ -53,7 +53,7 @@ def resolve_layers(model: torch.nn.Module, layers: Layers) -> list[int]:
 
 @torch.inference_mode()
 def batch_features(classifier: Classifier, batch: Batch, layers: Layers = "all", hidden: bool = False) -> TokenFeatures:
-    """Features of every position in one forward pass. Raises as `resolve_layers` does."""
+    """Compute the features of every position in one forward pass. Raises as `resolve_layers` does."""
     indices = resolve_layers(classifier.model, layers)
     with classifier.gathered(), passing(encoder=classifier.model.base_model) as seen:
         logits, parts = reduced_attention(classifier, batch, Attention.row_and_column, indices)
@@ -63,10 +63,10 @@ def batch_features(classifier: Classifier, batch: Batch, layers: Layers = "all",
 
 @dataclass(frozen=True, slots=True)
 class ExampleFeatures:
-    """Stored features of one example, its special tokens left out.
+    """The stored features of one example, without its special tokens.
 
     attention: float32, (tokens, layers * 2H), as in TokenFeatures. hidden: float32, (tokens, d), or None. word_ids:
-    int, (tokens,), NO_WORD for a piece of no word. predicted: name of the predicted class. probabilities: (C,).
+    int, (tokens,), NO_WORD for a sub-token of no word. predicted: name of the predicted class. probabilities: (C,).
     """
 
     example_id: str
@@ -78,10 +78,10 @@ class ExampleFeatures:
 
 
 def feature_source(classifier: Classifier, layers: Layers = "all") -> dict[str, Any]:
-    """Describe what features are taken from.
+    """Describe the source of features.
 
-    classifier: its fingerprint. attended: the layers that the attention is of, from 0. layers: how many the encoder
-    has. heads: in each. hidden_size.
+    classifier: its fingerprint. attended: the layers whose attention is taken, from 0. layers: number of the encoder's
+    layers. heads: number in each layer. hidden_size.
     """
     config: Any = classifier.model.config
     return {
@@ -100,7 +100,7 @@ def compute_features(
     hidden: bool = False,
     progress: Callable[[int], object] | None = None,
 ) -> list[ExampleFeatures]:
-    """Features of some examples, in their order; `progress` is called with the number of texts done."""
+    """Compute the features of examples, in their order; `progress` is called with the number of finished texts."""
     encodings = classifier.encode(examples)
 
     def compute(indices: list[int]) -> Iterator[ExampleFeatures]:

@@ -1,4 +1,4 @@
-"""Counting how many forward and backward passes a method makes."""
+"""A counter of a method's forward and backward passes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from explearn.lens.threads import hooked
 
 @dataclass(slots=True)
 class Passes:
-    """Texts sent through the classifier, forward and backward; a batch of 8 texts counts as 8."""
+    """The numbers of texts that passed the classifier, forward and backward; a batch of 8 texts counts as 8."""
 
     forward: int = 0
     backward: int = 0

@@ -16,11 +16,11 @@ from explearn.model.classifier import Classifier
 from explearn.model.quantised import dequantised
 
 _ANY_BLOCK = re.compile(r"\.(?:layers?|h|blocks?)\.(\d+)\.")
-"""Names that most models give to blocks, for types without an entry in the table."""
+"""Common names of blocks, for model types without an entry in the table."""
 
 
 def parts(classifier: Classifier) -> dict[str, list[str]]:
-    """Part of the model -> names of its parameters, from the output down: head, layer N .. layer 1, embeddings.
+    """Return part -> names of its parameters, from the output down: head, layer N .. layer 1, embeddings.
 
     The pooler belongs to the head; ALBERT's layers share their weights and are one part.
     """
@@ -51,11 +51,11 @@ def _check_weights_here(classifier: Classifier) -> None:
 
 
 def randomised(classifier: Classifier, seed: int, chosen: Collection[str] | None = None) -> Classifier:
-    """A copy whose weights are those of a new model of the same configuration, as its class initialises them.
+    """Return a copy with new weights, as the model's class initialises them for the same configuration.
 
     Args:
         classifier: is not changed.
-        seed: seed of the new weights; a part gets the same ones whichever other parts are chosen.
+        seed: seed of the new weights; a part's new weights do not depend on which other parts are chosen.
         chosen: names of the `parts` to change (default: all).
 
     Raises UnknownNameError for a part that the model does not have.
@@ -79,7 +79,7 @@ def randomised(classifier: Classifier, seed: int, chosen: Collection[str] | None
 
 
 def noisy_embeddings(classifier: Classifier, radius: float, seed: int) -> Classifier:
-    """A copy whose word embeddings have uniform noise from [-radius, radius] added to each entry.
+    """Return a copy with uniform noise from [-radius, radius] added to each entry of the word embeddings.
 
     All occurrences of a sub-token get the same noise, in all passes of a method. `classifier` is not changed.
     """

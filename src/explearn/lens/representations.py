@@ -1,6 +1,6 @@
-"""Hidden states of a model, of sub-tokens and of whole texts, and its embeddings of single words.
+"""The hidden states of a model, for sub-tokens and for whole texts, and its embeddings of single words.
 
-A function of texts has none; `read_states` gives the letters of its words in their place.
+A function of texts has no hidden states; `read_states` then returns features of each word's letters.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from explearn.model.encoding import Batch, Encoding
 from explearn.text.alignment import NO_WORD
 
 PIECES = 2048
-"""Numbers that a word's pieces are hashed to."""
+"""Number of features that a word's pieces are hashed to."""
 
 
 @torch.inference_mode()
 def aggregate_states(
     classifier: Classifier, encodings: Sequence[Encoding], description: str | None = None
 ) -> NDArray[np.float64]:
-    """Hidden states averaged over all layers' outputs and all sub-tokens, special ones included, shape (n, d).
+    """Return hidden states averaged over all layers' outputs and all sub-tokens, special ones included, (n, d).
 
-    The embeddings are no layer's output; padding does not count (IvRA 2.2.3, Atanasova et al. 2020).
-    Raises UnsupportedError for a model that does not give its hidden states.
+    The embeddings are not a layer's output; padding does not count (IvRA 2.2.3, Atanasova et al. 2020).
+    Raises UnsupportedError for a model that does not return its hidden states.
     """
     with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
 
@@ -54,10 +54,10 @@ def aggregate_states(
 
 
 def spaced_layers(classifier: Classifier, count: int) -> list[int]:
-    """Choose layers, evenly spaced from the embeddings (0) to the last, at most `count` of those that a model gives.
+    """Choose at most `count` of a model's layers, evenly spaced from the embeddings (0) to the last layer.
 
-    Those of an encoder-decoder are its encoder's, then its decoder's. Of a function of texts there are none. Raises as
-    `read_states` does.
+    The layers of an encoder-decoder are those of its encoder, then those of its decoder. A function of texts has none.
+    Raises as `read_states` does.
     """
     if not classifier.has_model:
         return []
@@ -68,10 +68,10 @@ def spaced_layers(classifier: Classifier, count: int) -> list[int]:
 
 @torch.inference_mode()
 def read_states(classifier: Classifier, batch: Batch, layers: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return logits, (b, C), and the hidden states of some layers end to end, (b, n, layers d), from one pass.
+    """Return logits, (b, C), and the hidden states of some layers side by side, (b, n, layers d), from one pass.
 
-    Without layers, of a function of texts, the states are each sub-token's word as hashed pieces (`hashed_pieces`).
-    Raises UnsupportedError for a model that does not give its hidden states.
+    Without layers, for a function of texts, each sub-token gets the hashed pieces of its word (`hashed_pieces`).
+    Raises UnsupportedError for a model that does not return its hidden states.
     """
     if not layers:
         return classifier.logits(batch), hashed_pieces(batch.encodings)
@@ -83,7 +83,7 @@ def read_states(classifier: Classifier, batch: Batch, layers: Sequence[int]) -> 
 
 
 def _run(classifier: Classifier, batch: Batch) -> tuple[torch.Tensor, list[list[torch.Tensor]]]:
-    """Return logits, and the embeddings and each layer's output, (b, n, d) each; of an encoder-decoder, both parts'."""
+    """Return logits, and the embeddings and each layer's output, (b, n, d) each; for an encoder-decoder, of both."""
     with classifier.gathered(), classifier.autocast():
         output: Any = classifier.model(**batch.model_inputs(), output_hidden_states=True)
     names = ("encoder_hidden_states", "decoder_hidden_states", "hidden_states")
@@ -98,10 +98,11 @@ def _run(classifier: Classifier, batch: Batch) -> tuple[torch.Tensor, list[list[
 
 
 def hashed_pieces(encodings: Sequence[Encoding]) -> torch.Tensor:
-    """Return the word of each sub-token as hashed pieces, (b, n, PIECES), 0 where there is no word.
+    """Return hashed pieces of each sub-token's word, (b, n, PIECES), 0 for a sub-token of no word.
 
-    A word's pieces are the word, and its runs of three to five letters with its ends marked, so that forms of one word
-    have much in common (Bojanowski et al. 2017, section 3.2); a signed hash adds each to one of the numbers.
+    The pieces of a word are the word itself and its character n-grams of three to five letters, with its ends marked,
+    so that forms of one word have much in common (Bojanowski et al. 2017, section 3.2). A signed hash adds each piece
+    to one of the features.
     """
     from sklearn.feature_extraction.text import HashingVectorizer  # takes a second to import
 
@@ -120,10 +121,10 @@ def _pieces(word: str) -> list[str]:
 
 
 def word_embeddings(classifier: Classifier, encodings: Sequence[Encoding]) -> list[NDArray[np.float32]]:
-    """Mean of the input embeddings of each word's sub-tokens, one array (words, d) per text.
+    """Return the mean input embedding of each word's sub-tokens, one array (words, d) per text.
 
-    The rows of words without a sub-token are NaN. Raises UnsupportedError for a model that has no table of them, or
-    whose table is offloaded.
+    Rows of words without a sub-token are NaN. Raises UnsupportedError for a model without an embedding table, or with
+    an offloaded one.
     """
     weight = table_weight(classifier.model)
     if weight.is_meta:

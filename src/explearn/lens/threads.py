@@ -1,8 +1,8 @@
-"""Hooks that act in one thread alone, and are taken away at the end.
+"""Hooks that act in only one thread and are removed at the end.
 
-Methods look into a model by hooks on its modules. Another thread may predict with the same model at that moment: a hook
-made by `here_only` does nothing there. Where a library sets hooks and attributes of its own, it gets other modules
-around the same weights (`explearn.model.problems.sharing_copy`).
+Methods use hooks to look into a model's modules. Another thread may predict with the same model at that moment: a hook
+made by `here_only` does nothing there. A library that sets hooks and attributes of its own gets a copy of the modules
+that shares the weights (`explearn.model.problems.sharing_copy`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def here_only(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """A hook that acts in the thread that calls this function, and in no other."""
+    """Return a hook that acts only in the thread that calls this function."""
     owner = threading.get_ident()
 
     @functools.wraps(hook)
@@ -27,7 +27,7 @@ def here_only(hook: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def hooked(handles: Sequence[Any]) -> Iterator[None]:
-    """Take hooks away at the end, also after an exception."""
+    """Remove hooks at the end, also after an exception."""
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
-"""One forward pass of a classifier, watched: attention, hidden states and embeddings, and their gradients by autograd.
+"""A recorded forward pass of a classifier: attention, hidden states and embeddings, and their gradients by autograd.
 
-The pass is the model's own, whatever its architecture. Its attention alone is written out, since fused kernels hold no
-probabilities to take a gradient at.
+The model runs its own forward pass, whatever its architecture. Only its attention is computed explicitly, since fused
+kernels store no probabilities to take a gradient at.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Watched:
     """The results of a forward pass, with their graph; b = batch, h = heads, n = tokens, d = width.
 
     Attributes:
-        words: word embeddings, (b, n, e), where `words.word_layers` says that gradients are taken.
+        words: word embeddings, (b, n, e), at the place where gradients are taken (`words.word_layers`).
         embedded: output of the embeddings, (b, n, e), before a projection to the width of the blocks.
         attentions: probabilities, (b, h, n, n), row = query, of the layers from the first one watched on.
         inputs: of their blocks, (b, n, d).
-        states: the encoder's output, (b, n, d), behind its last norm where it ends with one.
+        states: the encoder's output, (b, n, d), after its last norm if it ends with one.
         logits: (b, C).
     """
 
@@ -45,13 +45,13 @@ class Watched:
 
 
 def watch(classifier: Classifier, batch: Batch, first_layer: int = 0, keys: torch.Tensor | None = None) -> Watched:
-    """Run a classifier and keep what is said in Watched.
+    """Run a classifier and record its intermediates (`Watched`).
 
-    The graph starts at the word embeddings or, where `first_layer` is not 0, at the input of that block; layers below
-    it build none and are not kept. Under `torch.inference_mode()` or `torch.no_grad()` there is none at all.
+    The graph starts at the word embeddings or, if `first_layer` is not 0, at the input of that block. Lower layers
+    build no graph and are not recorded. Under `torch.inference_mode()` or `torch.no_grad()` there is no graph at all.
 
     Args:
-        first_layer: counted from 0, or from the end when negative.
+        first_layer: counted from 0, or from the end if negative.
         keys: which tokens may be attended to, bool, (batch, tokens) (default: all but padding).
 
     Raises UnsupportedError as `attention.attention_layers` does.
@@ -110,12 +110,12 @@ def watch(classifier: Classifier, batch: Batch, first_layer: int = 0, keys: torc
 class LayerGradients:
     """The results of one forward and one backward pass, without a graph, in float32 (float64 for a float64 model).
 
-    The tuples hold one tensor for each layer asked for, in the order in which the layers run; those of a gradient not
-    asked for are empty. f: logit of the target; b = batch, h = heads, n = tokens, d = width.
+    Each tuple holds one tensor for each requested layer, in the order in which the layers run; it is empty for a
+    gradient that was not requested. f: logit of the target; b = batch, h = heads, n = tokens, d = width.
 
     Attributes:
         logits: (b, C). targets: int64, (b,), the classes explained.
-        attentions: probabilities A, (b, h, n, n), row = query. Columns of padding are 0, rows of padding mean nothing.
+        attentions: probabilities A, (b, h, n, n), row = query. Padding has columns of 0 and meaningless rows.
         attention_gradients: df / dA, (b, h, n, n). Rows of padding are 0; columns of padding are not.
         inputs: input x of the block, (b, n, d). input_gradients: df / dx, (b, n, d), 0 at padding.
         reads: how much of each token's vector the head reads, (b, n), as `attention.read_weights`.
@@ -131,7 +131,7 @@ class LayerGradients:
 
 
 def check_differentiable(classifier: Classifier) -> None:
-    """Raise UnsupportedError for a classifier that `differentiate` does not know."""
+    """Raise UnsupportedError for a classifier that `differentiate` does not support."""
     check_head(classifier.model)
 
 
@@ -145,16 +145,16 @@ def differentiate(
     first_layer: int = 0,
     keys: torch.Tensor | None = None,
 ) -> LayerGradients:
-    """Gradients of the logits of `targets`, or of the predicted classes if None, in one backward pass.
+    """Compute gradients of the logits of `targets`, or of the predicted classes if None, in one backward pass.
 
     Args:
         attentions: take gradients at the attention probabilities.
-        inputs: take gradients at the inputs of the blocks; one of the two must be asked for.
-        first_layer: lowest layer of interest, counted from 0, or from the end when negative. Layers below it build no
-            graph, and the backward pass ends there.
+        inputs: take gradients at the inputs of the blocks; at least one of the two must be set.
+        first_layer: lowest layer of interest, counted from 0, or from the end if negative. Lower layers build no graph,
+            and the backward pass ends there.
         keys: as in `watch`.
 
-    Raises UnsupportedError as `watch` does; `check_differentiable` says beforehand where there is no head for it.
+    Raises UnsupportedError as `watch` does; `check_differentiable` checks beforehand whether the head is supported.
     """
     # inference_mode(False) turns gradients on inside no_grad, too.
     with torch.inference_mode(False), torch.enable_grad(), classifier.autocast():
@@ -177,18 +177,21 @@ def differentiate(
 def gradients_of(
     logits: torch.Tensor, targets: torch.Tensor, wanted: Sequence[torch.Tensor], keep: bool = False
 ) -> list[torch.Tensor]:
-    """Gradients of the targets' logits at some tensors of their graph, at least float32; `keep` the graph or not."""
+    """Return gradients of the targets' logits at some tensors of their graph, at least float32.
+
+    keep: whether the graph is kept.
+    """
     one_hot = nn.functional.one_hot(targets, logits.shape[-1]).to(logits.dtype)
     return [full_precision(g) for g in torch.autograd.grad(logits, wanted, one_hot, retain_graph=keep)]
 
 
 def full_precision(tensor: torch.Tensor) -> torch.Tensor:
-    """Without its graph, in float32, or float64 where it is that."""
+    """Return a tensor without its graph, in float32, or float64 if it is float64."""
     return at_least_float32(tensor.detach())
 
 
 def content_mask(batch: Batch) -> torch.Tensor:
-    """bool, (batch, tokens): True at tokens of the text, False at special tokens and padding."""
+    """Return a mask, bool, (batch, tokens): True at the text's tokens, False at special tokens and padding."""
     longest = batch.input_ids.shape[1]
     rows = [[not s for s in e.special] + [False] * (longest - len(e)) for e in batch.encodings]
     return torch.tensor(rows, device=batch.input_ids.device)

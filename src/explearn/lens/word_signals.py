@@ -1,4 +1,4 @@
-"""Word scores of several methods for one text, side by side."""
+"""The word scores of several methods for one text, side by side."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class WordSignals:
 
     Attributes:
         words: of both segments for a pair.
-        predicted: name of the class that the classifier gives.
+        predicted: name of the predicted class.
         probability: of the class that the signals explain.
-        scores: float32, (words, len(SIGNALS)). The column of a signal that was not asked for, or that the classifier's
-            architecture lacks, is NaN, and so is the row of a word that the classifier did not read.
+        scores: float32, (words, len(SIGNALS)). NaN: the column of a signal that was not requested or that the
+            classifier's architecture does not allow, and the row of a word that the classifier did not read.
         target: name of the class that the signals explain.
     """
 
@@ -33,5 +33,5 @@ class WordSignals:
 
     @property
     def read(self) -> NDArray[np.bool_]:
-        """Return which words the classifier read, bool, (words,): those with a signal."""
+        """Return which words the classifier read, bool, (words,): those that have a signal."""
         return np.asarray(~np.isnan(self.scores).all(-1))

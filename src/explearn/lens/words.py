@@ -1,8 +1,8 @@
-"""Word embeddings in the place of those that a model looks up for its words.
+"""Substitutes for the word embeddings that a model looks up.
 
-Where a norm follows the table directly (DeBERTa v2 and v3, ModernBERT, BLOOM), the answer does not depend on the length
-of the embeddings: e . df/de = 0 (Euler), and a path between two embeddings jumps where it passes zero. Gradients are
-then taken behind the norm. Which models these are is measured.
+If a norm follows the table directly (DeBERTa v2 and v3, ModernBERT, BLOOM), the output does not depend on the length of
+the embeddings: e . df/de = 0 (Euler), and a path between two embeddings jumps where it passes zero. For such models,
+which a measurement finds, gradients are taken after the norm.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from explearn.model.architectures import architecture, word_table
 from explearn.model.classifier import Classifier
 
 UNSCALED = 0.05
-"""Change of the answer by doubling the embeddings, as a share of its change by reversing their order, below which their
-length says nothing. A bound of our own: DeBERTa has 1e-6, ModernBERT 1e-4 to 0.03 (by the epsilon of its norm), models
-that add positions before the norm 0.1 and more."""
+"""Bound below which the length of the embeddings counts as irrelevant: the change of the output when the embeddings are
+doubled, as a share of its change when their order is reversed. The bound is our own: DeBERTa has 1e-6, ModernBERT 1e-4
+to 0.03 (by the epsilon of its norm), models that add positions before the norm 0.1 and more."""
 
 INSTEAD = "occlusion, lime and the other methods that look at perturbed texts explain it"
 
 
 def table_weight(model: Any) -> torch.Tensor:
-    """A model's table of word embeddings, (words, e). Raises UnsupportedError for one without (CANINE)."""
+    """Return a model's table of word embeddings, (words, e). Raises UnsupportedError if it has none (CANINE)."""
     table: Any = word_table(model)
     if table is None:
         raise UnsupportedError(
@@ -39,10 +39,10 @@ def table_weight(model: Any) -> torch.Tensor:
 
 
 def word_layers(classifier: Classifier) -> list[nn.Module]:
-    """Return the layers that a text's ids pass, one after the other, up to where gradients are taken.
+    """Return the layers that a text's ids pass, in order, up to the place where gradients are taken.
 
-    That is the word table alone, unless the length of what it gives does not matter and all passes a layer behind it,
-    at which it does: then the layers up to that norm.
+    As a rule this is only the word table. If the length of its output does not matter, the list goes on to the first
+    layer, a norm, whose output's length does, provided that all of the table's output passes through it.
     Raises UnsupportedError for a model without a table.
     """
     model: Any = classifier.model
@@ -67,7 +67,7 @@ def _measured_layers(classifier: Classifier) -> tuple[str, ...]:
 
     leaves = [module for module in model.modules() if not [*module.children()]]
     with hooked([leaf.register_forward_hook(here_only(record)) for leaf in leaves]):
-        # Not by model(...): what is measured once is no pass of a text, as `count_passes` counts them.
+        # Not by model(...): `count_passes` would count this one-off measurement as a pass.
         plain = model.forward(**inputs).logits
 
     def change(outputs: Mapping[nn.Module, torch.Tensor]) -> float:
@@ -76,19 +76,19 @@ def _measured_layers(classifier: Classifier) -> tuple[str, ...]:
             return float((model.forward(**inputs).logits - plain).abs().max())
 
     order = list(ran)
-    # A table that gives something else, or that others share, is for `check_words`.
+    # `check_words` refuses a table with unusual output, and one that is used elsewhere as well.
     chain = order[order.index(table) :] if table in ran else [table]
     for number, layer in enumerate(chain, start=1):
         output = ran.get(layer)
         if output is None or (layer is not table and change({table: ran[table].flip(1), layer: output}) > 0):
-            break  # Words pass by this layer on another way, too.
+            break  # Words also bypass this layer.
         if not change({layer: 2 * output}) < UNSCALED * change({layer: output.flip(1)}):
             return tuple(names[module] for module in chain[:number])
     return (names[table],)
 
 
 def _reads(ids: torch.Tensor, words: torch.Tensor, ahead: int) -> bool:
-    """Return whether `ids`, (b, m), are `words`, (b, n), from position `ahead` on, whatever stands around them."""
+    """Return whether `ids`, (b, m), contain `words`, (b, n), from position `ahead` on; the rest may be anything."""
     kept = words.shape[1] - ahead if ahead else words.shape[1]
     fits = ids.dim() == 2 and len(ids) == len(words) and ids.shape[1] >= words.shape[1] and kept > 0
     return fits and torch.equal(ids[:, ahead : ahead + kept], words[:, :kept].to(ids.device))
@@ -96,20 +96,19 @@ def _reads(ids: torch.Tensor, words: torch.Tensor, ahead: int) -> bool:
 
 @contextmanager
 def replaced_words(model: nn.Module, input_ids: torch.Tensor, vectors: torch.Tensor) -> Iterator[None]:
-    """Let a model read `vectors`, (b, n, e), where it looks up the embeddings of its words, inside the block and in
-    this thread.
+    """Replace the word embeddings that a model looks up by `vectors`, (b, n, e), inside the block and in this thread.
 
     Args:
-        input_ids: what the model is given, (b, n). What it looks up in the same table for other ids (XLM's segments)
-            stays as it is. Behind padding of its own (Longformer), too.
+        input_ids: the model's input, (b, n). Embeddings that the model looks up in the same table for other ids (XLM's
+            segments, padding that Longformer adds) stay unchanged.
 
-    An encoder-decoder reads the words twice, in its decoder one position later (BART, T5): there, the first position
-    keeps what was looked up, and the others get the vectors of the words before them. XLNet reads (n, b).
+    An encoder-decoder reads the words twice, one position later in its decoder (BART, T5): there, the first position
+    keeps its embedding, and each other position gets the vector of the word before it. XLNet reads (n, b).
 
-    Raises UnsupportedError where the model has not looked its words up there.
+    Raises UnsupportedError if the model has not looked up its words there.
     """
     whole: Any = model
-    # Some models change in place what they looked up (CTRL).
+    # Some models change the looked-up embeddings in place (CTRL).
     new = vectors if architecture(whole.config).attention is not None else vectors.clone()
     replaced = False
 
@@ -131,7 +130,7 @@ def replaced_words(model: nn.Module, input_ids: torch.Tensor, vectors: torch.Ten
             return new.transpose(0, 1)
         return looked_up
 
-    # The table that the model names, and those that share its weights (BART, T5).
+    # The model's own input embeddings, and tables that share their weights (BART, T5).
     table = whole.get_input_embeddings()
     tables = [m for m in model.modules() if m is table or (isinstance(m, nn.Embedding) and m.weight is table.weight)]
     with hooked([one.register_forward_hook(here_only(hook), with_kwargs=True) for one in tables]):
@@ -141,16 +140,16 @@ def replaced_words(model: nn.Module, input_ids: torch.Tensor, vectors: torch.Ten
 
 
 def check_words(classifier: Classifier) -> None:
-    """Raise UnsupportedError for a model that does not look its words up in a table, or that has no gradients there.
+    """Raise UnsupportedError for a model that does not look up its words in a table, or that has no gradients there.
 
-    What is known of (`models.architectures`) does; any other model is tried with a short text. Raises as `word_layers`
-    does, too.
+    Known architectures (`models.architectures`) do; any other model is tried with a short text. Also raises as
+    `word_layers` does.
     """
     model: Any = classifier.model
     if architecture(model.config).attention is not None:
         word_layers(classifier)
         return
-    _ = classifier.same_length  # a model that cannot read a text at all says so here
+    _ = classifier.same_length  # raises if the model cannot read a text at all
     table = word_table(model)
     if table is None:
         raise _without_words(model)
@@ -158,7 +157,7 @@ def check_words(classifier: Classifier) -> None:
     try:
         with torch.inference_mode(False), torch.enable_grad(), classifier.autocast():
             vectors = table(batch.input_ids)
-            if not isinstance(vectors, torch.Tensor):  # I-BERT gives scales beside them
+            if not isinstance(vectors, torch.Tensor):  # I-BERT returns scales as well
                 raise _without_words(model)
             vectors = vectors.detach().requires_grad_()
             with replaced_words(model, batch.input_ids, vectors):
@@ -176,7 +175,7 @@ def check_words(classifier: Classifier) -> None:
 
 @contextmanager
 def replaced_embeddings(classifier: Classifier, input_ids: torch.Tensor, vectors: torch.Tensor) -> Iterator[None]:
-    """Do as `replaced_words`, but at the last of `word_layers`, whose output `vectors` are."""
+    """Replace embeddings as `replaced_words` does, but `vectors` replace the output of the last of `word_layers`."""
     _table, *behind = word_layers(classifier)
     if not behind:
         with replaced_words(classifier.model, input_ids, vectors):

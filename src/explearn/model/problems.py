@@ -1,7 +1,7 @@
 """The kinds of output that a model can have: one class of several, labels that each hold or not, or a value.
 
-A saved model says it in its configuration, as `problem_type`, and by the number of its outputs (`problem_of`). All that
-turns outputs into probabilities is in `Answers`, a base of the classifier.
+The configuration of a saved model gives it as `problem_type` and by the number of outputs (`problem_of`). `Answers`, a
+base of the classifier, turns outputs into probabilities.
 
 A head with one output z, whose probability is sigmoid(z), becomes one with two: -z for the class that the model does
 not name and z for the one it does (`with_both_classes`). So every method has two classes to explain, and gradients and
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     import transformers
 
 ONE_OUTPUT = "one_output"
-"""Name in the configuration of a model whose head was given its second class here; it is saved with the model."""
+"""Field in the configuration of a model whose head got its second class here; it is saved with the model."""
 
 
 OutputFunction = Callable[[torch.Tensor], torch.Tensor]
-"""From logits, (texts, C), to values, (texts,) or (texts, values)."""
+"""Logits, (texts, C) -> values, (texts,) or (texts, values)."""
 
 
 class Answers(Labelled):
-    """Base of classifiers in torch: from logits to probabilities and losses."""
+    """The base of classifiers in torch, with functions from logits to probabilities and losses."""
 
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
         """Return the classes' probabilities, (.., C), of logits (.., C). Raises UnsupportedError for a regression."""
@@ -46,7 +46,7 @@ class Answers(Labelled):
         return self.softmax_logits(logits).softmax(-1)
 
     def log_probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return their natural logarithms, without rounding where a probability is almost 0."""
+        """Return the probabilities' natural logarithms, without rounding errors for a probability near 0."""
         if self.problem is Problem.MULTI_LABEL:
             return functional.logsigmoid(logits)
         return self.softmax_logits(logits).log_softmax(-1)
@@ -54,20 +54,21 @@ class Answers(Labelled):
     def softmax_logits(self, logits: torch.Tensor) -> torch.Tensor:
         """Return numbers whose softmax is the classes' probabilities, for losses over one class of several.
 
-        They are the logits, except of a model with one logit z: there half of -z and z, for the sigmoid of z. Raises
-        UnsupportedError where no class excludes the others.
+        They are the logits; for a model with one logit z, half of -z and z, since its probability is sigmoid(z). Raises
+        UnsupportedError if classes do not exclude each other.
         """
         if self.problem not in ONE_CLASS:
             raise UnsupportedError(self.why_not(ONE_CLASS))
         return logits / 2 if self.problem is Problem.BINARY else logits
 
     def versus(self, other: int | str) -> Self:
-        """Return a view whose values are what speaks for each other class A rather than for `other`, B.
+        """Return a view whose values compare each other class A with the class `other`, B.
 
-        The value of "A versus B" is the logit of A minus that of B, of one class of several log p(A) / p(B). Targets
-        may be given as A; by default the largest value is explained, that of the predicted class if it is not B.
+        The value of "A versus B" is the logit of A minus that of B; if a text has one class of several, this is log
+        p(A) / p(B). Targets may be given as A; by default the largest value is explained, which is that of the
+        predicted class unless that is B.
 
-        Raises UnknownNameError for a class that there is not, UnsupportedError as `explaining` does.
+        Raises UnknownNameError for an unknown class, UnsupportedError as `explaining` does.
         """
         index = self.label_index(other)
         kept = [i for i in range(len(self.labels)) if i != index]
@@ -83,30 +84,29 @@ class Answers(Labelled):
         """Return a view with the same model in which methods explain other values than the classes' logits.
 
         Args:
-            output: of each class its probability or log-probability; or a function, differentiable for methods that
-                take gradients, from logits (texts, C) to one value a text, (texts,).
-            name: of the function, as attributions and pages say it (default: its own).
+            output: `probability` or `log_probability` of each class; or a function, differentiable for methods that
+                take gradients, from logits (texts, C) to one value per text, (texts,).
+            name: name of the function in attributions and pages (default: its own).
 
-        Methods that take the head apart refuse such a view, and those that need classes. Raises UnsupportedError for
-        probabilities of a regression, and for a model that is spread over several devices; ParamsError for another
-        output.
+        Methods that take the head apart or need classes refuse such a view. Raises UnsupportedError for probabilities
+        of a regression, and for a model that is spread over several devices; ParamsError for any other output.
         """
         if callable(output):
             return self._view([name or getattr(output, "__name__", "value")], [], output)
         if output not in ("probability", "log_probability"):
             raise ParamsError(f"output: got {shown(output)}; expected probability, log_probability or a function")
         change = self.probabilities if output == "probability" else self.log_probabilities
-        change(torch.zeros(1, len(self.labels)))  # raises where there are none
+        change(torch.zeros(1, len(self.labels)))  # raises if there are no probabilities
         said = output.replace("_", "-")
         return self._view([f"{said} of {label}" for label in self.labels], self.labels, change)
 
     def _view(
         self, labels: list[str], classes: list[str], change: OutputFunction, rows: torch.Tensor | None = None
     ) -> Self:
-        """Return a copy with values in the place of logits.
+        """Return a copy that has values instead of logits.
 
-        classes: those that the values stand for. rows: the matrix, (values, C), that `change` multiplies with; None
-        where it does something else.
+        classes: the classes of the values. rows: the matrix, (values, C), by which `change` multiplies; None if it does
+        something else.
         """
         given: Any = self
         view: Any = copy.copy(self)
@@ -123,7 +123,7 @@ class Answers(Labelled):
 
 
 def _with_values(model: Any, classes: int, change: OutputFunction, rows: torch.Tensor | None) -> Any:
-    """Make a model whose outputs are changed, in its head where that is one linear map; all weights are shared."""
+    """Make a model with changed outputs, in its head if that is one linear map; all weights are shared."""
     copied = sharing_copy(model)
     base = f"{getattr(model, 'base_model_prefix', '')}."
     heads = [
@@ -148,7 +148,7 @@ def _with_values(model: Any, classes: int, change: OutputFunction, rows: torch.T
 
 
 def sharing_copy(model: Any) -> Any:
-    """Copy the modules of a model; parameters and buffers, and what accelerate has offloaded of them, are shared."""
+    """Copy the modules of a model; its parameters and buffers, including those offloaded by accelerate, are shared."""
     shared = [*model.parameters(), *model.buffers()]
     hooks: list[Any] = [getattr(module, "_hf_hook", None) for module in model.modules()]
     shared += [hook.weights_map for hook in hooks if getattr(hook, "weights_map", None) is not None]
@@ -156,7 +156,7 @@ def sharing_copy(model: Any) -> Any:
 
 
 def _change_head(model: Any, path: str, layer: nn.Linear, rows: torch.Tensor) -> None:
-    """Put a linear map in the place of a model's last, whose outputs are `rows` (values, C) times those of that."""
+    """Replace a model's last linear map by one whose outputs are `rows`, (values, C), times the old outputs."""
     changed = nn.Linear(layer.in_features, len(rows), bias=layer.bias is not None, device="meta")
     for kind, value in layer.named_parameters():
         setattr(changed, kind, nn.Parameter(rows.to(value) @ value.detach(), requires_grad=False))
@@ -170,9 +170,9 @@ def label_maps(labels: Iterable[str]) -> dict[str, Any]:
 
 
 def problem_of(config: Any) -> Problem:
-    """Return what a model's configuration says of its outputs.
+    """Return the kind of a model's outputs, by its configuration.
 
-    `problem_type` decides; where there is none, one output is taken as the logit of a class.
+    `problem_type` decides; without one, a single output is taken as the logit of a class.
     """
     problem_type = getattr(config, "problem_type", None)
     if problem_type == "regression":
@@ -185,10 +185,10 @@ def problem_of(config: Any) -> Problem:
 def with_both_classes(model: transformers.PreTrainedModel, name: str = "") -> transformers.PreTrainedModel:
     """Make a model with two outputs, -z and z, from one with the output z; return others as they are.
 
-    All weights but those of the last layer are shared with the model given, which stays as it is. The classes are
+    All weights but those of the last layer are shared with the given model, which does not change. The classes are
     "not NAME" and NAME, with the model's own name of its class.
 
-    Raises ModelError where several layers could give the output.
+    Raises ModelError if several layers could give the output.
     """
     if problem_of(model.config) is not Problem.BINARY or len(model.config.id2label or ()) != 1:
         return model

@@ -1,7 +1,7 @@
-"""Weights in 4 or 8 bits, by bitsandbytes: quantised while a model is loaded, or saved so.
+"""Weights in 4 or 8 bits, by bitsandbytes: quantised while a model is loaded, or saved quantised.
 
-Matrix products of 4-bit weights (NF4 or FP4; Dettmers et al. 2023) are of their dequantised values, those of 8-bit ones
-(LLM.int8(); Dettmers et al. 2022) round their inputs as well. Gradients pass both to the inputs.
+Matrix products with 4-bit weights (NF4 or FP4; Dettmers et al. 2023) use the dequantised values; those with 8-bit
+weights (LLM.int8(); Dettmers et al. 2022) also round their inputs. Gradients pass through both to the inputs.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from explearn.core.extras import need
 
 logger = logging.getLogger(__name__)
 
-# It tells of each product that its inputs are rounded, and of each kernel that is not there, and accelerate loads it
-# wherever it is installed.
+# It logs every product with rounded inputs and every missing kernel, and accelerate imports it wherever it is
+# installed.
 logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
 
 QUANTISED = ("nf4", "int8")
-"""Precisions (`core.compute`) that quantise the weights of the linear maps while a model is loaded."""
+"""Precisions (`core.compute`) that quantise the weights of linear maps while a model is loaded."""
 
 
 def quantisation(loader: str, config: Any, name: str, compute: ComputeOptions) -> dict[str, Any]:
-    """Return what `from_pretrained` of transformers needs to load a model with quantised weights, or to quantise it.
+    """Return the options of `from_pretrained` to load a model with quantised weights, or to quantise it.
 
     Args:
-        loader: name of the class of transformers. config: of the saved model. name: of the model, for messages.
+        loader: name of the transformers class. config: of the saved model. name: of the model, for messages.
 
-    The encoder's linear maps are quantised, the head never: its rounding moves the logits themselves.
+    The encoder's linear maps are quantised, but never the head: its rounding would change the logits themselves.
 
-    Raises MissingExtraError without bitsandbytes; ModelError for a model that is quantised by something else, or
-    already where `compute` would have it quantised; ParamsError for a device_map.
+    Raises MissingExtraError without bitsandbytes; ModelError for a model quantised by another library, or one that
+    `compute` would quantise a second time; ParamsError for a device_map.
     """
     precision = compute.precision
     if compute.device_map is not None:
@@ -71,33 +71,33 @@ def quantisation(loader: str, config: Any, name: str, compute: ComputeOptions) -
 
 
 def is_quantised(module: nn.Module) -> bool:
-    """Return whether it is a linear map with quantised weights, which need not be there if none is."""
+    """Return whether a module is a linear map with quantised weights; works without bitsandbytes."""
     return isinstance(module, nn.Linear) and type(module.weight).__name__ in ("Params4bit", "Int8Params")
 
 
 def has_quantised(model: nn.Module) -> bool:
-    """Return whether one of its linear maps has quantised weights."""
+    """Return whether a linear map of the model has quantised weights."""
     return any(map(is_quantised, model.modules()))
 
 
 def rounds_inputs(model: nn.Module) -> bool:
-    """Return whether matrix products with its weights round their inputs, as those of 8-bit weights do."""
+    """Return whether matrix products of the model round their inputs, as those with 8-bit weights do."""
     return any(is_quantised(module) and type(module.weight).__name__ == "Int8Params" for module in model.modules())
 
 
 def prepare_quantised(model: Any, dtype: torch.dtype | None, name: str) -> None:
-    """Let gradients pass a model's quantised weights, and warn of a quantised head.
+    """Let gradients pass through a model's quantised weights, and warn about a quantised head.
 
     Args:
-        dtype: of matrix products with 4-bit weights; None: as saved.
+        dtype: dtype of matrix products with 4-bit weights; None: as saved.
 
     Raises ModelError for weights that bitsandbytes has packed for passes without gradients.
     """
     maps = {path: module for path, module in model.named_modules() if is_quantised(module)}
     for path, module in maps.items():
         if hasattr(module, "support_avx512bf16_for_cpu"):
-            # On some CPUs bitsandbytes packs 4-bit weights at the first pass that needs no gradient, in a form that
-            # passes none from then on.
+            # On some CPUs bitsandbytes packs 4-bit weights in the first pass without gradients, after which no
+            # gradients can pass.
             module.support_avx512bf16_for_cpu = False
             if getattr(module.weight.quant_state, "packing_format_for_cpu", False):
                 raise ModelError(
@@ -116,7 +116,7 @@ def prepare_quantised(model: Any, dtype: torch.dtype | None, name: str) -> None:
 
 
 def weight_of(linear: nn.Module) -> torch.Tensor:
-    """Return a linear map's weights, (d_out, d_in): those of a quantised one dequantised.
+    """Return a linear map's weights, (d_out, d_in), dequantised if they are quantised.
 
     Raises UnsupportedError for a map that computes with more than its weights, such as an adapter.
     """
@@ -134,7 +134,7 @@ def weight_of(linear: nn.Module) -> torch.Tensor:
 
 
 def dequantised(model: Any) -> Any:
-    """Replace a model's quantised linear maps by those of their dequantised weights; returns the model, changed."""
+    """Replace a model's quantised linear maps by dequantised ones; return the model, which is changed in place."""
     for path, module in list(model.named_modules()):
         if is_quantised(module):
             plain = nn.Linear(module.in_features, module.out_features, module.bias is not None, device="meta")

@@ -1,9 +1,8 @@
-"""A model that accelerate has spread over several devices, and code that looks into it as if it were on one.
+"""Models that accelerate spreads over several devices, and a mode to use their tensors as if they were on one device.
 
-accelerate hooks each module so that its inputs come to the device where its weights are. Weights that find no room on a
-GPU stay in the machine's memory or on its disk, and come to the main device for as long as their module computes. The
-answer comes back to the main device. A state taken out of a layer lies where the layer is: `OnOneDevice` brings it to
-the rest.
+accelerate hooks each module so that its inputs are moved to the device of its weights. Weights that do not fit on a GPU
+stay in main memory or on disk, and are moved to the main device while their module computes. The model's output is
+moved back to the main device. A state taken from a layer is on the layer's device; `OnOneDevice` moves it.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ OFFLOADED = (
     "reads weights by themselves, and some are offloaded to memory or disk; expected devices that hold all of them "
     "(EXPLEARN_MAX_MEMORY), or a method that runs the model as it is, such as attcat, integrated_gradients or occlusion"
 )
-"""Why a method cannot explain a classifier with offloaded weights."""
+"""Message for a method that cannot explain a classifier with offloaded weights."""
 
 _ELSEWHERE = ("cpu", "disk")
 
 _BETWEEN_DEVICES = frozenset({torch.autograd.grad, torch.autograd.backward, torch.Tensor.backward, torch.Tensor.copy_})
-"""Functions that take tensors of several devices. A gradient at a copy would be none at the tensor itself."""
+"""Functions that accept tensors on several devices. Moved copies would get the gradients in place of the tensors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The places of the parts of a model.
+    """The devices of a model's parts.
 
     Attributes:
-        devices: those that compute; the first is the main one, where inputs go and answers come from.
+        devices: the devices that compute; the first is the main one, for inputs and outputs.
         offloaded: whether some weights are elsewhere until their module computes.
-        folder: of the weights on disk; it is removed with this object.
+        folder: folder of the weights on disk; it is removed with this object.
     """
 
     devices: tuple[torch.device, ...]
@@ -51,7 +50,7 @@ class Spread:
 
 
 def spread_of(model: nn.Module) -> Spread | None:
-    """Return how a model is spread that accelerate has put in its places; None for a model on one device."""
+    """Return the devices of a model that accelerate has spread; None for a model on one device."""
     hook: Any = getattr(model, "_hf_hook", None)
     if hook is None:
         return None
@@ -62,10 +61,10 @@ def spread_of(model: nn.Module) -> Spread | None:
 
 
 def spread(model: nn.Module, compute: ComputeOptions, name: str) -> Spread | None:
-    """Put the parts of a model where `compute.device_map` says; return None where that is one device.
+    """Move the parts of a model, now in main memory, as `compute.device_map` says; return None if that is one device.
 
-    The model is in the machine's memory. Raises MissingExtraError without accelerate, DeviceError for a device that is
-    not there, ParamsError for a map that does not fit the model, UnsupportedError for one that cannot be divided.
+    Raises MissingExtraError without accelerate, DeviceError for a missing device, ParamsError for a map that does not
+    fit the model, UnsupportedError for a model that cannot be divided.
     """
     accelerate = need("accelerate", extra="large", what="device-map")
     places: Any = compute.device_map
@@ -76,7 +75,7 @@ def spread(model: nn.Module, compute: ComputeOptions, name: str) -> Spread | Non
                 ComputeOptions(_device(place)).resolve_device()
         if not isinstance(places, Mapping):
             memory: Any = None if compute.max_memory is None else dict(compute.max_memory)
-            # Classes of modules that stay on one device: terms that a block adds up must be in one place.
+            # Classes of modules that stay on one device: terms that a block adds up must be on the same device.
             kinds = {kind for module in model.modules() for kind in getattr(module, "_no_split_modules", None) or ()}
             kinds = kinds or {type(block).__name__ for block in blocks_in_order(of_any_kind.base_model)}
             embeddings = {type(m).__name__ for path, m in model.named_modules() if path.endswith("embeddings")}
@@ -89,7 +88,7 @@ def spread(model: nn.Module, compute: ComputeOptions, name: str) -> Spread | Non
                 )
             places = accelerate.infer_auto_device_map(model, memory, no_split_module_classes=whole)
         if "" in places:
-            # accelerate writes weights to disk by the names of modules, and "" is none.
+            # accelerate writes weights to disk under the names of modules, and "" is not a name.
             children = {path: places[""] for path, module in model.named_children() if module.state_dict()}
             places = children | {path: place for path, place in places.items() if path}
         folder = tempfile.TemporaryDirectory(prefix="explearn-offload-") if "disk" in places.values() else None
@@ -105,10 +104,10 @@ def _device(place: Any) -> str:
 
 
 class OnOneDevice(TorchFunctionMode):
-    """A mode in which tensors of several devices are computed with on the device of the first of them.
+    """A mode in which operations on tensors of several devices run on the device of the first tensor.
 
-    So methods that add up, multiply or stack what they took from several layers need not know where those are. It acts
-    in its own thread alone. Raises UnsupportedError where weights that are offloaded are asked for by themselves.
+    So methods can add, multiply or stack tensors of several layers without knowing their devices. The mode acts only in
+    its own thread. Raises UnsupportedError if offloaded weights are read by themselves.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -121,7 +120,7 @@ class OnOneDevice(TorchFunctionMode):
             if len(devices) > 1 and any(device.type == "meta" for device in devices):
                 raise UnsupportedError(f"this method {OFFLOADED}")
             if len(devices) > 1 and first is not None:
-                # A number of the CPU goes with tensors of any device.
+                # A scalar on the CPU can be combined with tensors on any device.
                 moved = [
                     leaf.to(first)
                     if isinstance(leaf, torch.Tensor) and (leaf.ndim or leaf.device.type != "cpu")

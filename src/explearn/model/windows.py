@@ -1,12 +1,12 @@
-"""Texts longer than a classifier reads, as windows that it does read.
+"""Windows over texts that are longer than a classifier's limit.
 
-A window is the text's special tokens around a stretch of its sub-tokens; of a pair the longer segment is cut into
-stretches and the other one is in every window whole. Windows begin and end between words. The next one begins `stride`
-sub-tokens after the one before, or at the start of the word that this is in (of the next word, where it began with that
-one); the last one ends with the text and is as long as the others.
+A window consists of the text's special tokens around a stretch of its sub-tokens. For a pair, the longer segment is cut
+into stretches, and every window has the whole other segment. Windows begin and end between words. Each window begins
+`stride` sub-tokens after the previous one, or at the start of the word there (of the next word, if the previous window
+began with that word). The last one ends with the text and is as long as the others.
 
-A sub-token's score is the mean of its scores in the windows that read it, each weighted by its distance, in sub-tokens,
-from the nearest edge at which that window was cut: a token next to a cut was read without its context.
+A sub-token's score is the mean of its scores in the windows that contain it, each weighted by its distance, in
+sub-tokens, from the nearest edge at which that window was cut: a token next to a cut was read without its context.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Encoding
 
 MOST_WINDOWS = 10_000
-"""Of a text: all of them are held at a time. 100,000 words have some 1,000 that overlap by half."""
+"""Most windows per text, since all are held at a time. 100,000 words have some 1,000 windows that overlap by half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class Windowed:
 
     Attributes:
         whole: the text without a limit.
-        windows: within the limit; the text itself where it is.
-        places: for each window, the positions of `whole` that it has.
-        weights: for each window, of its positions, float64.
+        windows: the windows; only the text itself if it is within the limit.
+        places: for each window, its positions in `whole`.
+        weights: for each window, the weights of its positions, float64.
     """
 
     whole: Encoding
@@ -43,11 +43,11 @@ class Windowed:
 
     @classmethod
     def at_once(cls, encoding: Encoding) -> Windowed:
-        """Take a text that is read in one go, or as far as it goes."""
+        """Make one window of a whole text, or of as much of it as fits."""
         return cls(encoding, (encoding,), (np.arange(len(encoding)),), (np.ones(len(encoding)),))
 
     def join(self, scores: Sequence[NDArray[np.floating]]) -> NDArray[np.float64]:
-        """Return scores of the whole text's positions, (tokens,), from those of each window's."""
+        """Return scores of the whole text's positions, (tokens,), from the scores of each window's positions."""
         total, weight = np.zeros(len(self.whole)), np.zeros(len(self.whole))
         for of_window, places, weights in zip(scores, self.places, self.weights, strict=True):
             total[places] += weights * of_window[: len(places)]
@@ -56,7 +56,7 @@ class Windowed:
 
 
 def check_stride(stride: int) -> None:
-    """Raise ParamsError unless windows can be `stride` sub-tokens apart."""
+    """Raise ParamsError unless `stride` is a possible distance between windows."""
     if isinstance(stride, bool) or not isinstance(stride, int) or stride < 1:
         raise ParamsError(f"windows: got {shown(stride)}; expected a stride, a whole number of sub-tokens from 1")
 
@@ -67,7 +67,7 @@ def cut(encoding: Encoding, limit: int, stride: int, where: str = "the text") ->
     A stride longer than a stretch leaves no gap: windows then follow each other without overlap.
 
     Raises DataError, naming `where`, for a pair whose shorter segment leaves no room for the longer one, and for more
-    windows than MOST_WINDOWS.
+    than MOST_WINDOWS windows.
     """
     if len(encoding) <= limit:
         return Windowed.at_once(encoding)
@@ -87,7 +87,7 @@ def cut(encoding: Encoding, limit: int, stride: int, where: str = "the text") ->
     windows, places, weights = [], [], []
     for start, end in bounds:
         kept = np.sort(np.concatenate([always, long[start:end]]))
-        # Distances from the edges at which the text was cut; its ends are none.
+        # Distances from the edges at which the text was cut; the ends of the text are not such edges.
         left = np.arange(1, end - start + 1) if start else np.full(end - start, len(long))
         right = np.arange(end - start, 0, -1) if end < len(long) else np.full(end - start, len(long))
         of_position = np.ones(len(kept))
@@ -99,7 +99,7 @@ def cut(encoding: Encoding, limit: int, stride: int, where: str = "the text") ->
 
 
 def stretches(owners: NDArray[np.integer], room: int, stride: int) -> list[tuple[int, int]]:
-    """Return [start, end) of the stretches of a text's n sub-tokens, each at most `room` long, together all of them.
+    """Return [start, end) of stretches of at most `room` sub-tokens that together cover the n sub-tokens of a text.
 
     Args:
         owners: word of each sub-token, NO_WORD for none, (n,).
@@ -110,7 +110,7 @@ def stretches(owners: NDArray[np.integer], room: int, stride: int) -> list[tuple
     free = np.flatnonzero(np.concatenate([[True], ~inside, [True]]))
 
     def back(place: int, lowest: int) -> int:
-        """Return the last free place up to `place`; `place` itself where the only ones are not above `lowest`."""
+        """Return the last free place up to `place` that is above `lowest`; `place` itself if there is none."""
         before = int(free[np.searchsorted(free, place, side="right") - 1])
         return before if before > lowest else place
 
@@ -120,21 +120,21 @@ def stretches(owners: NDArray[np.integer], room: int, stride: int) -> list[tuple
         end = back(start + room, start)
         bounds.append((start, end))
         begin = back(min(start + stride, end), start)
-        # Within the word at which this one began: the next word, if it is not beyond the end.
+        # Still in the word at which this stretch began: take the next word, if it is not beyond the end.
         after = int(free[np.searchsorted(free, begin)])
         start = after if after <= end else begin
-    # The last one is as long as the others, if it can be without beginning inside a word.
+    # The last stretch is as long as the others, if that does not make it begin inside a word.
     first = int(free[np.searchsorted(free, max(0, count - room))])
     return [*bounds, (min(first, start), count)]
 
 
 def _long_segment(encoding: Encoding) -> NDArray[np.intp]:
-    """Return the positions of the text that are not special; of a pair, those of the longer segment."""
+    """Return the positions of the text's tokens that are not special; for a pair, those of the longer segment."""
     free, owners = np.array(encoding.positions, dtype=np.intp), np.array(encoding.word_ids)
     if encoding.pair_start is None or owners.max() < encoding.pair_start:
         return free
     second = np.flatnonzero(owners >= encoding.pair_start)
-    # The second segment begins behind the last special token or word of the first one.
+    # The second segment begins after the last special token or word of the first one.
     before = np.flatnonzero(np.array(encoding.special[: second[0]]) | (owners[: second[0]] != NO_WORD))
     start = before[-1] + 1 if len(before) else 0
     return max((free[free < start], free[free >= start]), key=len)

@@ -226,7 +226,7 @@ def _aside(run: RunFacts, method: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """Which methods to use for what.
+    """The methods recommended for each purpose.
 
     Attributes:
         sentence: the recommendation. times: what these methods cost, empty if that was not measured.

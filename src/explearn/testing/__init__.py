@@ -1,4 +1,4 @@
-"""For authors of methods: `check_explainer`, and tiny classifiers with random weights to try a method on.
+"""Tools for authors of methods: `check_explainer`, and tiny classifiers with random weights to try a method on.
 
 def test_my_method():
     check_explainer(MyMethod)

@@ -1,4 +1,4 @@
-"""What holds for every method: `check_explainer` runs all of it, on tiny classifiers with random weights."""
+"""Checks that every method must pass; `check_explainer` runs all of them on tiny classifiers with random weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well annotators agree, and how long their rationales are."""
+"""The agreement of annotators, and the length of their rationales."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a raw row to its words, its label and its marks."""
+"""The words, label and marks of a raw row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choosing which of a task's texts are explained."""
+"""The sample of a task's texts that is explained."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Form:
 
     @property
     def changed(self) -> bool:
-        """Whether a different text was explained before."""
+        """True if a different text was explained before."""
         return bool(self.before.strip()) and (self.before, self.before_pair) != (self.text, self.pair)
 
 

@@ -125,7 +125,7 @@ class Served(Answer):
 
 
 class ErrorResponse(Answer):
-    """Why a request failed."""
+    """The reason why a request failed."""
 
     error: str
     """One sentence."""

@@ -29,7 +29,7 @@ Verdict = Literal["worse", "gone", "better", "new", "within noise", "same"]
 
 
 class Rule(Section):
-    """Which figures must not become worse, and by how much they may differ."""
+    """The figures that must not become worse, and by how much they may differ."""
 
     metric: str
     """The keys that lead to a figure of reports/metrics.json, joined by dots; * stands for any characters."""

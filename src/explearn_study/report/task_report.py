@@ -1,4 +1,4 @@
-"""Everything that the report shows for one task, read from the files that the stages wrote."""
+"""The contents of the report for one task, read from the files that the stages wrote."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""From a source (embedded corpus, files, hub) to a task's examples and the rationales that come with it.
+"""A task's examples and rationales, made from its source (embedded corpus, files, hub).
 
-Reading (`readers`), row mapping (`adapters`) and sampling (`splits`) are separate: rows of every kind of source pass
-through the same adapter and the same sampling.
+Reading (`explearn.text.rows`, `hub`), row mapping (`adapters`) and sampling (`splits`) are separate: rows of every kind
+of source pass through the same adapter and the same sampling.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from explearn_study.sources.splits import carve, subsample
 
 @dataclass(frozen=True)
 class SourceDataset:
-    """A task as its source gives it, after splitting and subsampling.
+    """The data of a task, taken from its source by splitting and subsampling.
 
     Attributes:
         examples: train, validation, test; within a split in the source's order.
-        rationales: those that come with the source for these examples, in the same order.
+        rationales: the source's rationales for these examples, in the same order.
         labels: the task's labels in their order.
         dropped: reason -> number of rows (or of evidences in them) that could not be used.
-        source_ids: ids of all usable texts of the source, those subsampled away included.
+        source_ids: ids of all usable texts of the source, including those left out by subsampling.
     """
 
     examples: list[Example]
@@ -43,7 +43,7 @@ class SourceDataset:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A mapped row on its way to an example."""
+    """A mapped row that becomes an example."""
 
     row: RawRow
     mapped: MappedRow
@@ -55,13 +55,13 @@ def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) 
     """Read a task's source, map its rows, split and subsample.
 
     Args:
-        task: name of the task; part of ids made up for rows without one.
-        source: where and how.
-        data_dir: folder that `source.path` counts from.
+        task: name of the task; part of the ids made for rows without one.
+        source: the source and how it is read.
+        data_dir: folder to which `source.path` is relative.
         seed: seed of the sampling.
 
     Raises:
-        DataError: a file or row that cannot be used, an id that comes twice, a label unknown to the task.
+        DataError: a file or row that cannot be used, a repeated id, a label unknown to the task.
         ParamsError, UnknownNameError: parameters that do not fit the adapter.
     """
     adapter = get_adapter(task, source)
@@ -93,7 +93,7 @@ def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) 
 
 
 def _open(task: str, source: SourceParams, adapter: Adapter, data_dir: str | Path) -> Mapping[Split, Iterator[RawRow]]:
-    """Return rows by split; files whose rows name their own split come as train."""
+    """Return rows by split; files whose rows name their own split are returned as train."""
     if source.splits is not None and "train" not in source.splits and not adapter.splits_in_rows:
         raise ParamsError(f"sources.{task}.splits: got {', '.join(source.splits)}; expected train among them")
     if source.kind == "hub":
@@ -104,7 +104,7 @@ def _open(task: str, source: SourceParams, adapter: Adapter, data_dir: str | Pat
         config, revision = source.config, source.revision
         folder = hub_folder(data_dir, name)
         if folder is not None:
-            # A copy of the whole repository has the adapter's configuration; a folder of just its files has none.
+            # A copy of the whole repository has the adapter's configuration; a folder with only its files has none.
             name, revision = str(folder), None
             if own and own.config and config is None and own.config in folder_configs(folder):
                 config = own.config
@@ -143,12 +143,12 @@ def _read(
                 continue
             dropped.update(mapped.lost or {})
             split = part if mapped.split is None else by_name.get(mapped.split)
-            if split is None:  # a split of the file that the parameters leave out
+            if split is None:  # a split in the file that the parameters do not name
                 continue
             identifier = mapped.id if mapped.id is not None else f"{task}-{row.stem}-{row.number}"
             if identifier in seen:
                 raise row.error("id", identifier, f"unique ids, but {seen[identifier].where} has the same")
-            # What repeats the raw values is let go: the mapped row holds all that is still needed.
+            # The raw values are dropped to save memory: the mapped row holds all that is still needed.
             place = RawRow(row.file, row.stem, row.number, {})
             seen[identifier] = place
             texts.append(_Text(place, mapped, identifier, split))
@@ -182,7 +182,7 @@ def _check_labels(task: str, labels: list[str]) -> None:
 def _assign_splits(
     task: str, source: SourceParams, adapter: Adapter, texts: list[_Text], seed: int
 ) -> dict[str, Split]:
-    """Return id -> split, after setting aside from `carve_from` the splits that the source does not have."""
+    """Return id -> split, after carving the splits that the source lacks from `carve_from`."""
     splits = {text.id: text.split for text in texts}
     present = set(splits.values())
     if "train" not in present:

@@ -1,4 +1,4 @@
-"""The adapters by name, and those of plain classification sets (a text or a pair, and a label)."""
+"""The adapters by name, and those of plain classification data sets (a text or a pair, and a label)."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from explearn_study.sources.questions import SquadAdapter
 
 TRAIN_TEST: Mapping[Split, str] = {"train": "train", "test": "test"}
 VALIDATION_AS_TEST: Mapping[Split, str] = {"train": "train", "test": "validation"}
-"""For sets whose test part is published without labels."""
+"""Splits of data sets whose test part is published without labels."""
 
 
 @dataclass(frozen=True)
 class TextAdapter(Adapter):
-    """Rows of a text column (and a second one for pairs) and a label.
+    """An adapter for rows with a text column (and a second one for pairs) and a label.
 
     Attributes:
-        text: names that the text column goes by, in files and on the hub.
+        text: possible names of the text column, in files and on the hub.
         pair: column of the second segment.
         aliases: other names of the labels, in lower case.
-        unlabelled: raw labels of rows that are dropped; elsewhere such a row is an error.
+        unlabelled: raw labels of rows that are dropped; without them such a row is an error.
     """
 
     task: str
@@ -104,7 +104,7 @@ TEXT_SETS: dict[str, dict[str, Any]] = {
         "unlabelled": (-1, "-1", "-"),  # the annotators did not agree on a label
     },
 }
-"""Name -> how its `TextAdapter` is made."""
+"""Name -> arguments of its `TextAdapter`."""
 
 ADAPTERS: dict[str, Callable[[str, SourceParams], Adapter]] = {
     "corpus": CorpusAdapter,
@@ -113,7 +113,7 @@ ADAPTERS: dict[str, Callable[[str, SourceParams], Adapter]] = {
     "movie_rationales": MovieRationalesAdapter,
     "custom": CustomAdapter,
 }
-"""Name -> what makes the adapter from (task, source), of those that are no `TextAdapter`."""
+"""Name -> constructor, from (task, source), of the adapters that are not a `TextAdapter`."""
 
 VIEWED = ("hatexplain",)
 """Adapters with variants of their labels."""

@@ -1,4 +1,4 @@
-"""Adapters of data sets that come with rationales: the project's own corpus, HateXplain and Movie Rationales."""
+"""Adapters for data sets with rationales: the project's own corpus, HateXplain and Movie Rationales."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from explearn_study.sources.mapping import (
 from explearn_study.sources.params import SourceParams
 
 CONVERTED = "refs/convert/parquet"
-"""The hub's own Parquet conversion, for sets published as a loading script, which `datasets` does not run."""
+"""The hub's Parquet conversion of data sets published as a loading script, which `datasets` does not run."""
 
 NO_MAJORITY = "no majority label"
 EVIDENCE_NOT_FOUND = "evidence not found in its text"
@@ -46,9 +46,9 @@ class _CorpusAnnotation(Shape):
 
 
 class CorpusAdapter(Adapter):
-    """The embedded corpus (data/corpus): id, task, split, label, words, annotations.
+    """An adapter for the embedded corpus (data/corpus): id, task, split, label, words, annotations.
 
-    The author's marks were made while writing; every other annotator of the corpus is an LLM that read the bare text.
+    The author made the marks while writing; every other annotator of the corpus is an LLM that read the plain text.
     """
 
     LABELS: Mapping[str, tuple[str, ...]] = {
@@ -99,14 +99,14 @@ class CorpusAdapter(Adapter):
 
 
 class HateXplainAdapter(Adapter):
-    """HateXplain (Mathew et al. 2021): posts that three annotators each labelled, with masks for the toxic ones.
+    """An adapter for HateXplain (Mathew et al. 2021): posts labelled by three annotators, with masks for toxic ones.
 
-    Reads the hub's rows (`post_tokens`, `annotators` with label and annotator_id), the files' rows (`tokens`, `labels`,
-    `annotators`) and posts with nothing but a majority `label` and a `text`.
+    It reads the hub's rows (`post_tokens`, `annotators` with label and annotator_id), the files' rows (`tokens`,
+    `labels`, `annotators`) and posts with only a majority `label` and a `text`.
 
-    View `binary` (the default): toxic when at least two of three say hatespeech or offensive, else normal. View
-    `three_class`: the label of at least two; posts on which all three differ are dropped. View `toxic`: the same
-    without normal posts, as in ExpNet (section 4.1). Masks are kept for posts that are toxic by majority.
+    View `binary` (the default): toxic if at least two of three say hatespeech or offensive, else normal. View
+    `three_class`: the label given by at least two; posts with three different labels are dropped. View `toxic`: the
+    same without normal posts, as in ExpNet (section 4.1). Masks are kept for posts that are toxic by majority.
     """
 
     RAW_LABELS = ("hatespeech", "normal", "offensive")
@@ -158,7 +158,7 @@ class HateXplainAdapter(Adapter):
         )
 
     def _votes(self, row: RawRow) -> tuple[list[str], list[str]]:
-        """(labels, annotator ids), one each for every annotator."""
+        """Return (labels, annotator ids), one of each per annotator."""
         column, annotators = row.value("annotators")
         path: str | None = None
         raw: Any
@@ -182,8 +182,9 @@ class HateXplainAdapter(Adapter):
     def _marks(self, row: RawRow, n_words: int, toxic: list[bool], annotators: list[str]) -> list[Marks]:
         """Return the masks with their annotators.
 
-        The source does not say whose a mask is. Masks as many as annotators are theirs in order; as many as toxic
-        votes, those annotators' in order, for only they were asked for one. Else they are named by position.
+        The source does not name a mask's annotator. If there are as many masks as annotators, they are assigned in
+        order; if there are as many as toxic votes, they are assigned in order to those annotators, since only they were
+        asked for a mask. Otherwise masks are named by position.
         """
         masks = row.read(list[Any], "a list of masks", "rationales")
         voters = [name for name, vote in zip(annotators, toxic, strict=True) if vote]
@@ -199,10 +200,10 @@ class HateXplainAdapter(Adapter):
 
 
 class MovieRationalesAdapter(Adapter):
-    """Movie Rationales (Zaidan et al. 2007, as in ERASER): reviews with the phrases an annotator took as evidence.
+    """An adapter for Movie Rationales (Zaidan et al. 2007, as in ERASER): reviews with phrases as evidence.
 
-    The source gives the phrases without their places. Every place where a phrase occurs in whole is marked; a phrase
-    that occurs nowhere is counted, and its place is not guessed.
+    The source gives the phrases without their positions. Every full occurrence of a phrase is marked; a phrase that
+    occurs nowhere is counted as dropped, and its position is not guessed.
     """
 
     LABELS = ("negative", "positive")
@@ -233,10 +234,10 @@ class MovieRationalesAdapter(Adapter):
 
 
 def mask_of_phrase(phrase: list[str], words: tuple[str, ...]) -> tuple[bool, ...]:
-    """Mask of the words that any occurrence of `phrase` touches.
+    """Return a mask of the words that any occurrence of `phrase` touches.
 
-    An occurrence begins and ends at white space or punctuation (`good film` is found in `a good film.`, `art` not in
-    `party`). All False when there is none or the phrase is empty.
+    An occurrence begins and ends at white space or punctuation (`good film` is found in `a good film.`, `art` is not
+    found in `party`). The mask is all False without an occurrence, and for an empty phrase.
     """
     if not phrase:
         return (False,) * len(words)

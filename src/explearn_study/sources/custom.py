@@ -1,4 +1,4 @@
-"""The adapter for a user's own table: the columns are named in the parameters."""
+"""The adapter for a user's own table, whose columns are named in the parameters."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from explearn_study.sources.params import SourceParams
 
 
 class CustomAdapter(CustomRows, Adapter):
-    """Rows of any table, by the columns of `SourceParams.columns`.
+    """An adapter for any table, with the columns named in `SourceParams.columns`.
 
-    Raises ParamsError when the columns contradict each other.
+    Raises ParamsError if the columns contradict each other.
     """
 
     def __init__(self, task: str, source: SourceParams) -> None:

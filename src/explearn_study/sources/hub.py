@@ -1,4 +1,4 @@
-"""Files, folders and data sets of the hub that hold a task's rows."""
+"""Readers of a task's rows from files, folders and data sets of the hub."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from explearn.text.rows import TABLES, RawRow
 
 
 def find_source(data_dir: str | Path, name: str) -> Path:
-    """File or folder `name` under `data_dir`; the ending of a file may be left out.
+    """Find the file or folder `name` under `data_dir`; the extension of a file may be left out.
 
-    Raises DataError when there is none, or when several files differ only in their ending.
+    Raises DataError if there is none, or if several files differ only in their extension.
     """
     path = Path(data_dir) / name
     try:
@@ -39,10 +39,10 @@ def _with_endings(path: Path) -> Path | None:
 
 
 def split_files(folder: Path, wanted: Mapping[Split, tuple[str, ...]], strict: bool) -> dict[Split, Path]:
-    """Files of a folder by our split.
+    """Return the files of a folder by our split.
 
     `wanted` gives the stems to look for, in order of preference. A split without a file is left out, unless it is
-    train or `strict` is set: then DataError names the stem that was looked for and what the folder holds.
+    train or `strict` is set: then DataError names the missing stem and the folder's files.
     """
     files: dict[Split, Path] = {}
     for split, stems in wanted.items():
@@ -59,13 +59,13 @@ def split_files(folder: Path, wanted: Mapping[Split, tuple[str, ...]], strict: b
 
 
 def hub_folder(data_dir: str | Path, name: str) -> Path | None:
-    """The local folder that a hub name stands for (under `data_dir`, or as given); None where there is none."""
+    """Return the local folder of a hub name (under `data_dir`, or as given); None if there is none."""
     return next((path for path in (Path(data_dir) / name, Path(name)) if path.is_dir()), None)
 
 
 def folder_configs(folder: Path) -> list[str]:
-    """Configurations of a folder in the hub's file layout; raises DataError when it holds no data."""
-    # It takes a second to import; only this kind of source needs it.
+    """Return the configurations of a folder in the hub's file layout; raise DataError if it holds no data."""
+    # It takes a second to import, and only this kind of source needs it.
     datasets = need("datasets", extra="pipeline", what=f"{folder}: a data set in the hub's layout")
 
     try:
@@ -81,16 +81,16 @@ def read_hub(
     splits: Mapping[Split, str] | None,
     columns: Collection[str] | None = None,
 ) -> dict[Split, Iterator[RawRow]]:
-    """Rows of a data set on the hub, or in a local folder with the hub's file layout, by our split.
+    """Return the rows of a data set on the hub, or in a local folder with the hub's file layout, by our split.
 
     Args:
         name: hub name, or a folder.
         config: configuration to load.
         revision: git revision on the hub.
-        splits: our split -> split expression of the `datasets` library; None takes those of our names that exist.
-        columns: those that will be asked for; no other (images, say) is decoded. Default: all.
+        splits: our split -> split expression of the `datasets` library; None: the splits that have our names.
+        columns: columns that will be used; no other (images, say) is decoded. Default: all.
 
-    Raises DataError in one sentence when the data set cannot be had (unknown, offline, needs code of its own, damaged).
+    Raises DataError in one sentence if the data set cannot be loaded (unknown, offline, needs its own code, damaged).
     """
     datasets = need("datasets", extra="pipeline", what=f"hub data set {name!r}")
     try:
@@ -102,7 +102,7 @@ def read_hub(
                 split: (expression, datasets.load_dataset(name, config, split=expression, revision=revision))
                 for split, expression in splits.items()
             }
-    except Exception as error:  # the library raises its own, the hub client's, pyarrow's and the standard library's
+    except Exception as error:  # errors of the library, the hub client, pyarrow and the standard library
         raise DataError(
             f"hub data set {name!r}{f', configuration {config!r}' if config else ''}: cannot be loaded "
             f"({_reason(error)}); check its name, its splits and the connection, or give a local copy as path"
@@ -120,13 +120,13 @@ def _hub_rows(name: str, expression: str, part: Any, columns: Collection[str] | 
     names = dict(_class_names(part.features, ""))
     wanted = [column for column in part.column_names if columns is None or column in columns]
     unread = tuple(column for column in part.column_names if column not in wanted)
-    # Without any column there would be no rows to complain of.
+    # Without any column there would be no rows, and no error that names one.
     rows = iter(part.select_columns(wanted)) if wanted else ({} for _ in range(part.num_rows))
     number = 0
     try:
         for number, values in enumerate(rows, start=1):
             yield RawRow(f"{name}:{expression}", expression, number, values, names, unread)
-    except Exception as error:  # whatever the library raises for what it cannot decode
+    except Exception as error:  # any error of the library for values that it cannot decode
         raise DataError(f"{name}:{expression}, row {number + 1}: cannot be read ({_reason(error)})") from error
 
 

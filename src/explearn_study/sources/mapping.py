@@ -1,4 +1,4 @@
-"""Adapters: from a raw row to its words, its label and its marks."""
+"""The interface of adapters, which turn a raw row into words, a label and marks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OWN_NAMES: Mapping[Split, tuple[str, ...]] = {
     "validation": ("validation",),
     "test": ("test",),
 }
-"""File stems where each split has its own name."""
+"""File stems for files named after our splits."""
 
 ALL_SPLITS: Mapping[Split, str] = {"train": "train", "validation": "validation", "test": "test"}
 
@@ -26,14 +26,14 @@ ID_COLUMNS = ("id", "idx")
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A row that is no example, and why."""
+    """A row that does not become an example, and the reason."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class HubDefault:
-    """The place of a data set on the hub, and the way in which its splits become ours."""
+    """The name of a data set on the hub, and the mapping of its splits to ours."""
 
     name: str
     splits: Mapping[Split, str]
@@ -42,14 +42,14 @@ class HubDefault:
 
 
 class Adapter(ABC):
-    """Maps the rows of one data set.
+    """A mapping of one data set's rows.
 
     Attributes:
-        labels: label order of the task; None where the labels are those found in train, sorted.
-        hub: where the hub has it; None for sources that exist only as files.
+        labels: the task's labels in order; None: the labels found in train, sorted.
+        hub: the data set on the hub; None for sources that exist only as files.
         file_splits: our split -> stems of its file, in order of preference.
         splits_in_rows: whether one file holds all splits and each row names its own.
-        columns: all that `map_row` may ask a row for; no other column is read.
+        columns: the columns that `map_row` may use; no other column is read.
     """
 
     labels: tuple[str, ...] | None = None
@@ -63,11 +63,11 @@ class Adapter(ABC):
 
     @abstractmethod
     def map_row(self, row: RawRow) -> MappedRow | Dropped:
-        """Raises DataError naming file, row and field for a row that cannot be used."""
+        """Map a row. Raises DataError naming file, row and field for a row that cannot be used."""
 
 
 def row_id(row: RawRow, task: str) -> str | None:
-    """The row's own identifier: column `id`, or TASK-FILE-IDX from a running number `idx`, or None.
+    """Return the row's identifier: column `id`, or TASK-FILE-IDX from a running number `idx`, or None.
 
     Raises DataError as `identifier` does.
     """
@@ -80,11 +80,11 @@ def row_id(row: RawRow, task: str) -> str | None:
 def class_label(
     row: RawRow, column: str, value: object, labels: Sequence[str], aliases: Mapping[str, str], path: str | None = None
 ) -> str:
-    """The label that a raw value stands for.
+    """Return the label of a raw value.
 
-    A string is a label or, in any case, one of `aliases`. An integer (or its digits, as CSV gives it) counts in the
-    classes that the source declares for the column, else in `labels`. `path` is the column's full name when it lies in
-    another. Raises DataError, with near names, for anything else.
+    A string is a label or, in upper or lower case, one of `aliases`. An integer (or its digits, as in CSV) is an index
+    into the classes that the source declares for the column, else into `labels`. `path` is the full name of a nested
+    column. Raises DataError, suggesting similar names, for anything else.
     """
     name = value
     if isinstance(value, str) and value.strip() not in labels and (code := whole_number(value)) is not None:

@@ -1,7 +1,7 @@
-"""Copies of training texts without their evidence, under a label of their own (L2E, section 5).
+"""Copies of training texts without their evidence, with a label of their own (L2E, section 5).
 
-A classifier that learns to answer `neutral` where the marked words are masked has to look at those words, so that human
-rationales can stand for what it really uses.
+A classifier that learns to predict `neutral` if the marked words are masked has to rely on those words. Human
+rationales then show what the classifier really uses.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from explearn_study.sources import SourceDataset
 
 NEUTRAL = "neutral"
 SUFFIX = "-neutral"
-"""Added to an example's id to name its copy."""
+"""Suffix of a copy's id, after the id of its example."""
 
 
 def add_neutral(data: SourceDataset, mask: str) -> SourceDataset:
     """Add a copy, with its evidence masked, of each training and validation text that has a rationale.
 
-    A word is masked where at least half of the text's annotators mark it. Test texts get no copies, and copies
-    have no rationales.
+    A word is masked if at least half of the text's annotators mark it. Test texts get no copies, and copies have no
+    rationales.
 
     Args:
-        data: a task as its source gives it.
-        mask: what replaces a marked word: the classifier's mask token, as its tokenizer writes it.
+        data: the task's data from its source.
+        mask: replacement for a marked word: the classifier's mask token, as its tokenizer writes it.
 
-    Raises ParamsError where no training text has a rationale, or the task has the label NEUTRAL already.
+    Raises ParamsError if no training text has a rationale, or the task already has the label NEUTRAL.
     """
     if NEUTRAL in data.labels:
         raise ParamsError(f"neutral: the task has a label {NEUTRAL!r} of its own; expected one without")

@@ -1,4 +1,4 @@
-"""Parameters of the source of a task's texts."""
+"""The parameters of the source of a task's texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explearn.text.params import Columns
 
 
 class SourceParams(Section):
-    """Where a task's texts come from and how rows become examples."""
+    """The source of a task's texts, and how its rows become examples."""
 
     kind: Literal["embedded", "files", "hub"]
     adapter: str
@@ -29,11 +29,11 @@ class SourceParams(Section):
     splits: dict[Split, str] | None = None
     """Our split -> the source's split or file stem (default: the adapter's own)."""
     carve_validation: OpenFraction = 0.1
-    """Fraction of `carve_from` set aside for validation if `splits` names no split for it, stratified by label."""
+    """Fraction of `carve_from` taken for validation if `splits` names no split for it, stratified by label."""
     carve_test: OpenFraction = 0.2
-    """Fraction of `carve_from` set aside for testing if `splits` names no split for it."""
+    """Fraction of `carve_from` taken for testing if `splits` names no split for it."""
     carve_from: Literal["train", "validation"] = "train"
-    """Split from which missing ones are set aside."""
+    """Split from which missing splits are taken."""
     max_examples: dict[Split, PositiveInt] = Field(default_factory=dict)
     """Most examples per split, drawn by seed with labels in proportion (or balanced, with `balance`)."""
     balance: bool = False
@@ -44,5 +44,5 @@ class SourceParams(Section):
     """custom: raw value -> label, if the table holds codes."""
     columns: Columns = Field(default_factory=Columns)
     neutral: str | None = None
-    """The classifier's mask token, to add copies of training texts without their evidence, labelled `neutral`: L2E's
-    protocol for human rationales (section 5). For sources that come with rationales."""
+    """The classifier's mask token. If given, copies of training texts without their evidence are added, labelled
+    `neutral`: L2E's protocol for human rationales (section 5). Only for sources with rationales."""

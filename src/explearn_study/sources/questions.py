@@ -1,4 +1,4 @@
-"""Adapter of extractive question answering: a question, a passage, and the words of it that answer (SQuAD)."""
+"""The adapter for extractive question answering: a question, a passage, and the answer's words in it (SQuAD)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class _Answers(Shape):
 
 
 class SquadAdapter(Adapter):
-    """Rows of columns `question`, `context` and `answers`, as on the hub: {"text": [...], "answer_start": [...]}.
+    """An adapter for the columns `question`, `context` and `answers`, {"text": [...], "answer_start": [...]}.
 
-    The first answer counts, as the words that it touches. Rows without an answer, or whose answer is longer than
-    ANSWER_WORDS, are dropped and counted.
+    The answer is the words that the first answer touches. Rows without an answer, or with one longer than ANSWER_WORDS,
+    are dropped and counted.
     """
 
     labels = ANSWER_LABELS
-    # Its test part is not published.
+    # The test part of SQuAD is not published.
     hub = HubDefault("rajpurkar/squad", {"train": "train", "test": "validation"})
     columns = ("question", "context", "answers", *ID_COLUMNS)
 

@@ -1,4 +1,4 @@
-"""Rationale files: reading, checking against the examples, merging annotators."""
+"""Readers of rationale files, which check them against the examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from explearn.text.rows import RawRow, read_file
 from explearn_study.sections import RationaleFile
 
 COLUMNS = ("id", "annotator", "kind", "words", "rationale", "text", "pair", "spans")
-"""Of a file of rationales; others are not read."""
+"""Columns of a file of rationales that are read."""
 
 
 def import_rationales(
@@ -29,20 +29,20 @@ def import_rationales(
     """Read a file of rationales (JSON Lines, CSV or Parquet) and check it against the examples.
 
     Columns: `id`; `annotator` and `kind`, unless `spec` gives them; then, by `spec.format`,
-    mask: `rationale` (0/1 a word); marked: `text` with [[marks]] (and `pair`, for pairs); spans: `spans` of
-    [start, end) word offsets. `words`, if there, must be the example's (for a pair: those of both segments). Other
-    columns are not read.
-    A text without marks and an empty list of spans say that the annotator found no evidence.
+    mask: `rationale` (0/1 per word); marked: `text` with [[marks]] (and `pair`, for pairs); spans: `spans` of
+    [start, end) word offsets. If `words` is there, they must be the example's (for a pair: those of both segments).
+    Other columns are not read.
+    A text without marks or an empty list of spans means that the annotator found no evidence.
 
     Args:
         path: the file.
-        spec: its format and the annotator and kind of files without those columns.
-        examples: of the task, all splits.
-        all_ids: ids of the source's other texts, subsampled away; their rationales are passed over. Default: none.
+        spec: its format, and the annotator and kind for files without those columns.
+        examples: all of the task's examples.
+        all_ids: ids of the source's texts left out by subsampling; their rationales are skipped. Default: none.
 
     Returns the rationales in the file's order.
     Raises DataError naming file, row and field for an unknown id, words that differ from the
-    example's, a mask of the wrong length or with values other than 0 and 1, and an (id, annotator) that comes twice.
+    example's, a mask of the wrong length or with values other than 0 and 1, and a repeated (id, annotator).
     """
     known = {example.id: example for example in examples}
     others = frozenset(all_ids or ())
@@ -80,7 +80,7 @@ def import_rationales(
 
 
 def _stated(row: RawRow, column: str, default: str | None) -> str:
-    """Return the row's value of a column, or else the file's."""
+    """Return the row's value of a column, or the default for the file."""
     value = row.values.get(column)
     if value is None or value == "":
         value = default

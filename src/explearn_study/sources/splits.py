@@ -1,7 +1,7 @@
-"""Splits, subsamples and balance, by seed; the order of the rows does not matter.
+"""Splitting, subsampling and balancing by seed, independent of the order of the rows.
 
-Texts are ordered by the SHA-256 of "SEED:ID", and a sample takes the first of each label in that order. A smaller
-sample is therefore part of a larger one with the same seed.
+Texts are ordered by the SHA-256 of "SEED:ID", and a sample takes the first texts of each label in that order. So a
+smaller sample is part of a larger one with the same seed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from explearn.core.seeds import hash_order
 def apportion(total: int, sizes: Mapping[str, int], limits: Mapping[str, int] | None = None) -> dict[str, int]:
     """Share `total` among labels in proportion to `sizes`, by largest remainder.
 
-    No label gets more than its limit (default: its size). Ties go to the label that comes first. A label gets at least
-    one where the total and its limit allow it. The shares add up to `total`, or to all limits when those are less.
+    No label gets more than its limit (default: its size). Ties go to the earlier label. A label gets at least one if
+    the total and its limit allow it. The shares add up to `total`, or to the sum of the limits if that is less.
     """
     limits = limits or sizes
     shares = dict.fromkeys(sizes, 0)
@@ -52,15 +52,15 @@ def _by_label(labels: Mapping[str, str], seed: int) -> dict[str, list[str]]:
 def carve(
     labels: Mapping[str, str], fractions: Mapping[Split, float], seed: int, whole: Split = "train"
 ) -> dict[str, Split]:
-    """Set parts of a split aside, stratified by label.
+    """Carve new splits out of a split, stratified by label.
 
     Args:
         labels: id -> label of every text of the split.
-        fractions: split to be made -> its fraction of all of these texts.
+        fractions: new split -> its fraction of all of these texts.
         whole: the split.
 
-    Returns id -> split, `whole` for what is left. Every label keeps at least one text there.
-    Raises ParamsError when the fractions leave nothing, DataError when there are too few texts.
+    Returns id -> split, `whole` for the remaining texts. Every label keeps at least one text there.
+    Raises ParamsError if the fractions leave nothing, DataError if there are too few texts.
     """
     total = sum(Fraction(str(fraction)) for fraction in fractions.values())
     if total >= 1:
@@ -70,8 +70,7 @@ def carve(
     free = {label: size - 1 for label, size in sizes.items()}
     assigned: dict[str, Split] = dict.fromkeys(labels, whole)
     for split, fraction in fractions.items():
-        # A decimal fraction is meant as written: 0.1 is one tenth. Halves round up, and no split that is asked for is
-        # empty.
+        # A decimal fraction is taken as written: 0.1 is one tenth. Halves round up, and no requested split is empty.
         wanted = max(1, int(Fraction(str(fraction)) * len(labels) + Fraction(1, 2)))
         if wanted > sum(free.values()):
             raise DataError(f"{whole} has {len(labels)} texts; expected enough to set {wanted} aside as {split}")
@@ -89,10 +88,10 @@ def subsample(labels: Mapping[str, str], limit: int | None, balance: bool, seed:
     Args:
         labels: id -> label of every text of the split.
         limit: most texts to keep; None keeps all.
-        balance: keep the same number of each label (as many as the rarest has, and the limit allows); otherwise labels
+        balance: keep the same number of each label (as many as the rarest label and the limit allow); otherwise labels
             keep their proportions.
 
-    Raises ParamsError when a balanced draw would have to leave labels out.
+    Raises ParamsError if a balanced draw would have to leave labels out.
     """
     groups = _by_label(labels, seed)
     sizes = {label: len(ids) for label, ids in groups.items()}

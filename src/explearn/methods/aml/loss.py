@@ -1,11 +1,11 @@
-"""AML's loss (section 3.1, eq. 4 to 7): what a frozen classifier answers to texts of which a mask keeps a part.
+"""AML's loss (section 3.1, eq. 4 to 7): the predictions of a frozen classifier on masked texts.
 
-Two ways to mask, both with gradients back to the mask:
+There are two ways to mask, both with gradients back to the mask:
 
 soft     each token is mixed with a stand-in, x'_i = m_i x_i + (1 - m_i) s (eq. 3); s is the embedding of the mask
-         token, or of the unknown token where there is none.
-removed  tokens are left out by gates on attention, in classifiers that read the last token. The paper does not train
-         so; deleting is how its metrics take words away.
+         token, or of the unknown token if there is no mask token.
+removed  gates on attention leave tokens out, in classifiers that read the last token. The paper does not train this
+         way, but its metrics delete words.
 """
 
 from __future__ import annotations
@@ -25,15 +25,18 @@ from explearn.model.encoding import Batch
 from explearn.model.padding import reads_last
 
 LEAST = 1e-12
-"""Weight of a key whose gate is 0: nothing among other tokens, and its logarithm has a gradient."""
+"""Weight of a key whose gate is 0: negligible next to other tokens, and its logarithm has a gradient."""
 
 
 class DivergedError(ModelError):
-    """G gives no finite numbers any more."""
+    """The network G no longer returns finite numbers."""
 
 
 class Weights(NamedTuple):
-    """lambda_p, lambda_a, lambda_inv of eq. 4, each in [0, 1]; a term of weight 0 is left out, its passes too."""
+    """The weights lambda_p, lambda_a, lambda_inv of eq. 4, each in [0, 1].
+
+    A term of weight 0 is left out, together with its passes.
+    """
 
     prediction: float
     size: float
@@ -48,17 +51,17 @@ def loss_terms(
     weights: Weights,
     removed: bool = False,
 ) -> torch.Tensor:
-    """Return the terms of each text's loss, (3, b), 0 where left out, with a graph back to the attributions.
+    """Return the terms of each text's loss, (3, b), 0 for a term left out, with a graph back to the attributions.
 
     prediction  L_p, cross-entropy between y and the prediction on the masked text (eq. 5)
     size        L_a, mean over the text's sub-tokens of -log(1 - a) (eq. 7)
     inverse     L_inv, -log(1 - p), p the target's probability on the inversely masked text (eq. 6)
 
-    Both masked texts go through the classifier in one batch. The loss is the sum by `weights` (eq. 4).
+    Both masked texts pass the classifier in one batch. The loss is the sum weighted by `weights` (eq. 4).
 
     Args:
         scores: logits of the attributions, (b, n); a = sigmoid(scores).
-        predictions: y, (b, C), rows on the simplex. Its largest entry is the target.
+        predictions: y, (b, C), rows on the simplex. The largest entry of a row is the target.
         removed: see `masked_logits`.
     """
     attributions = scores.sigmoid()
@@ -86,9 +89,9 @@ def weighted(terms: torch.Tensor, weights: Weights) -> torch.Tensor:
 
 
 def removes(classifier: Classifier) -> bool:
-    """Return whether masked words are left out of this classifier's texts: of decoders without a mask token.
+    """Return whether masked words are removed from texts: so for decoders without a mask token.
 
-    Raises ModelError for another classifier without mask and unknown token.
+    Raises ModelError for any other classifier that has neither a mask token nor an unknown token.
     """
     config: Any = classifier.model.config
     named = classifier.completion is not None and classifier.completion.mask_token_id is not None
@@ -100,12 +103,12 @@ def removes(classifier: Classifier) -> bool:
 
 
 def masked_logits(classifier: Classifier, batch: Batch, masks: torch.Tensor, removed: bool) -> torch.Tensor:
-    """Logits, (rows, C), at least float32, of texts of which only a part is kept.
+    """Return logits, (rows, C), at least float32, of masked texts.
 
     Args:
         masks: share of each token that is kept, (rows, n), in [0, 1]; row r is of text r modulo b. Special tokens are
-            kept, whatever it says. With `removed` a token is kept where it is above 1/2 and left out elsewhere;
-            gradients pass as if the mask were soft.
+            always kept. With `removed`, a token is kept if its share is above 1/2 and left out otherwise; gradients
+            pass as if the mask were soft.
     """
     content = content_mask(batch).repeat(len(masks) // len(batch), 1)
     if removed:
@@ -120,9 +123,10 @@ def masked_logits(classifier: Classifier, batch: Batch, masks: torch.Tensor, rem
 
 
 def embedded_logits(classifier: Classifier, batch: Batch, embeddings: torch.Tensor) -> torch.Tensor:
-    """Logits, (rows, C), at least float32, of texts with other word embeddings.
+    """Return logits, (rows, C), at least float32, of texts with other word embeddings.
 
-    Positions, segments and padding are those of the batch; its ids still go in, for RoBERTa counts positions by them.
+    Positions, segments and padding are those of the batch. Its ids are passed as well: RoBERTa counts positions by
+    them.
 
     Args:
         embeddings: (rows, n, e); row r is a variant of text r modulo b.
@@ -130,7 +134,7 @@ def embedded_logits(classifier: Classifier, batch: Batch, embeddings: torch.Tens
     copies = len(embeddings) // len(batch)
     inputs = {name: value.repeat(copies, 1) for name, value in batch.model_inputs().items()}
     table: Any = classifier.model.get_input_embeddings()
-    # A model that is kept in half precision reads no other.
+    # A model stored in half precision accepts only half precision.
     embeddings = embeddings.to(table.weight.dtype)
     with replaced_words(classifier.model, inputs["input_ids"], embeddings), classifier.autocast():
         logits: torch.Tensor = classifier.model(**inputs).logits
@@ -138,15 +142,15 @@ def embedded_logits(classifier: Classifier, batch: Batch, embeddings: torch.Tens
 
 
 def removed_logits(classifier: Classifier, batch: Batch, kept: torch.Tensor) -> torch.Tensor:
-    """Logits, (rows, C), at least float32, of texts whose tokens are left out by gates.
+    """Return logits, (rows, C), at least float32, of texts from which gates remove tokens.
 
-    With gate m_j of each token, query i weighs a key j before it by m_j exp(l_ij) and itself by exp(l_ii). The logits
-    are the mean of those read at each token, weighed by m_j prod_(k>j) (1 - m_k): of those at the last token kept. The
-    rest of the weight, where nothing is kept, goes to the answer to an empty text. With gates of 0 and 1 the answer is
-    that to the text without the words.
+    With a gate m_j for each token, query i weighs an earlier key j by m_j exp(l_ij) and itself by exp(l_ii). The result
+    is the mean of the logits at each token, weighted by m_j prod_(k>j) (1 - m_k): with gates of 0 and 1, the logits at
+    the last token kept. The remaining weight, prod_k (1 - m_k), goes to the logits of an empty text. With gates of 0
+    and 1 the result is that of the text without the removed words.
 
     Args:
-        kept: m, (rows, n), gates in [0, 1]; row r is of text r modulo b. Positions count those above 1/2.
+        kept: m, (rows, n), gates in [0, 1]; row r is of text r modulo b. Positions count the tokens above 1/2.
     """
     model: Any = classifier.model
     copies = len(kept) // len(batch)
@@ -163,16 +167,16 @@ def removed_logits(classifier: Classifier, batch: Batch, kept: torch.Tensor) -> 
     with torch.no_grad():
         of_nothing = classifier.logits(classifier.batch([batch.encodings[0].select([])]))
     read = at_least_float32(read)
-    # gone[:, j]: whether all from j on are left out.
+    # gone[:, j]: whether all tokens from j on are removed.
     gone = (1 - kept).flip(1).cumprod(1).flip(1).to(read)
     last = kept.to(read) * torch.cat([gone[:, 1:], torch.ones_like(gone[:, :1])], dim=1)
     return (last[..., None] * read).sum(1) + gone[:, :1] * of_nothing.to(read)
 
 
 def _attention_masks(model: Any, kept: torch.Tensor, positions: torch.Tensor) -> torch.Tensor | dict[str, torch.Tensor]:
-    """Additions to attention's logits, (rows, 1, n, n): log m_j, and as good as -inf where a query sees no key.
+    """Return what is added to attention's logits, (rows, 1, n, n): log m_j, practically -inf for keys a query hides.
 
-    Of a model whose layers are of several types, one for each type. A window is counted over the words that are kept.
+    If the model has several types of layers, there is one mask for each type. A window is counted over kept tokens.
     """
     tokens = kept.shape[1]
     lowest = torch.finfo(model.dtype).min

@@ -74,7 +74,7 @@ class TaskData(Protocol):
 
     @property
     def balanced(self) -> bool:
-        """Whether the classifier was fine-tuned with class weights inverse to frequency."""
+        """True if the classifier was fine-tuned with class weights inverse to frequency."""
 
     @property
     def skill(self) -> float | None:

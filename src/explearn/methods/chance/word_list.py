@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class WordList(LearnedExplainer, BatchExplainer):
-    """How often each word is marked in the training texts, whatever the text and the classifier.
+    """The share of a word's occurrences in the training texts that are marked; the same in every text.
 
     A word that occurs n times, m of them marked, has the score (m + r) / (n + 1), where r is the share of all words
     that are marked; a word in no training text has r. Case and surrounding punctuation are ignored. It is the lower

@@ -21,22 +21,22 @@ from explearn.methods.consensus.word_features import feature_names, word_matrix
 Array = NDArray[np.float64]
 
 CONFIDENCE = 0.95
-"""Level of the coefficients' intervals."""
+"""Confidence level of the coefficients' intervals."""
 
 LEAST_SLOPE = 0.01
-"""Smallest slope of the calibration. A model that does not carry over to a task left out says little of it, but what it
-says keeps its order."""
+"""Smallest slope of the calibration. A model that does not transfer to a left-out task gets nearly constant
+probabilities, but the order of the words stays."""
 
 MOST_ITERATIONS = 200
 
 COPIES_SHARE = 0.25
-"""Share of a task's weight that its copies with missing signals have together."""
+"""Share of a task's weight that belongs to its copies with missing signals."""
 
 INVERSE_PENALTY = 0.3
 """Inverse strength of the regression's L2 penalty."""
 
 WORDS_PER_TASK = 5000
-"""Words that each task counts as against the penalty, however many it has."""
+"""Number of words that each task counts as, relative to the penalty, whatever its real number of words."""
 
 
 class MarkedText(NamedTuple):
@@ -47,19 +47,19 @@ class MarkedText(NamedTuple):
 
 
 LEAST_SKILL = 0.1
-"""A classifier near chance, or below, still counts this much: what its texts' marks say of the words stays true."""
+"""Weight of a classifier near or below chance: the marks of its texts still say something about the words."""
 
 
 def weight_of_skill(mcc: float | None) -> float:
-    """Return how much a task counts: the square of its classifier's MCC on validation texts, from LEAST_SKILL up.
+    """Return the weight of a task: the square of its classifier's MCC on validation texts, at least LEAST_SKILL.
 
-    The signals of a classifier that has not learned its task say little about what people mark. None: not known, as 1.
+    The signals of a classifier that has not learned its task say little about what people mark. None (unknown): 1.
     """
     return 1.0 if mcc is None else max(mcc, LEAST_SKILL) ** 2
 
 
 def marked_texts(task: TaskData) -> list[MarkedText]:
-    """The texts of a task's training rationales that have marks and a right prediction, with their signals."""
+    """Return the correctly predicted texts with marks among a task's training rationales, with their signals."""
     gold, split = task.gold, task.rationale_split
     labels = {example.id: example.label for example in task.examples(split) if example.id in gold}
     if not labels:
@@ -72,20 +72,20 @@ def marked_texts(task: TaskData) -> list[MarkedText]:
 
 
 def source_weights(task: TaskData, names: Iterable[str]) -> dict[str, float]:
-    """Return how much each of the other tasks named counts, by its classifier's skill."""
+    """Return the weight of each named task among the other tasks, by its classifier's skill."""
     skills = {one.name: one.skill for one in task.others}
     return {name: weight_of_skill(skills[name]) for name in names}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordModel:
-    """Scores words by F features: logit = intercept + sum_f weights_f (x_f - mean_f) / scale_f.
+    """A linear model of F features of a word: logit = intercept + sum_f weights_f (x_f - mean_f) / scale_f.
 
     Attributes:
-        signals, word_features: which columns it takes; see `word_features.feature_names`.
+        signals, word_features: the columns that it uses; see `word_features.feature_names`.
         mean, scale, weights: float64, (F,). intercept: of the logit.
         calibration: slope a and offset b of p = sigmoid(a logit + b).
-        intervals: low and high end of each weight's 95 % interval, (2, F); None where they are not known.
+        intervals: low and high end of each weight's 95 % interval, (2, F); None if unknown.
     """
 
     signals: tuple[str, ...]
@@ -99,28 +99,28 @@ class WordModel:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the features."""
+        """Return the names of the features."""
         return feature_names(self.signals, self.word_features)
 
     def features(self, text: WordSignals) -> Array:
-        """Return what the model takes of a text, (words, F)."""
+        """Return the model's features of a text's words, (words, F)."""
         return word_matrix(text, self.signals, self.word_features)
 
     def logits(self, features: Array) -> Array:
-        """(words, F) -> (words,). Classes weigh the same in training: 0 lies where marked and other words balance."""
+        """Return logits, (words, F) -> (words,). Marked and other words weigh the same in training, so 0 is neutral."""
         return np.asarray(((features - self.mean) / self.scale) @ self.weights + self.intercept)
 
     def probabilities(self, features: Array) -> Array:
-        """Probability that each word is marked, calibrated to the density of the tasks learned from, (words,)."""
+        """Return each word's probability of a mark, (words,), calibrated to the density of marks in training."""
         slope, offset = self.calibration
         return np.asarray(1 / (1 + np.exp(-np.clip(slope * self.logits(features) + offset, -500, 500))))
 
     def coefficients(self) -> dict[str, float]:
-        """Feature -> change of the logit for one standard deviation of it."""
+        """Return feature -> change of the logit for one standard deviation of the feature."""
         return dict(zip(self.names, self.weights.tolist(), strict=True))
 
     def coefficient_intervals(self) -> dict[str, tuple[float, float]]:
-        """Feature -> 95 % interval of its coefficient, over the texts; empty where they are not known."""
+        """Return feature -> 95 % interval of its coefficient, over the texts; empty if unknown."""
         if self.intervals is None:
             return {}
         low, high = self.intervals.tolist()
@@ -157,10 +157,10 @@ class WordModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskRows:
-    """Training words of one task.
+    """The training words of one task.
 
     x: (words, F). y: bool, (words,). text: number of each word's text, (words,). weight: in training, (words,).
-    copied: bool, (words,), True for words of copies. share: how much the task counts.
+    copied: bool, (words,), True for words of copies. share: weight of the task.
     """
 
     x: Array
@@ -180,20 +180,21 @@ def fit_model(
 ) -> WordModel:
     """Learn from the marks of one or more tasks.
 
-    Marked and other words weigh the same within a task. Words that the classifier did not read are left out.
+    Within a task, marked words as a whole weigh as much as the others. Words that the classifier did not read are left
+    out.
 
     Args:
-        tasks: the marked texts of each task, by its name.
-        weights: how much each task counts (default: all the same).
-        seed: of the signals left out in copies.
+        tasks: task -> its marked texts.
+        weights: weight of each task (default: all equal).
+        seed: seed of the signals left out in copies.
 
-    Raises DataError where a task's words are all marked, or none is.
+    Raises DataError if a task's words are all marked, or none is.
     """
     generator = np.random.default_rng(seed)
     shares = weights or dict.fromkeys(tasks, 1.0)
     rows = [task_rows(name, texts, options, shares[name], generator) for name, texts in tasks.items()]
     model = _fit(rows, options)
-    # Calibrated (Platt, 1999) on logits of a model that has not seen the task, where there are two tasks or more; tasks
+    # Calibration (Platt, 1999) uses logits of a model that has not seen the task, if there are two tasks or more; tasks
     # weigh as in training.
     logits, marks, weighed = [], [], []
     for left_out, row in enumerate(rows):
@@ -210,9 +211,9 @@ def fit_model(
 def task_rows(
     name: str, task: Sequence[MarkedText], options: ConsensusParams, share: float, generator: np.random.Generator
 ) -> TaskRows:
-    """Features of a task's words, then those of its copies, whose missing signals `generator` draws.
+    """Return features of a task's words, then those of its copies, whose missing signals `generator` draws.
 
-    Raises DataError where all words are marked, or none is.
+    Raises DataError if all words are marked, or none is.
     """
     x, y, text, copied = [], [], [], []
     for copy in range(options.copies + 1):
@@ -220,7 +221,7 @@ def task_rows(
             read = signals.read
             scores = signals.scores.copy()
             if copy > 0 and len(options.signals) > 1:
-                # A copy lacks some signals: how many is drawn evenly from 1 to all but one, then which.
+                # A copy lacks some signals: their number is drawn evenly from 1 to all but one, then the signals.
                 count = generator.integers(1, len(options.signals))
                 chosen = generator.permutation(len(options.signals))[:count]
                 scores[:, [SIGNALS.index(options.signals[i]) for i in chosen]] = np.nan
@@ -249,7 +250,7 @@ def _fit(rows: Sequence[TaskRows], options: ConsensusParams) -> WordModel:
     # It takes a second to import.
     from sklearn.linear_model import LogisticRegression
 
-    # Few columns and many rows: Newton's steps with a small Hessian are the fastest.
+    # Few columns and many rows: Newton's method with a small Hessian is the fastest.
     regression: Any = LogisticRegression(
         C=INVERSE_PENALTY, solver="newton-cholesky", max_iter=MOST_ITERATIONS, warm_start=True
     )
@@ -266,34 +267,34 @@ def _pooled(rows: Sequence[TaskRows], mean: Array, scale: Array) -> tuple[Array,
 
 
 def platt(logits: Array, marks: NDArray[np.bool_], weights: Array) -> tuple[float, float]:
-    """Slope and offset of sigmoid(slope logit + offset), by maximum likelihood, the slope at LEAST_SLOPE or above."""
+    """Fit sigmoid(slope logit + offset) by maximum likelihood; return slope, at least LEAST_SLOPE, and offset."""
     from sklearn.linear_model import LogisticRegression
 
     weights = weights / weights.sum()
     centre, spread = float(weights @ logits), float(logits.std()) or 1.0
-    # So little a penalty keeps the slope finite where logits part the marks without an error, and changes nothing else.
+    # This tiny penalty keeps the slope finite if the logits separate the marks perfectly, and changes nothing else.
     regression = LogisticRegression(C=1e6, solver="newton-cholesky", tol=1e-10, max_iter=MOST_ITERATIONS)
     regression.fit(((logits - centre) / spread)[:, None], marks, weights * len(logits))
     slope = float(regression.coef_[0, 0]) / spread
     if slope >= LEAST_SLOPE:
         return slope, float(regression.intercept_[0]) - slope * centre
-    # So flat a curve is the density of marks at the centre, and keeps the order.
+    # Such a flat curve equals the density of marks at the centre, and keeps the order of the words.
     density = float(weights @ marks)
     return LEAST_SLOPE, float(np.log(density / (1 - density))) - LEAST_SLOPE * centre
 
 
 def _intervals(rows: Sequence[TaskRows], model: WordModel) -> Array:
-    """Return low and high ends of the weights over the texts, (2, F); means and scales stay.
+    """Return low and high ends of the weights' intervals over the texts, (2, F); means and scales stay fixed.
 
-    A weight is, to first order, the mean of one value for each of n texts: the weight plus n times the text's
-    influence, -H^-1 g, less the mean influence in its task (Jaeckel 1972, The infinitesimal jackknife), with H the
-    Hessian of the penalised loss and g the gradient of the text's words.
+    To first order, a weight is the mean of one value for each of n texts: the weight plus n times the text's influence,
+    -H^-1 g, minus the mean influence in its task (Jaeckel 1972, The infinitesimal jackknife). H is the Hessian of the
+    penalised loss, g the gradient of the text's words.
     """
     x, y = _pooled(rows, model.mean, model.scale)
     weight = np.concatenate([row.weight for row in rows]) * INVERSE_PENALTY
     share = expit(x @ model.weights + model.intercept)
     x = np.column_stack([x, np.ones(len(x))])
-    penalty = np.diag([*np.ones(len(model.weights)), 0.0])  # the intercept has none
+    penalty = np.diag([*np.ones(len(model.weights)), 0.0])  # the intercept is not penalised
     hessian = penalty + x.T @ (x * (weight * share * (1 - share))[:, None])
     influence = -np.linalg.solve(hessian, (x * (weight * (share - y))[:, None]).T).T[:, :-1]
     ends = np.cumsum([len(row.y) for row in rows])[:-1]

@@ -1,4 +1,4 @@
-"""What the consensus knows of each word of a text: its signals, compared within the text, and the word itself.
+"""The consensus's features of each word of a text: its signals, compared within the text, and the word itself.
 
 To add a column, add its function to WORD_COLUMNS.
 """

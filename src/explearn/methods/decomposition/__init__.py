@@ -1,1 +1,1 @@
-"""Hidden states split into one vector for each token they stem from; no gradients."""
+"""Methods that split hidden states into one vector for each input token, without gradients."""

@@ -23,7 +23,7 @@ Bias = Literal["absdot", "norm", "equal", "none"]
 Rule = Literal["zero_origin", "linear"]
 
 EPSILON = 1e-12
-"""Keeps a divisor from 0; the original code's."""
+"""Value that keeps a divisor from 0, as in the original code."""
 
 
 class DecompX(BatchExplainer):
@@ -32,19 +32,19 @@ class DecompX(BatchExplainer):
     DecompX (Modarressi et al. 2023): hidden states as sums of one vector for each token, carried to the logits.
 
     With b = batch, n = tokens, d = width: V[k, i] is the part of token i's vector that stems from token k; at first it
-    is token i's embedding (projected to the width of the blocks where the encoder does so) for k = i, else 0. Linear
-    maps act on each part; a layer norm too, with the part's own mean and the whole vector's deviation; biases are
-    shared among the parts; activations act by a slope. The score of token k is its part of the class's logit. Signed;
-    the scores of all tokens, [CLS] and [SEP] included, sum to the logit unless `bias` is none, which
-    `completeness_error` reports. In all layers but the first b_O + W_O b_V is shared; in the first each value vector
-    stems from one token alone, and keeps its bias, as in the original code, also when `bias` is none.
+    is token i's embedding (projected to the width of the blocks if the encoder does so) for k = i, else 0. Linear maps
+    act on each part. A layer norm does too, with the part's own mean and the whole vector's deviation. Biases are
+    shared among the parts, and activations act by a slope. The score of token k is its part of the class's logit.
+    Signed. The scores of all tokens, [CLS] and [SEP] included, sum to the logit unless `bias` is none;
+    `completeness_error` reports the difference. In all layers but the first, b_O + W_O b_V is shared. In the first,
+    each value vector stems from only one token and keeps its bias, as in the original code, even if `bias` is none.
 
-    The classifier runs in its weights' precision, float32 as a rule, whatever `classifier.dtype` says: the parts of a
-    state that was computed in bf16 would not add up to it.
+    The classifier runs in the precision of its weights, usually float32, whatever `classifier.dtype` says: the parts
+    of a state computed in bf16 would not add up to it.
 
-    Memory: texts come in batches with batch x n x n <= max_tokens, the parts of a batch being as many vectors of width
-    d as the classifier holds sub-tokens in a plain forward pass; a longer text comes alone, with its n x n parts.
-    Whatever is wider than a part, or made of several, exists for at most max_tokens of them at a time (or n).
+    Memory: batches satisfy batch x n x n <= max_tokens, so that the parts of a batch are as many vectors of width d as
+    a plain forward pass has sub-tokens; a longer text is processed alone, with its n x n parts. Intermediates that are
+    wider than a part, or made of several parts, exist for at most max_tokens parts at a time (or n).
     """
 
     reads_weights = True
@@ -61,15 +61,15 @@ class DecompX(BatchExplainer):
 
     class Options(Section):
         bias: Bias = "absdot"
-        """How a bias vector is shared among the parts V[k]: `absdot` in proportion to |<V[k], bias>| (the
+        """The way a bias vector is shared among the parts V[k]: `absdot` in proportion to |<V[k], bias>| (the
         paper's choice), `norm` to ||V[k]||_2, `equal` evenly among the text's tokens, or `none`: biases are
         left out."""
         activation: Rule = "zero_origin"
-        """Of the feed-forward layers. `zero_origin`: a part is multiplied by f(z) / z, z being the whole vector
-        before f. `linear`: by the tangent's slope f'(z), and its intercept f(z) - f'(z) z is shared as a bias
-        is."""
+        """The rule for activations f in feed-forward layers. `zero_origin`: a part is multiplied by f(z) / z, z
+        being the whole vector before f. `linear`: it is multiplied by the tangent's slope f'(z), and the
+        intercept f(z) - f'(z) z is shared like a bias."""
         head_activation: Rule = "zero_origin"
-        """The same for the classification head's activation (tanh, relu or gelu)."""
+        """The same rule for the classification head's activation (tanh, relu or gelu)."""
 
     check = staticmethod(check_parts)
 
@@ -105,7 +105,7 @@ class DecompX(BatchExplainer):
             bias = block.output.bias if owned else block.output(block.value.bias)
             for i in pieces if rows > 1 else [slice(0, 1)]:
                 parts[:, :, i] = rules.finish_block(block, self.options.activation, kept, i, bias, parts[:, :, i])
-        # Where a number is near 0, its quotient with another rounding of it would be far from the slope.
+        # If a value is near 0, dividing it by a differently rounded copy of itself would be far from the slope.
         dense = head.dense(run.output[:, :1])
         activation, rule = head.activation, self.options.head_activation
         parts = rules.activate(activation, rule, dense, activation(dense), rules.linear(head.dense, parts))
@@ -141,7 +141,7 @@ class PartRules:
         return self.share(linear.bias, parts @ weight_of(linear).T)
 
     def norm(self, norm: nn.LayerNorm, total: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
-        """total: the whole vectors before the layer norm, (b, rows, d)."""
+        """Pass parts through a layer norm. total: the whole vectors before it, (b, rows, d)."""
         return self.share(norm.bias, linear_norm(norm, parts).div_(deviation(norm, total)[:, None]))
 
     def activate(
@@ -160,8 +160,10 @@ class PartRules:
     def finish_block(
         self, block: EncoderBlock, activation: Rule, kept: BlockTrace, i: slice, bias: torch.Tensor, parts: torch.Tensor
     ) -> torch.Tensor:
-        """From the attention's output and residual connection on, with the attention's bias still to come; for some
-        tokens i."""
+        """Carry the parts of some tokens i from the attention's output to the block's output.
+
+        The parts include the residual connection; the attention's bias is added here.
+        """
         middle = self.norm(block.attention_norm, kept.attention_sum[:, i], self.share(bias, parts))
         wide = self.linear(block.expand, middle)
         wide = self.activate(block.activation, activation, kept.expanded[:, i], kept.activated[:, i], wide)
@@ -169,9 +171,9 @@ class PartRules:
 
 
 def _attend(block: EncoderBlock, attention: torch.Tensor, parts: torch.Tensor, first: int, owned: bool) -> torch.Tensor:
-    """Apply attention (b, h, rows, n) to the parts (b, sources, n, d) of the tokens from number `first` on.
+    """Apply attention, (b, h, rows, n), to parts, (b, sources, n, d); the sources are the tokens from `first` on.
 
-    owned: each source's own part takes the value bias with it. Returns (b, sources, rows, d), without other biases.
+    owned: each source's own part includes the value bias. Returns (b, sources, rows, d), without other biases.
     """
     values = parts @ weight_of(block.value).T
     if owned:

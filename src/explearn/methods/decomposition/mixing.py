@@ -1,13 +1,13 @@
-"""ALTI and GlobEnc: what one attention block takes from each token, and its rollout through the layers.
+"""ALTI and GlobEnc: the contribution of each token in an attention block, and its rollout through the layers.
 
 With b = batch, n = tokens, h = heads, d = width: before its layer norm, token i's vector in a block is
 
     u_i = sum_j sum_h A_h[i, j] W_O^h v_hj + x_i + b_O,    v_hj = W_V^h x_j + b_V^h
 
-so token j's part is what each head and the residual connection have to give of j, weighted by A_h[i, j] and [i = j].
-Once a layer norm's deviation is taken from the whole vector, it is a linear map and acts on every part alone (Kobayashi
-et al. 2021). The value bias goes with the value vector, as there: attention rows sum to 1, so it is split exactly. b_O
-and the layer norms' biases belong to no token.
+so token j's part consists of j's vectors from each head and the residual connection, weighted by A_h[i, j] and [i = j].
+With its deviation taken from the whole vector, a layer norm is a linear map and acts on each part by itself (Kobayashi
+et al. 2021). As there, the value bias belongs to the value vector: attention rows sum to 1, so the split is exact. b_O
+and the biases of layer norms belong to no token.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from explearn.model.quantised import rounds_inputs, weight_of
 
 
 def check_parts(classifier: Classifier) -> None:
-    """Raise UnsupportedError for a classifier that cannot be taken apart, or whose weights have too few bits for it."""
+    """Raise UnsupportedError for a classifier that cannot be taken apart, or whose weights are too imprecise for it."""
     dissect(classifier.model)
     if rounds_inputs(classifier.model):
         raise UnsupportedError(
@@ -46,16 +46,16 @@ def check_parts(classifier: Classifier) -> None:
 
 
 class LayerMixing(BatchExplainer):
-    """Base of methods that score how much of token j is in token i, layer by layer.
+    """The base of methods that score how much of token j is in token i, layer by layer.
 
-    A layer's contributions c[i, j] >= 0 form a map whose rows are brought to sum 1; the maps are multiplied from the
+    A layer's contributions c[i, j] >= 0 form a map whose rows are normalised to sum 1. The maps are multiplied from the
     first layer up, and the score of token j is the entry of row [CLS], column j. In the last layer only that row is
-    computed. A row whose contributions are all 0 leaves its token as it was (1 on the diagonal). The class plays no
-    part.
+    computed. A row whose contributions are all 0 leaves its token unchanged (1 on the diagonal). The scores do not
+    depend on the class.
 
-    The classifier runs in its weights' precision, float32 as a rule, whatever `classifier.dtype` says: the parts of a
-    state that was computed in bf16 would not add up to it. Parts are made for some tokens j at a time, so that at most
-    `classifier.max_tokens` vectors of width d exist (n or h + 1 of them where that is more).
+    The classifier runs in the precision of its weights, usually float32, whatever `classifier.dtype` says: the parts of
+    a state computed in bf16 would not add up to it. Parts are made for some tokens j at a time, so that at most
+    `classifier.max_tokens` vectors of width d exist (or n or h + 1 of them if that is more).
     """
 
     reads_weights = True
@@ -64,7 +64,7 @@ class LayerMixing(BatchExplainer):
     def contributions(
         self, block: EncoderBlock, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
     ) -> torch.Tensor:
-        """Contributions of some tokens j (the sources) to the first r tokens i.
+        """Compute the contributions of some tokens j (the sources) to the first r tokens i.
 
         Args:
             vectors: (b, sources, h + 1, d): W_O^h v_hj of each head, then x_j.
@@ -96,15 +96,17 @@ class LayerMixing(BatchExplainer):
 
 
 def slices(count: int, each: int, limit: int) -> Iterator[slice]:
-    """Slices that cover `count` items of which each makes `each` vectors, at most `limit` vectors (or one item) a
-    slice."""
+    """Yield slices that cover `count` items, each of which makes `each` vectors.
+
+    A slice makes at most `limit` vectors, or holds one item.
+    """
     size = max(1, limit // each)
     for start in range(0, count, size):
         yield slice(start, min(start + size, count))
 
 
 def head_vectors(block: EncoderBlock, kept: BlockTrace, sources: slice) -> torch.Tensor:
-    """Return what each head, then the residual connection, has to give of each source: (b, sources, h + 1, d)."""
+    """Return each source's vector from each head, then from the residual connection: (b, sources, h + 1, d)."""
     output = weight_of(block.output)
     output = output.view(len(output), block.heads, -1)
     heads = torch.einsum("bhje,dhe->bjhd", kept.value[:, :, sources], output)
@@ -112,24 +114,24 @@ def head_vectors(block: EncoderBlock, kept: BlockTrace, sources: slice) -> torch
 
 
 def head_weights(kept: BlockTrace, sources: slice, rows: int) -> torch.Tensor:
-    """Return how much of that the first `rows` tokens take: (b, sources, rows, h + 1)."""
+    """Return the weights with which the first `rows` tokens add up these vectors: (b, sources, rows, h + 1)."""
     attention = kept.attention[:, :, :rows, sources].permute(0, 3, 2, 1)
     same = torch.eye(kept.input.shape[1], dtype=attention.dtype, device=attention.device)[sources, :rows, None]
     return torch.cat([attention, same.expand(len(attention), -1, -1, -1)], dim=-1)
 
 
 def linear_norm(norm: nn.LayerNorm, vectors: torch.Tensor) -> torch.Tensor:
-    """A layer norm without its division and its bias: gamma * (v - mean(v)), over the last axis."""
+    """Apply a layer norm without its division and its bias: gamma * (v - mean(v)), over the last axis."""
     return (vectors - vectors.mean(-1, keepdim=True)).mul_(norm.weight)
 
 
 def deviation(norm: nn.LayerNorm, total: torch.Tensor) -> torch.Tensor:
-    """Return what a layer norm divides by, sqrt(var + eps), for input (..., d): (..., 1)."""
+    """Return the divisor of a layer norm, sqrt(var + eps), for input (..., d): (..., 1)."""
     return (total.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
 
 
 def normalise_rows(contributions: torch.Tensor) -> torch.Tensor:
-    """(b, r, n) with rows brought to sum 1; a row of zeros becomes 1 on the diagonal."""
+    """Normalise the rows of contributions, (b, r, n), to sum 1; a row of zeros becomes 1 on the diagonal."""
     totals = contributions.sum(-1, keepdim=True)
     rows, tokens = contributions.shape[1:]
     diagonal = torch.eye(rows, tokens, dtype=contributions.dtype, device=contributions.device)
@@ -137,15 +139,15 @@ def normalise_rows(contributions: torch.Tensor) -> torch.Tensor:
 
 
 class ALTI(LayerMixing):
-    """How close each token's part of a layer's output comes to the whole, rolled out through the layers.
+    """The closeness of each token's part of a layer's output to the whole, rolled out through the layers.
 
     Aggregation of layer-wise token-to-token interactions (Ferrando et al. 2022).
 
-    With y_i the attention block's output (residual connection and layer norm included) and T_i(x_j) token j's part,
+    Let y_i be the attention block's output (residual connection and layer norm included) and T_i(x_j) token j's part:
 
         c[i, j] = max(0, ||y_i||_1 - ||y_i - T_i(x_j)||_1),
 
-    rows brought to sum 1, layers multiplied, row [CLS] (see LayerMixing). The feed-forward layers play no part.
+    rows normalised to sum 1, layers multiplied, row [CLS] (see LayerMixing). Feed-forward layers are ignored.
     """
 
     about = About(
@@ -168,10 +170,10 @@ class ALTI(LayerMixing):
 def transformed_vectors(
     block: EncoderBlock, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
 ) -> torch.Tensor:
-    """T_i(x_j), shape (b, sources, r, d), from arguments as in `LayerMixing.contributions`.
+    """Return T_i(x_j), shape (b, sources, r, d); arguments as in `LayerMixing.contributions`.
 
-    Summed over all j they miss y_i by the biases: gamma * (b_O - mean(b_O)) / s_i + beta, s_i the layer norm's
-    deviation.
+    Their sum over all j lacks only the biases of y_i: gamma * (b_O - mean(b_O)) / s_i + beta, s_i being the layer
+    norm's deviation.
     """
     parts = weights @ linear_norm(block.attention_norm, vectors)
     return parts.div_(deviation(block.attention_norm, kept.attention_sum[:, None, : weights.shape[2]]))
@@ -182,13 +184,13 @@ class GlobEnc(LayerMixing):
 
     Global token attribution by norms of the whole encoder layer, N_ENC (Modarressi et al. 2022).
 
-    Token j's part of token i's vector passes the attention, its residual connection and layer norm (mean of its own,
-    deviation of the whole vector), then the second residual connection and layer norm alike; what the feed-forward
-    layer adds is left out of the parts, as its activation cannot be split. c[i, j] is the part's L2 norm; rows brought
-    to sum 1, layers multiplied, row [CLS] (see LayerMixing).
+    Token j's part of token i's vector passes the attention, its residual connection and layer norm (with its own mean
+    and the whole vector's deviation), then the second residual connection and layer norm in the same way. The output of
+    the feed-forward layer is left out of the parts, since its activation cannot be split. c[i, j] is the part's L2
+    norm; rows are normalised to sum 1, layers multiplied, row [CLS] (see LayerMixing).
 
-    The two deviations of token i divide all of its row, and vanish when the row is brought to sum 1; so they are left
-    out. The authors' code multiplies the maps as they are, deviations included: option `rows`, `original`.
+    The two deviations of token i divide its whole row and cancel when the row is normalised; so they are left out. The
+    authors' code multiplies the maps without normalising them, deviations included: option `rows`, `original`.
     """
 
     about = About(
@@ -201,8 +203,8 @@ class GlobEnc(LayerMixing):
 
     class Options(Section):
         rows: Literal["shares", "original"] = "shares"
-        """Whether each layer's rows are brought to sum 1 before they are multiplied, as in attention rollout, or not,
-        as in the authors' code."""
+        """`shares`: each layer's rows are normalised to sum 1 before they are multiplied, as in attention rollout;
+        `original`: they are not, as in the authors' code."""
 
     def rows(self, contributions: torch.Tensor) -> torch.Tensor:
         return contributions if self.options.rows == "original" else normalise_rows(contributions)

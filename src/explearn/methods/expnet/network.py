@@ -1,4 +1,4 @@
-"""ExpNet's network: from the attention of a word to how far it is evidence, and its training on targets in [0, 1]."""
+"""ExpNet's network, from a word's attention to how far it is evidence, and its training on targets in [0, 1]."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ from explearn.methods.expnet.params import ExpNetParams
 from explearn.text.alignment import NO_WORD
 
 FLOOR = 1e-5
-"""Added to an attention weight before the logarithm: a weight of zero is no more than a small one."""
+"""Value added to an attention weight before the logarithm, so that a weight of zero counts like a small one."""
 
 CONTEXT = 1
-"""Words before and after a word whose inputs are read with its own, since people mark phrases."""
+"""Number of words before and after a word whose inputs are read with its own, since people mark phrases."""
 
 NETWORKS = 3
-"""Networks that learn with each other from different initial weights; the logit is the mean of theirs."""
+"""Number of networks trained together from different initial weights; the logit is the mean of theirs."""
 
 WEIGHT_DECAY = 0.01
-"""Of AdamW."""
+"""Weight decay of AdamW."""
 
 BATCH_WORDS = 512
-"""Words a step; on average where it takes whole texts."""
+"""Words per step; an average if a step takes whole texts."""
 
 MOST_STEPS = 3000
-"""Of training: where there are many words, it makes fewer passes than `epochs`, at least one."""
+"""Most training steps: with many words there are fewer passes than `epochs`, but at least one."""
 
 Shift = Callable[[torch.Tensor, int], torch.Tensor]
-"""Shifts word features, (..., width), by so many words within each text, padding with 0."""
+"""A function that shifts word features, (..., width), by a number of words within each text, padding with 0."""
 
 
 class Regime(NamedTuple):
-    """Shares of the inputs and of the hidden units dropped in training, and how far the last layer reads.
+    """The dropout rates of the inputs and of the hidden units, and the reach of the last layer.
 
-    reach: words before and after a word whose hidden units are read with its own; above 0 a step takes whole texts.
+    reach: number of words before and after a word whose hidden units are read with its own; if it is above 0, a step
+    takes whole texts.
     """
 
     input_dropout: float
@@ -51,7 +52,7 @@ class Regime(NamedTuple):
 
 WITHOUT_MARKS = Regime(0.1, 0.2, 0)
 WITH_MARKS = Regime(0.3, 0.5, 1)
-"""Marked texts are few, so that more is dropped; and people mark phrases, so that more of the words around is read."""
+"""The regime for marked texts. These are few, so more is dropped. People mark phrases, so more context is read."""
 
 
 def log_attention(attention: torch.Tensor) -> torch.Tensor:
@@ -61,10 +62,10 @@ def log_attention(attention: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True, slots=True)
 class PooledWords:
-    """Words of one text or batch.
+    """The words of one text or batch.
 
     values: (words, width). owners: int64, (words,), the number of each word. rows: int64, (positions,), the row of
-    `values` that a position went into, -1 where there is none.
+    `values` that a position belongs to, -1 if none.
     """
 
     values: torch.Tensor
@@ -77,7 +78,7 @@ def pool_words(values: torch.Tensor, owners: NDArray[np.int64]) -> PooledWords:
 
     Args:
         values: (positions, width), none below 0.
-        owners: int64, (positions,), the word of each position; NO_WORD where there is none.
+        owners: int64, (positions,), the word of each position; NO_WORD if none.
     """
     real = owners != NO_WORD
     words, inverse = np.unique(owners[real], return_inverse=True)
@@ -91,10 +92,10 @@ def pool_words(values: torch.Tensor, owners: NDArray[np.int64]) -> PooledWords:
 
 @dataclass(frozen=True, slots=True)
 class TrainingWords:
-    """Training words of several texts, end to end.
+    """The training words of several texts, concatenated.
 
     inputs: float32, (words, width). texts: int64, (words,), the number of each word's text. targets: float32, (words,),
-    how far each is evidence, 0 to 1. weights: float32, (words,), 1 on average.
+    how far each word is evidence, 0 to 1. weights: float32, (words,), 1 on average.
     """
 
     inputs: torch.Tensor
@@ -104,7 +105,7 @@ class TrainingWords:
 
 
 def shift_in(texts: torch.Tensor) -> Shift:
-    """Make the shift of words that lie end to end.
+    """Make the shift for concatenated texts.
 
     Args:
         texts: (words,), the number of each word's text, the words of each text together, in order.
@@ -124,7 +125,7 @@ def with_context(inputs: torch.Tensor, shift: Shift) -> torch.Tensor:
 
 
 class Outputs(nn.Module):
-    """One output for each of several networks, from its own units: (words, networks hidden) -> (words, networks)."""
+    """A layer with one output for each of several networks: (words, networks hidden) -> (words, networks)."""
 
     def __init__(self, networks: int, hidden: int) -> None:
         super().__init__()
@@ -138,10 +139,10 @@ class Outputs(nn.Module):
 
 
 class WordNetwork(nn.Module):
-    """Several networks of dropout - Linear - ReLU - dropout - Linear(hidden, 1) over standardised inputs in context.
+    """The mean of several networks, dropout - Linear - ReLU - dropout - Linear(hidden, 1) on standardised inputs.
 
-    Its logit is the mean of theirs. They share what drop-out leaves of the inputs, and each learns by itself. With
-    `reach` the last layer reads the hidden units of the words around, too.
+    The inputs are those of a word and its neighbours. The networks share the dropout mask of the inputs but are trained
+    independently. With `reach`, the last layer also reads the hidden units of neighbouring words.
     """
 
     def __init__(self, width: int, hidden: int, regime: Regime) -> None:
@@ -156,7 +157,7 @@ class WordNetwork(nn.Module):
             Outputs(NETWORKS, hidden),
         )
         self.sides = [by for by in range(-regime.reach, regime.reach + 1) if by]
-        # Trained from 0 on: each word by itself.
+        # Starts at 0, where each word is scored by itself.
         self.around = nn.ParameterList(nn.Parameter(torch.zeros(NETWORKS, hidden)) for _ in self.sides)
 
     def standardise(self, inputs: torch.Tensor) -> torch.Tensor:
@@ -186,9 +187,9 @@ def train_network(
     device: torch.device,
     description: str | None = None,
 ) -> tuple[WordNetwork, list[float]]:
-    """Train on all words; return the network, on the CPU, and the mean loss of each epoch.
+    """Train on all words with AdamW; return the network, on the CPU, and the mean loss of each epoch.
 
-    Loss: weighted binary cross-entropy of each network against the targets, with AdamW.
+    Loss: weighted binary cross-entropy of each network against the targets.
     """
     losses = []
     with seeded(options.seed, device):
@@ -217,7 +218,7 @@ def train_network(
 
 
 def batches(texts: torch.Tensor, by_text: bool) -> Iterator[torch.Tensor]:
-    """Yield the words of each step of one pass in a new order, by themselves or by whole texts.
+    """Yield the words of each step of one pass in random order, word by word or in whole texts.
 
     Args:
         texts: (words,), the number of each word's text, the words of each text together.

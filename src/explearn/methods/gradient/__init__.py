@@ -1,1 +1,1 @@
-"""Gradients at the word embeddings, computed by captum."""
+"""Methods that take gradients at the word embeddings, computed by captum."""

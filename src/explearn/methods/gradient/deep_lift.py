@@ -21,25 +21,25 @@ from explearn.model.encoding import Batch
 from explearn.model.problems import sharing_copy
 
 STOPS = ("used more than once", "cannot register a hook")
-"""What captum says of an activation module that runs more than once in a pass, or on what no word changes."""
+"""Parts of captum's messages about an activation module that runs twice in a pass, or on input that no word affects."""
 
 
 def rescale(function: EmbeddedClassifier, embeddings: torch.Tensor, baseline: torch.Tensor) -> torch.Tensor:
-    """DeepLIFT scores (b, tokens) of word embeddings against a baseline, (b, tokens, d) each.
+    """Return DeepLIFT scores, (b, tokens), of word embeddings against a baseline, (b, tokens, d) each.
 
-    Takes one pass over both: `function.values` then holds those of the b texts, then of the b baselines.
+    One pass covers both: `function.values` then holds the values of the b texts, then those of the b baselines.
     """
     low = function.classifier.dtype in (torch.bfloat16, torch.float16)
     precision = torch.finfo(function.classifier.dtype if low else embeddings.dtype).eps
-    # A quotient of differences d has rounding errors of precision / d, the gradient in its place is off by the order
-    # of d: they meet at the root.
+    # For a difference d, the quotient has a rounding error of precision / d, and the gradient in its place an error of
+    # order d: they are equal at the square root.
     method = attr.DeepLift(function, eps=precision**0.5)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Setting forward, backward hooks", category=UserWarning)
             products: torch.Tensor = method.attribute(embeddings.detach().requires_grad_(), baseline)
     finally:
-        # What captum keeps on a module between its forward and backward pass stays there after an exception.
+        # After an exception, attributes that captum sets for the backward pass are still on the modules.
         for module in _rescaled_modules(function):
             for name in ("input", "output"):
                 module.__dict__.pop(name, None)
@@ -47,9 +47,9 @@ def rescale(function: EmbeddedClassifier, embeddings: torch.Tensor, baseline: to
 
 
 def view_for_rescale(classifier: Classifier) -> Classifier:
-    """The classifier with a view of its model, for captum puts hooks and attributes on the modules that it rescales.
+    """Return a classifier with a copy of its model's modules, as captum puts hooks and attributes on those it rescales.
 
-    Where there are none it is the classifier itself.
+    If it rescales none, the classifier itself is returned.
     """
     return classifier.with_model(sharing_copy(classifier.model)) if _rescaled_modules(classifier.model) else classifier
 
@@ -57,8 +57,8 @@ def view_for_rescale(classifier: Classifier) -> Classifier:
 def check_rescale(classifier: Classifier) -> None:
     """Raise UnsupportedError for classifiers to which captum cannot apply the rescale rule.
 
-    captum stops at an activation module that runs more than once in a forward pass (a shared ReLU in ALBERT's one
-    block), or on what no word changes (MarkupLM's paths). At softmax modules its rule mixes the texts of a batch.
+    captum fails at an activation module that runs more than once in a forward pass (a shared ReLU in ALBERT's one
+    block), or on input that no word affects (MarkupLM's paths). At softmax modules its rule mixes the texts of a batch.
     """
     check_words(classifier)
     modules = _rescaled_modules(classifier.model)
@@ -84,7 +84,7 @@ def check_rescale(classifier: Classifier) -> None:
 
 
 def _rescaled_modules(model: nn.Module) -> list[nn.Module]:
-    """The modules that captum applies its rules to."""
+    """Return the modules that captum applies its rules to."""
     return [module for module in model.modules() if type(module) in SUPPORTED_NON_LINEAR]
 
 
@@ -97,12 +97,12 @@ class DeepLift(BatchExplainer):
     both and score 0. Signed, and additive over pieces. Source: Shrikumar et al. (2017), rescale rule; computed by
     captum's DeepLift.
 
-    captum puts the rule, difference of outputs over difference of inputs, at modules of torch's own activation types
-    (Tanh, ReLU, ...) and takes plain gradients at all else: softmax, layer norms, products of attention, activations of
-    transformers such as GELUActivation, and functions such as torch.tanh. In BERT and ALBERT that leaves the Tanh of
-    the pooler; in DistilBERT, RoBERTa and ELECTRA nothing, and the scores are gradient x (text - baseline). So the
-    scores do not sum to f(text) - f(baseline) here; `completeness_error` says by how much they miss it, and it is not
-    small. integrated_gradients is the method that keeps the sum.
+    captum applies the rule, difference of outputs over difference of inputs, at modules of torch's own activation types
+    (Tanh, ReLU, ...) and takes plain gradients elsewhere: at softmax, layer norms, products of attention, activations
+    of transformers such as GELUActivation, and functions such as torch.tanh. In BERT and ALBERT only the pooler's Tanh
+    gets the rule; in DistilBERT, RoBERTa and ELECTRA nothing does, and the scores are gradient x (text - baseline). So
+    the scores do not sum to f(text) - f(baseline); `completeness_error` is the difference, which is not small.
+    integrated_gradients does keep the sum.
     """
 
     about = About(
@@ -117,9 +117,9 @@ class DeepLift(BatchExplainer):
 
     class Options(Section):
         baseline: Baseline = "pad"
-        """What the text is compared with: the embedding of the `pad` or `mask` token, or `zero`."""
+        """The baseline of the text: the embedding of the `pad` or `mask` token, or `zero`."""
         output: Output = "logit"
-        """What is explained: the target's `logit`, `probability` or `log_probability`."""
+        """The explained output: the target's `logit`, `probability` or `log_probability`."""
 
     check = staticmethod(check_rescale)
 

@@ -1,4 +1,4 @@
-"""A classifier as a function of its word embeddings, as captum takes it, and the embeddings that it is compared at."""
+"""A classifier as a function of its word embeddings, as captum needs it, and baseline embeddings."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from explearn.model.encoding import Batch, text_seed
 
 
 class EmbeddedClassifier(nn.Module):
-    """The explained number of b texts as a function of their word embeddings.
+    """The explained output of b texts as a function of their word embeddings.
 
-    Embeddings go in where the embedding layer puts out its own, as in captum's Layer methods, or behind the norm that
-    follows it where only their direction counts (`lens.words.word_layers`). The ids go in as well, so that all else
-    that a model reads from them (RoBERTa counts positions by them) stays as it is.
+    The embeddings replace the output of the embedding layer, as in captum's Layer methods, or of the norm that follows
+    it if only their direction counts (`lens.words.word_layers`). The ids are passed as well, since a model may read
+    more from them (RoBERTa counts positions by them).
 
     Args:
-        classifier: what is explained.
+        classifier: the classifier to explain.
         inputs: the model's inputs for b texts, (b, tokens) each; see `Batch.model_inputs`.
         targets: the classes explained, int64, (b,); None: the predicted ones.
-        output: number of the target class that is explained.
+        output: the explained output of the target class.
 
-    Attributes, set by the first forward pass, whose first b rows must be the texts as they are:
-        logits: (b, C), without graph; float32, or float64 of a float64 model.
+    Attributes, set by the first forward pass, whose first b rows must be the unchanged texts:
+        logits: (b, C), without graph; float32, or float64 for a float64 model.
         targets: the classes explained, int64, (b,).
     And by each forward pass:
-        values: what it returned, (rows,), without graph.
+        values: its result, (rows,), without graph.
     """
 
     logits: torch.Tensor
@@ -54,15 +54,14 @@ class EmbeddedClassifier(nn.Module):
         self._first = True
 
     def embed(self) -> torch.Tensor:
-        """Word embeddings of the texts, (b, tokens, d), without graph, at least float32."""
+        """Return word embeddings of the texts, (b, tokens, d), without graph, at least float32."""
         with torch.no_grad():
             return embed(self.classifier, self.inputs["input_ids"])
 
     def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
-        """The explained numbers, (rows,), of embeddings (rows, tokens, d).
+        """Return the explained outputs, (rows,), for embeddings (rows, tokens, d).
 
-        Rows are copies of the b texts, all of them b at a time: row r belongs to text r modulo b, which is how captum
-        lays out steps and baselines.
+        Row r belongs to text r modulo b, as captum arranges steps and baselines.
         """
         texts = len(self.inputs["input_ids"])
         copies = len(embeddings) // texts
@@ -83,7 +82,7 @@ class EmbeddedClassifier(nn.Module):
 
 
 def embed(classifier: Classifier, token_ids: torch.Tensor) -> torch.Tensor:
-    """Embeddings, (..., d), of token ids (...), where gradients are taken; at least float32."""
+    """Return embeddings, (..., d), of token ids (...), at the place where gradients are taken; at least float32."""
     with classifier.autocast():
         vectors: torch.Tensor = token_ids
         for layer in word_layers(classifier):
@@ -92,14 +91,14 @@ def embed(classifier: Classifier, token_ids: torch.Tensor) -> torch.Tensor:
 
 
 Baseline = Literal["pad", "mask", "zero"]
-"""Embedding of the padding token, of the mask token (the unknown token where there is no mask), or zeros."""
+"""The embedding of the padding token, that of the mask token (of the unknown token if there is no mask), or zeros."""
 
 CONSTANT_REFERENCES: tuple[Baseline, ...] = ("mask", "pad", "zero")
-"""The first references of `reference_embeddings`; shuffled texts come after them."""
+"""The first references of `reference_embeddings`; shuffled texts follow."""
 
 
 def baseline_vector(classifier: Classifier, baseline: Baseline) -> torch.Tensor:
-    """One word embedding, shape (d,). Raises ModelError for `mask` where there is neither mask nor unknown token."""
+    """Return the baseline's embedding, (d,). Raises ModelError for `mask` without a mask token or unknown token."""
     token_id = classifier.mask_token_id if baseline == "mask" else classifier.pad_token_id
     vector = embed(classifier, torch.tensor(token_id, device=classifier.device))
     return torch.zeros_like(vector) if baseline == "zero" else vector
@@ -108,9 +107,9 @@ def baseline_vector(classifier: Classifier, baseline: Baseline) -> torch.Tensor:
 def baseline_embeddings(
     classifier: Classifier, batch: Batch, embeddings: torch.Tensor, baseline: Baseline
 ) -> torch.Tensor:
-    """Word embeddings (batch, tokens, d) with the baseline's at every sub-token of the text.
+    """Return word embeddings, (batch, tokens, d), with the baseline at every sub-token of the text.
 
-    Special tokens and padding keep their own, so the classifier still finds its [CLS] and segments.
+    Special tokens and padding keep their embeddings, so the classifier still finds its [CLS] and segments.
     """
     return torch.where(content_mask(batch)[..., None], baseline_vector(classifier, baseline), embeddings)
 
@@ -118,9 +117,9 @@ def baseline_embeddings(
 def reference_embeddings(
     classifier: Classifier, batch: Batch, embeddings: torch.Tensor, count: int, seed: int
 ) -> Iterator[torch.Tensor]:
-    """Several references of each text of a batch, one at a time, word embeddings (batch, tokens, d) each.
+    """Yield `count` references for the texts of a batch, word embeddings (batch, tokens, d) each.
 
-    The first three have the mask's, the padding's and zero embeddings for every sub-token: no text. The others are the
+    The first three have no text: each sub-token gets the mask's, the padding's or a zero embedding. The others are the
     text itself with its sub-tokens in random order: the same words without their sense. Special tokens and padding keep
     their embeddings. The order depends only on the seed and the text, and reference i is the same for every `count`.
     """

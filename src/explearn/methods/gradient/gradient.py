@@ -1,4 +1,4 @@
-"""The gradient at the word embeddings, alone and times the embeddings, computed by captum."""
+"""The gradient at the word embeddings, by itself and times the embeddings, computed by captum."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Gradient(BatchExplainer):
 
     Gradient norm: || d f / d e_j ||_2 over features, with e_j the word embedding of sub-token j.
 
-    Says how much the output would change, not in which direction: scores are never negative. Source: Simonyan et al.
-    (2014), section 3, with the L2 norm in place of the maximum over colours; computed by captum's Saliency.
+    The score says how much the output would change, not in which direction, and is never negative. Source: Simonyan et
+    al. (2014), section 3, with the L2 norm in place of the maximum over colours; computed by captum's Saliency.
     """
 
     about = About(
@@ -33,7 +33,7 @@ class Gradient(BatchExplainer):
 
     class Options(Section):
         output: Output = "logit"
-        """What is explained: the target's `logit`, `probability` or `log_probability`."""
+        """The explained output: the target's `logit`, `probability` or `log_probability`."""
 
     check = staticmethod(check_words)
 

@@ -28,8 +28,8 @@ class GradientShap(Explainer):
     and Lee (2017) for SHAP values, Erion et al. (2021) for the expectation; captum's GradientShap without noise, with
     the same draws.
 
-    The expected scores sum to f(text) - f(baseline); `completeness_error` is how far the samples are from that. A
-    text's draws depend only on the seed and the text: they are made text by text.
+    The expected scores sum to f(text) - f(baseline); `completeness_error` is the deviation of the samples from that.
+    The draws are made text by text and depend only on the seed and the text.
     """
 
     about = About(
@@ -46,9 +46,9 @@ class GradientShap(Explainer):
         samples: Rounds = 25
         """Draws for each text."""
         baseline: Baseline = "pad"
-        """What the text is compared with: the embedding of the `pad` or `mask` token, or `zero`."""
+        """The baseline of the text: the embedding of the `pad` or `mask` token, or `zero`."""
         output: Output = "logit"
-        """What is explained: the target's `logit`, `probability` or `log_probability`."""
+        """The explained output: the target's `logit`, `probability` or `log_probability`."""
 
     check = staticmethod(check_words)
 

@@ -1,4 +1,4 @@
-"""Integrated gradients, of a whole text or of one word at a time, computed by captum."""
+"""Integrated gradients of a whole text, or of one word at a time, computed by captum."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class IntegratedGradients(BatchExplainer):
     e_j is the word embedding of sub-token j and b_j that of the baseline; [CLS], [SEP] and padding have the same in
     both and score 0. Signed, and additive over pieces: the scores sum to f(text) - f(baseline) up to the error of the
     quadrature, which `completeness_error` reports. Source: Sundararajan et al. (2017), eq. 1 and 3; computed by
-    captum's IntegratedGradients on word embeddings, which is its LayerIntegratedGradients on the embedding layer, but
-    takes a zero embedding as well.
+    captum's IntegratedGradients on word embeddings, which equals its LayerIntegratedGradients on the embedding layer
+    but also accepts a zero embedding.
     """
 
     about = About(
@@ -37,17 +37,17 @@ class IntegratedGradients(BatchExplainer):
     )
     aggregation = "sum"
     signed = True
-    # Batches of few texts, many steps of them at once, hold as many sub-tokens as batches of many texts and one step,
-    # but their texts are closer in length: less is padded. captum splits the steps to fit the budget.
+    # A batch of few texts with many steps at once holds as many sub-tokens as one of many texts with one step, but its
+    # texts are closer in length, so there is less padding. captum splits the steps to fit the budget.
     passes = 25
 
     class Options(Section):
         steps: Rounds = 50
         """Points of the path, by Gauss-Legendre quadrature."""
         baseline: Baseline = "pad"
-        """Where the path starts: at the embedding of the `pad` or `mask` token, or at `zero`."""
+        """The start of the path: the embedding of the `pad` or `mask` token, or `zero`."""
         output: Output = "logit"
-        """What is explained: the target's `logit`, `probability` or `log_probability`."""
+        """The explained output: the target's `logit`, `probability` or `log_probability`."""
 
     check = staticmethod(check_words)
 
@@ -73,12 +73,12 @@ class SequentialIG(BatchExplainer):
 
     Sequential integrated gradients (SIG): integrated gradients of one word at a time, the others left in place.
 
-    The path of a word leads from the text with that word's embeddings replaced by the baseline's, all its pieces
-    together, to the text; its pieces score (e_j - b) . integral of d f / d e_j along it. Positions of no word score 0.
+    The path of a word leads to the text from the text in which all pieces of that word have the baseline's embedding;
+    its pieces score (e_j - b) . integral of d f / d e_j along the path. Positions of no word score 0.
     Source: Enguehard (2023), with words in place of tokens; computed by captum's IntegratedGradients.
 
-    Signed. A word's pieces sum to f(text) - f(text without the word), so their sum is the word's score; over a text the
-    scores sum to nothing in particular. `completeness_error` is the largest miss of a word's own sum.
+    Signed. A word's pieces sum to f(text) - f(text without the word), so their sum is the word's score; the sum over a
+    text has no meaning. `completeness_error` is the largest error of a word's own sum.
     """
 
     about = About(
@@ -90,16 +90,16 @@ class SequentialIG(BatchExplainer):
     )
     aggregation = "sum"
     signed = True
-    # A batch has one row a word, which are worked off within the budget: small batches need less padding.
+    # A batch has one row per word, processed within the budget: small batches need less padding.
     passes = 16
 
     class Options(Section):
         steps: Rounds = 10
         """Points of each path, by Gauss-Legendre quadrature."""
         baseline: Baseline = "mask"
-        """What stands for a missing word: the embedding of the `mask` or `pad` token, or `zero`."""
+        """The replacement for a missing word: the embedding of the `mask` or `pad` token, or `zero`."""
         output: Output = "logit"
-        """What is explained: the target's `logit`, `probability` or `log_probability`."""
+        """The explained output: the target's `logit`, `probability` or `log_probability`."""
 
     check = staticmethod(check_words)
 

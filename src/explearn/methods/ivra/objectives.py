@@ -1,4 +1,4 @@
-"""Losses that make an explanation comprehensive, sufficient or consistent (IvRA 2.2 and appendix B)."""
+"""The losses that make an explanation comprehensive, sufficient or consistent (IvRA 2.2 and appendix B)."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from explearn.model.encoding import Batch
 from explearn.text.alignment import NO_WORD
 
 PERCENTS = (1, 5, 10, 20, 50)
-"""Shares of the words that are taken out or kept, in percent: k of equations 8 to 11."""
+"""Shares of the words that are removed or kept, in percent: k of equations 8 to 11."""
 
 MARGINS = {"comp": 1.0, "suff": 0.1}
 """mu of equations 10 and 11, in nats (B.3)."""
 
 DISTANCE_EPSILON = 0.1
-"""e of `divergence_loss`, added to the distance of two texts' states, so that the loss of near texts stays finite."""
+"""e of `divergence_loss`, added to the distance of two texts' states, so that similar texts have a finite loss."""
 
 RANK_PARTS = 16
-"""Parts, with as many pairs each, in which distances are counted to rank them."""
+"""Number of intervals with equally many pairs each, by which distances are ranked."""
 
 GATE_FLOOR = 1e-12
-"""Weight left to a deleted token in attention: nothing in float32, and its logarithm is finite."""
+"""Weight of a deleted token in attention: negligible in float32, with a finite logarithm."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordIndex:
     """The word that each token of a batch belongs to.
 
-    owner: int64, (b, n), `most` at tokens of no word. present: bool, (b, most), words that have a token. totals: words
-    of each text, those without a token (cut off, or of an answer) with them, (b,). most: words of the longest text.
+    owner: int64, (b, n), `most` at tokens of no word. present: bool, (b, most), words that have a token. totals: number
+    of each text's words, (b,), including those without a token (cut off, or in an answer). most: number of words in the
+    longest text.
     """
 
     owner: torch.Tensor
@@ -53,22 +54,22 @@ class WordIndex:
         return cls(owner, present[:, :most], tuple(len(e.words) for e in batch.encodings), most)
 
     def pool(self, r: torch.Tensor) -> torch.Tensor:
-        """Sum over each word's tokens, (b, most) from (b, n)."""
+        """Sum over the tokens of each word: (b, n) -> (b, most)."""
         return r.new_zeros(len(r), self.most + 1).scatter_add(1, self.owner, r)[:, : self.most]
 
     def spread(self, values: torch.Tensor, other: float) -> torch.Tensor:
-        """Each token gets its word's value, tokens of no word `other`: (b, n) from (b, most)."""
+        """Give each token its word's value, and tokens of no word `other`: (b, most) -> (b, n)."""
         return functional.pad(values, (0, 1), value=other).gather(1, self.owner)
 
 
 def top_words(r: torch.Tensor, words: WordIndex, percents: Sequence[int]) -> torch.Tensor:
-    """t^k: 1 at the tokens of the top k % of each text's words, else 0, (b, n); `percents` has a k for each text.
+    """Return t^k: 1 at the tokens of the top k % of each text's words, else 0, (b, n); `percents` has a k per text.
 
-    The words that the metric takes: `top_count` of all the text's words, by the sum of r over a word's tokens, then by
-    position; words without tokens come last (`Attribution.filled`). The choice has no gradient; `choice_loss` stands
-    in for it.
+    These are the words that the metric takes: `top_count` of all the text's words, by the sum of r over a word's
+    tokens, then by position; words without tokens come last (`Attribution.filled`). The choice has no gradient;
+    `choice_loss` replaces it.
     """
-    # The sort is stable: words without tokens come before the places beyond the text's end.
+    # The sort is stable: words without tokens come before positions beyond the end of the text.
     scores = words.pool(r.detach()).masked_fill(~words.present, float("-inf"))
     rank = torch.empty_like(scores, dtype=torch.int64)
     order = scores.argsort(dim=1, descending=True, stable=True)
@@ -79,11 +80,11 @@ def top_words(r: torch.Tensor, words: WordIndex, percents: Sequence[int]) -> tor
 
 
 def choice_loss(r: torch.Tensor, slope: torch.Tensor, words: WordIndex) -> torch.Tensor:
-    """Stand in for the gradient of choosing the top words: cross-entropy of r to what words are worth, (b,).
+    """Return a loss that replaces the gradient of choosing the top words: cross-entropy of r to target shares, (b,).
 
-    A word is worth the slope of the class's log-odds at its gate, as far as it speaks for the class; these, divided by
-    their sum, are the shares that r is drawn to. Both criteria ask for the same words first: without them the class is
-    lost (comp), with them alone it stays (suff). A text in which no word speaks for the class has a loss of 0.
+    A word's target share is the slope of the class's log-odds at its gate if that is positive, else 0, divided by the
+    sum of these over the words. Both criteria rank the same words first: without them the class is lost (comp), with
+    only them it stays (suff). A text in which no word supports the class has a loss of 0.
 
     Args:
         r: (b, n). slope: of the log-odds at every token's gate, (b, n), without graph.
@@ -94,14 +95,14 @@ def choice_loss(r: torch.Tensor, slope: torch.Tensor, words: WordIndex) -> torch
 
 
 def gated_inputs(model: torch.nn.Module, batch: Batch, gate: torch.Tensor, recount: bool = True) -> dict[str, Any]:
-    """Inputs of a classifier in which a token's weight in every attention is multiplied by its gate.
+    """Return inputs with which every attention multiplies a token's weight by its gate.
 
-    With gates of 0 and 1, and positions counted anew, the logits are those of the shortened text, as if the tokens
-    whose gate is 0 had been deleted.
+    With gates of 0 and 1, and positions counted anew, the logits are those of the text without the tokens whose gate is
+    0.
 
     Args:
-        gate: (b, n), in [0, 1]; special tokens and padding are seen to here.
-        recount: count positions over the tokens whose gate is not 0; otherwise every token keeps its own.
+        gate: (b, n), in [0, 1]; its values at special tokens and padding are ignored.
+        recount: count positions over the tokens whose gate is not 0; otherwise every token keeps its position.
     """
     config: Any = model.config
     content = content_mask(batch)
@@ -117,13 +118,13 @@ def gated_inputs(model: torch.nn.Module, batch: Batch, gate: torch.Tensor, recou
 
 
 def log_odds(logits: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-    """log p - log (1 - p) of one class a text, (b,), from logits (b, C); straight where p itself is flat near 1."""
+    """Return log p - log (1 - p) of one class per text, (b,), from logits (b, C); it is not flat where p is near 1."""
     chosen = logits.gather(1, classes[:, None])
     return (chosen - logits.scatter(1, classes[:, None], float("-inf")).logsumexp(1, keepdim=True)).squeeze(1)
 
 
 def margin_loss(rise: torch.Tensor, margin: float) -> torch.Tensor:
-    """mu + max(-mu, rise) (eq. 10, 11), (b,): falls with `rise`, and is 0 once that is -mu or less.
+    """Return mu + max(-mu, rise) (eq. 10, 11), (b,), which falls with `rise` and is 0 once that is -mu or less.
 
     For comp, rise = CE(x) - CE(x without t^k), for suff CE(t^k) - CE(x): cross-entropies of the predicted class.
     """
@@ -131,10 +132,10 @@ def margin_loss(rise: torch.Tensor, margin: float) -> torch.Tensor:
 
 
 def divergence_loss(r: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-    """Mean over the ordered pairs of a batch of KL(r_i || r_j) / (||H_i - H_j||_2 + DISTANCE_EPSILON) (eq. 13, 19).
+    """Return the mean of KL(r_i || r_j) / (||H_i - H_j||_2 + DISTANCE_EPSILON) over ordered pairs (eq. 13, 19).
 
-    Explanations are compared word by word; a word that a text has not has 0 there, raised to a small constant that
-    keeps KL finite.
+    Explanations are compared word by word; a missing word of a shorter text counts as 0, raised to a small constant
+    that keeps KL finite.
 
     Args:
         r: (b, words). states: H, (b, d).
@@ -146,11 +147,11 @@ def divergence_loss(r: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
 
 
 def rank_correlation_loss(r: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-    """1 - correlation of soft ranks, over the pairs of a batch, of the distances of explanations and of states.
+    """Return 1 - correlation of soft ranks of the distances between explanations and between states, over all pairs.
 
-    The metric (eq. 12), whose ranks have no gradient. A distance's soft rank is the share of pairs that are nearer,
-    straight between the quantiles of RANK_PARTS parts, which are taken as they are: a pair is drawn the more, the more
-    others are about as far. Of our own making; 1 where all distances are alike.
+    The metric (eq. 12) has ranks without a gradient. A distance's soft rank is the share of smaller distances,
+    interpolated linearly between the quantiles of RANK_PARTS intervals, which count as constants: the gradient of a
+    pair is larger where distances are dense. This loss is our own; it is 1 if all distances are equal.
     """
 
     def soft_ranks(vectors: torch.Tensor) -> torch.Tensor:
@@ -159,7 +160,7 @@ def rank_correlation_loss(r: torch.Tensor, states: torch.Tensor) -> torch.Tensor
         known = distances.detach()
         cuts = known.quantile(torch.linspace(0, 1, RANK_PARTS + 1, device=known.device))
         part = torch.searchsorted(cuts, known, right=True).clamp(1, RANK_PARTS) - 1
-        # The slope of a part that is hardly wider than nothing is kept in bounds.
+        # A lower bound on the width limits the slope in very narrow intervals.
         width = (cuts[part + 1] - cuts[part]).clamp_min(0.01 * float(known.std(correction=0)) + 1e-9)
         ranks = (part + (distances - cuts[part]) / width) / RANK_PARTS
         return ranks - ranks.mean()
@@ -169,5 +170,5 @@ def rank_correlation_loss(r: torch.Tensor, states: torch.Tensor) -> torch.Tensor
 
 
 def _distances(vectors: torch.Tensor) -> torch.Tensor:
-    """L2 distance of each pair, (b, b) from (b, d); unlike cdist's, its gradient is finite where it is 0."""
+    """Return the L2 distance of each pair, (b, d) -> (b, b); unlike cdist's, its gradient is finite at 0."""
     return ((vectors[:, None] - vectors[None]).square().sum(-1) + 1e-12).sqrt()

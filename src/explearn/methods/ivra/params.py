@@ -15,7 +15,7 @@ LEAST_TEXTS = 3
 
 
 class AttentionScheduleParams(Section):
-    """How ivra and smat are trained."""
+    """The options for training ivra and smat."""
 
     epochs: Rounds = 4
     """Passes over the training texts."""

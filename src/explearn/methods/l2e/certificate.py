@@ -1,4 +1,4 @@
-"""How far a reader's scores for a text can be relied on, learned from texts held out of its training.
+"""The reliability of a reader's scores for a text, learned from texts held out of its training.
 
 b = batch, n = tokens.
 """

@@ -47,7 +47,7 @@ class DeepShap(BatchExplainer):
         references: Rounds = 8
         """How many."""
         output: Output = "logit"
-        """What is explained: the target's `logit`, `probability` or `log_probability`."""
+        """The explained output: the target's `logit`, `probability` or `log_probability`."""
 
     check = staticmethod(check_rescale)
 

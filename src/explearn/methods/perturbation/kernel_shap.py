@@ -44,7 +44,7 @@ class KernelShap(PerturbationExplainer):
         """Sets of words evaluated in addition to all and none; None: 2 n + 256 for n words (the library's default is
         2 n + 2048)."""
         output: Output = "probability"
-        """What is explained, f: the target's `probability`, `log_probability` or `logit`."""
+        """The explained output f: the target's `probability`, `log_probability` or `logit`."""
         removal: Removal = "mask"
         """A missing word's sub-tokens are each replaced by the mask token (`mask`) or deleted (`delete`)."""
 

@@ -52,7 +52,7 @@ class Lime(PerturbationExplainer):
         kernel_width: Annotated[float, Field(gt=0)] = 25
         """Width of the exponential kernel, in hundredths of cosine distance."""
         output: Output = "probability"
-        """What is explained, f: the target's `probability`, `log_probability` or `logit`."""
+        """The explained output f: the target's `probability`, `log_probability` or `logit`."""
         removal: Removal = "delete"
         """A missing word's sub-tokens are deleted (`delete`) or each replaced by the mask token (`mask`)."""
 

@@ -34,7 +34,7 @@ class Occlusion(PerturbationExplainer):
         removal: Removal = "mask"
         """A word's sub-tokens are each replaced by the mask token (`mask`) or deleted (`delete`)."""
         output: Output = "probability"
-        """What is explained, f: the target's `probability`, `log_probability` or `logit`."""
+        """The explained output f: the target's `probability`, `log_probability` or `logit`."""
 
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         words = len(text)

@@ -70,7 +70,7 @@ class Shap(PerturbationExplainer):
         max_evals: Annotated[int, Field(ge=4, le=MOST_ROUNDS)] = 500
         """Forward passes for a text at most (equal inputs are evaluated once)."""
         output: Output = "probability"
-        """What is explained, f: the target's `probability`, `log_probability` or `logit`."""
+        """The explained output f: the target's `probability`, `log_probability` or `logit`."""
         level: Level = "auto"
         """`auto`, or `word`: by words also where tokens are sound."""
 

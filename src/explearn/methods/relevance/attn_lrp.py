@@ -1,7 +1,7 @@
-"""AttnLRP: relevance propagation with rules for attention and layer norms, as a changed backward pass.
+"""AttnLRP: relevance propagation with rules for attention and layer norms, as a modified backward pass.
 
-The rules say which gradient stands in the place of a part's own: a map from kinds of modules and functions to such a
-gradient, which autograd carries out in whatever order a model runs its parts.
+A rule replaces the gradient of a module or function. The tables below map kinds of modules and functions to rules, and
+autograd applies them in whatever order a model runs its parts.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch
 
 Passed = tuple[torch.Tensor | None, torch.Tensor | None]
-"""Gradients that a rule passes on: at what the part gave, to go on by its own derivative, and at what it got."""
+"""Gradients that a rule passes on: at the part's output, to continue by its own derivative, and at the part's input."""
 
 
 def identity_rule(gradient: torch.Tensor, output: torch.Tensor, x: torch.Tensor, _part: object) -> Passed:
-    """g f(x) / x: relevance passes unchanged; 0 at x = 0, where f(0) = 0."""
-    # 0 / 0 alone is made 0: one pass over the tensor, where a mask takes three.
+    """Return g f(x) / x, which passes relevance unchanged; 0 at x = 0, where f(0) = 0."""
+    # Only 0 / 0 becomes 0: one pass over the tensor instead of three with a mask.
     return None, gradient * (output / x).nan_to_num_(nan=0.0, posinf=torch.inf, neginf=-torch.inf)
 
 
 def uniform_rule(gradient: torch.Tensor, _output: torch.Tensor, _x: torch.Tensor, _part: object) -> Passed:
-    """Half the gradient to each operand of a product."""
+    """Pass half the gradient to each operand of a product."""
     return gradient / 2, None
 
 
 def norm_rule(gradient: torch.Tensor, output: torch.Tensor, x: torch.Tensor, norm: Any) -> Passed:
-    """A norm with its deviation held constant."""
+    """Pass the gradient of a norm with its deviation held constant."""
     if not isinstance(norm, nn.LayerNorm):
-        # Without a mean, such a norm multiplies each feature by output / input.
+        # A norm without a mean multiplies each feature by output / input.
         return identity_rule(gradient, output, x, norm)
     shape = list(norm.normalized_shape)
     _, _, inverse = torch.native_layer_norm(at_least_float32(x), shape, None, None, norm.eps)
@@ -50,7 +50,7 @@ def norm_rule(gradient: torch.Tensor, output: torch.Tensor, x: torch.Tensor, nor
 
 
 def is_norm(module: nn.Module) -> bool:
-    """Return whether it is a layer norm, or one without a mean (RMSNorm), of which each model has its own class."""
+    """Return whether a module is a layer norm, or an RMSNorm, for which each model has its own class."""
     return isinstance(module, nn.LayerNorm) or type(module).__name__.endswith("RMSNorm")
 
 
@@ -63,12 +63,12 @@ def _activations() -> tuple[type, ...]:
 
 
 def is_activation(module: nn.Module) -> bool:
-    """Return whether it is one of the activations that transformers knows."""
+    """Return whether a module is one of the activations in transformers."""
     return isinstance(module, _activations())
 
 
 Rule = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, Any], Passed]
-"""(gradient at the output, output, input, module or None) -> what is passed on."""
+"""(gradient at the output, output, input, module or None) -> the gradients passed on."""
 
 
 # A module or function without a rule keeps its gradient (Achtibat et al. 2024, section 3).
@@ -96,7 +96,7 @@ class ChangedBackward(TorchFunctionMode):
         return output if rule is None else self.ruled(rule, output, args[0])
 
     def ruled(self, rule: Rule, output: torch.Tensor, x: torch.Tensor, part: nn.Module | None = None) -> torch.Tensor:
-        """The output of a part, whose gradient passes by a rule."""
+        """Return a part's output, whose gradient will follow a rule."""
         if not output.requires_grad:
             return output
         ruled: torch.Tensor = _Ruled.apply(output, x, part, rule, self)  # type: ignore[no-untyped-call]
@@ -118,7 +118,7 @@ class _Ruled(torch.autograd.Function):
 
 @contextmanager
 def changed_backward(model: nn.Module) -> Iterator[ChangedBackward]:
-    """Let the graph of forward passes made inside, in this thread, go back by AttnLRP's rules."""
+    """Apply AttnLRP's rules to backward passes through the graph of forward passes inside the block, in this thread."""
     mode = ChangedBackward()
 
     def hook(rule: Rule) -> Callable[..., Any]:
@@ -133,9 +133,9 @@ def changed_backward(model: nn.Module) -> Iterator[ChangedBackward]:
 class AttnLRP(BatchExplainer):
     """Relevance passed down with rules made for attention and layer norms, by a changed backward pass.
 
-    AttnLRP: the target's logit passed down to the embeddings, by rules that a changed gradient carries out.
+    AttnLRP: the target's logit passed down to the embeddings, by rules that a modified gradient applies.
 
-    Let g be the changed gradient of the logit in a value x; its relevance is R = x * g. Rules, outputs to
+    Let g be the modified gradient of the logit at a value x; its relevance is R = x * g. Rules, outputs to
     inputs:
 
     * linear maps and residual sums: the plain gradient (epsilon rule with epsilon = 0);
@@ -145,12 +145,12 @@ class AttnLRP(BatchExplainer):
       rule);
     * softmax s = softmax(x): the plain gradient, R_in = x * (R_out - s sum(R_out)) (Taylor expansion at x).
 
-    score_j = sum over features of e_j * g_j, with e the output of the embeddings, of which word, position and segment
-    are parts; where a projection follows (ALBERT, small ELECTRA), before that. Signed, and additive over pieces.
+    score_j = sum over features of e_j * g_j, with e the output of the embeddings, the sum of word, position and segment
+    (before the projection of ALBERT and small ELECTRA). Signed, and additive over pieces.
 
-    The scores of a text do not add up to its logit, for two reasons. Biases, of linear maps and of layer norms, keep
-    their part of it. And softmax passes on sum(R_in) != sum(R_out): its expansion leaves the rest in a constant. All
-    other rules conserve relevance.
+    The scores of a text do not add up to its logit, for two reasons. Biases of linear maps and of layer norms keep
+    their share of it. And softmax passes on sum(R_in) != sum(R_out): the constant term of its expansion keeps the
+    rest. All other rules conserve relevance.
 
     Source: Achtibat et al. (2024, section 3).
     """

@@ -1,8 +1,8 @@
 """Layer-wise relevance propagation (LRP) after Chefer et al. (2021): partial, full, and times attention's gradient.
 
-The rules hand on relevance itself, in proportion to what each input gave; they need the sums and products of a block
-one by one (`anatomy.BlockTrace`). Tanh, ReLU, GELU, softmax, layer norms and the scaling of attention hand it on
-unchanged, biases take none, one text knows nothing of the others in its batch, and positions of padding get 0.
+The rules pass on relevance itself, in proportion to each input's contribution; they need every sum and product of a
+block (`anatomy.BlockTrace`). Tanh, ReLU, GELU, softmax, layer norms and the scaling of attention pass relevance on
+unchanged, and biases take none. Texts of a batch do not affect each other, and positions of padding get 0.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ from explearn.model.quantised import dequantised, has_quantised, weight_of
 RuleName = Literal["conserving", "doubling"]
 
 STABILISER = 1e-9
-"""Added to denominators of any sign, as Chefer et al. do."""
+"""Constant added to denominators of any sign, as Chefer et al. do."""
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 
 
 def divide(relevance: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """relevance / (value + STABILISER), 0 where `value` is 0; the divisor is never 0."""
+    """Return relevance / (value + STABILISER), 0 where `value` is 0; the divisor is never 0."""
     divisor = value + STABILISER
     divisor = divisor.masked_fill(divisor == 0, STABILISER)
     return (relevance / divisor).masked_fill(value == 0, 0)
 
 
 def add(relevance: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> Pair:
-    """Through a + b: R_a = a R / (a + b), R_b = b R / (a + b). All of one shape, batch first."""
+    """Propagate through a + b: R_a = a R / (a + b), R_b = b R / (a + b). All have one shape, batch first."""
     share = divide(relevance, first + second)
     return first * share, second * share
 
 
 def add_rescaled(relevance: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> Pair:
-    """Do as `add`, then rescale each text's totals to the ratio |sum R_a| : |sum R_b|, adding up to sum R.
+    """Propagate as `add` does, then rescale each text's totals to the ratio |sum R_a| : |sum R_b|.
 
-    This also keeps them from blowing up where a + b is near 0.
+    Together they are sum R. This also keeps them from blowing up where a + b is near 0.
     """
     parts = add(relevance, first, second)
     total, *sums = (part.sum(tuple(range(1, part.ndim)), keepdim=True) for part in (relevance, *parts))
@@ -70,19 +70,19 @@ def add_rescaled(relevance: torch.Tensor, first: torch.Tensor, second: torch.Ten
 
 
 def share_once(relevance: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor) -> Pair:
-    """S1 = S2 = R / (z1 + z2)."""
+    """Return S1 = S2 = R / (z1 + z2)."""
     share = divide(relevance, positive + negative)
     return share, share
 
 
 def share_twice(relevance: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor) -> Pair:
-    """S1 = R / z1, S2 = R / z2: each is given all of R, and the total doubles unless one of them is 0."""
+    """Return S1 = R / z1, S2 = R / z2: each gets all of R, so the total doubles unless one of them is 0."""
     return divide(relevance, positive), divide(relevance, negative)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules by which linear maps and sums hand relevance to their inputs.
+    """The rules by which linear maps and sums pass relevance to their inputs.
 
     shares: (R, z1, z2) -> (S1, S2), relevance for each unit of z1 = W+ x+ >= 0 and of z2 = W- x- >= 0, at a linear map.
     add: (R, a, b) -> (R_a, R_b), at a sum.
@@ -92,9 +92,9 @@ class Rules:
     add: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Pair]
 
     def linear(self, relevance: torch.Tensor, inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        """Through x -> W x, where only products w x > 0 count (alpha1-beta0; Bach et al., 2015).
+        """Propagate through x -> W x, where only products w x > 0 count (alpha1-beta0; Bach et al., 2015).
 
-        With W+, W- and x+, x- the positive and negative parts: R_in = x+ * (W+^T S1) + x- * (W-^T S2).
+        With the positive and negative parts W+, W- and x+, x-: R_in = x+ * (W+^T S1) + x- * (W-^T S2).
 
         Args:
             relevance: (..., d_out). inputs: x, (..., d_in). weight: W, (d_out, d_in).
@@ -108,21 +108,22 @@ class Rules:
 
 
 RULES = {"conserving": Rules(share_once, add_rescaled), "doubling": Rules(share_twice, add)}
-"""Chefer et al. (2021, section 3).
+"""The rules of Chefer et al. (2021, section 3).
 
-conserving: what reaches the inputs of a part adds up to what reached its outputs. Exceptions, all rare: an output
-without a product w x > 0 and an input that is exactly 0 hand nothing on, and the stabiliser keeps a few parts in 10^9.
-doubling: their code runs its baselines partial and full LRP with these. Relevance can blow up or turn its sign at sums.
+conserving: the relevance at a part's inputs adds up to the relevance at its outputs. Exceptions, all rare: an output
+without a product w x > 0 and an input that is exactly 0 pass nothing on, and the stabiliser keeps a few parts in 10^9.
+doubling: their code runs its baselines partial and full LRP with these rules. Relevance can blow up or change its sign
+at sums.
 """
 
 
 def join(value: torch.Tensor, relevances: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Relevance of a value x used several times: x * sum_i R_i / x."""
+    """Return the relevance of a value x that is used several times: x * sum_i R_i / x."""
     return value * cast(torch.Tensor, sum(divide(relevance, value) for relevance in relevances))
 
 
 def product(relevance: torch.Tensor, left: torch.Tensor, right: torch.Tensor, value: torch.Tensor) -> Pair:
-    """Through value = left @ right; each operand gets half: R_left = left * (S right^T) / 2 with S = R / value."""
+    """Propagate through value = left @ right, half to each: R_left = left * (S right^T) / 2 with S = R / value."""
     share = divide(relevance, value)
     return (
         (share @ right.transpose(-1, -2)).mul_(left).mul_(0.5),
@@ -132,10 +133,10 @@ def product(relevance: torch.Tensor, left: torch.Tensor, right: torch.Tensor, va
 
 @dataclass(frozen=True, slots=True)
 class AttentionRelevance:
-    """Relevance inside a block, where it has come down to the attention; together it is all of the block's.
+    """The relevance inside a block at the level of the attention; the three parts together are the block's relevance.
 
     attention: of the attention probabilities, (batch, heads, tokens, tokens). value: of the values, (batch, heads,
-    tokens, d / heads). skipped: of the block's input on the way past the attention, (batch, tokens, d).
+    tokens, d / heads). skipped: of the block's input through the residual connection, (batch, tokens, d).
     """
 
     attention: torch.Tensor
@@ -146,7 +147,7 @@ class AttentionRelevance:
 def through_head(
     rules: Rules, head: ClassificationHead, hidden: torch.Tensor, activated: torch.Tensor, relevance: torch.Tensor
 ) -> torch.Tensor:
-    """From the logits to the last block's output.
+    """Propagate relevance from the logits to the last block's output.
 
     Args:
         hidden: last block's output, (batch, tokens, d). activated: head.activation(head.dense(first token)),
@@ -162,7 +163,7 @@ def through_head(
 
 
 def to_attention(rules: Rules, block: EncoderBlock, kept: BlockTrace, relevance: torch.Tensor) -> AttentionRelevance:
-    """From a block's output, (batch, tokens, d), to its attention probabilities and values."""
+    """Propagate relevance from a block's output, (batch, tokens, d), to its attention probabilities and values."""
     contracted, middle = rules.add(relevance, kept.contracted, kept.middle)
     activated = rules.linear(contracted, kept.activated, weight_of(block.contract))
     expanded = rules.linear(activated, kept.middle, weight_of(block.expand))
@@ -174,9 +175,10 @@ def to_attention(rules: Rules, block: EncoderBlock, kept: BlockTrace, relevance:
 
 
 def to_input(rules: Rules, block: EncoderBlock, kept: BlockTrace, reached: AttentionRelevance) -> torch.Tensor:
-    """From a block's attention probabilities and values to its input, (batch, tokens, d)."""
+    """Propagate relevance from a block's attention probabilities and values to its input, (batch, tokens, d)."""
     logits = kept.query @ kept.key.transpose(-1, -2)
-    # The padding mask is a sum too, with a zero wherever relevance is; the stabiliser shows in it.
+    # Adding the padding mask is a sum as well. The mask is 0 wherever there is relevance; only the stabiliser has an
+    # effect.
     scaled = logits * kept.query.shape[-1] ** -0.5
     relevance, _ = rules.add(reached.attention, scaled, scaled.new_zeros(()))
     query, key = product(relevance, kept.query, kept.key.transpose(-1, -2), logits)
@@ -194,21 +196,21 @@ def to_input(rules: Rules, block: EncoderBlock, kept: BlockTrace, reached: Atten
 class LRP(BatchExplainer, ABC):
     """The base of partial LRP, full LRP and transformer attribution.
 
-    All arithmetic is in float64, on a copy of the model: LRP divides by sums that come near 0. In float32, padding
-    alone moves full LRP by up to 3 % of a text's largest score with the conserving rules, 21 % with the doubling ones
-    (random weights, 24 layers); in float64 by 10^-8 at most. bf16 and fp16 decide the logits, and with them the class
-    explained, by a forward pass of their own. The inputs of all blocks are held, and one block's intermediates at a
-    time, for which each block is computed twice.
+    All arithmetic is in float64, on a copy of the model, since LRP divides by sums that come near 0. In float32,
+    padding alone changes full LRP by up to 3 % of a text's largest score with the conserving rules, 21 % with the
+    doubling ones (random weights, 24 layers); in float64 by 10^-8 at most. With bf16 and fp16, a separate forward pass
+    in that precision gives the logits, and so the class explained. The inputs of all blocks are held in memory, but the
+    intermediates of only one block at a time, so each block is computed twice.
     """
 
     reads_weights = True
     through_logits: ClassVar[bool] = True
-    """Whether relevance passes the attention logits, for which there are rules in plain attention alone."""
-    passes = 2  # A text in float64 takes the memory of two.
+    """True if relevance passes the attention logits, which have rules only in plain attention."""
+    passes = 2  # A text in float64 takes as much memory as two in float32.
 
     @property
     def rules(self) -> Rules:
-        """The rules that relevance is propagated by."""
+        """Return the rules by which relevance is propagated."""
         return RULES[getattr(self.options, "rules", "conserving")]
 
     def check(self, classifier: Classifier) -> None:
@@ -229,11 +231,11 @@ class LRP(BatchExplainer, ABC):
     def propagate(
         self, run: TracedPass, targets: torch.Tensor, relevance: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Scores, (batch, tokens), and completeness errors or None, from `relevance` of the last block's output."""
+        """Return scores, (batch, tokens), and completeness errors or None, from the last block's output `relevance`."""
 
     @torch.no_grad()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        # Quotients of small numbers want float64. A model on several devices has no room for a copy.
+        # Quotients of small numbers need float64. A model on several devices leaves no room for a copy.
         spread = classifier.spread is not None
         model = classifier.model if spread else dequantised(copy.deepcopy(classifier.model)).double()
         run = TracedPass.run(model, batch)
@@ -249,7 +251,7 @@ class LRP(BatchExplainer, ABC):
 
 class RuleOptions(Section):
     rules: RuleName = "conserving"
-    """`conserving`; or `doubling`, as the original code runs its baselines. See `RULES`."""
+    """`conserving`, or `doubling`, which the original code uses for its baselines. See `RULES`."""
 
 
 class PartialLRP(LRP):
@@ -285,10 +287,10 @@ class FullLRP(LRP):
 
     Full LRP: relevance of each token's embedding, summed over its features.
 
-    It stops at the output of the embeddings, of which word, position and segment are parts; where a projection follows
-    (ALBERT, small ELECTRA), before that. Signed. With the conserving rules the scores of a text, special tokens
-    included, add up to 1; completeness_error says by how much they miss it. With the doubling rules a total has no
-    meaning and grows with the depth, to 10^4 in 4 layers.
+    Propagation stops at the output of the embeddings, the sum of word, position and segment; if a projection follows
+    (ALBERT, small ELECTRA), it stops before that. Signed. With the conserving rules the scores of a text, special
+    tokens included, add up to 1; completeness_error is the difference. With the doubling rules the total has no meaning
+    and grows with the depth, to 10^4 in 4 layers.
 
     Sources: Bach et al. (2015); Chefer et al. (2021), whose rules and baseline this is.
     """
@@ -321,8 +323,8 @@ class TransformerAttribution(LRP):
     Transformer attribution: each layer's attention relevance times its gradient, rolled out.
 
     W_l = mean_h max(0, G[l, h] * C[l, h]), with C the relevance of the attention probabilities by the conserving rules
-    and G the gradient of the target's logit in them; B_l = rows of (W_l + I) brought to sum 1; J = B_L ... B_start; the
-    score of token j is J[CLS, j]. The row is carried from the top layer down as a vector.
+    and G the gradient of the target's logit at them; B_l = W_l + I with rows normalised to sum 1; J = B_L ... B_start;
+    the score of token j is J[CLS, j]. Only this row is computed, as a vector from the top layer down.
 
     Source: Chefer et al. (2021, section 3); the rows are normalised as in their code.
     """
@@ -337,11 +339,11 @@ class TransformerAttribution(LRP):
 
     class Options(Section):
         start_layer: LayerIndex = 0
-        """The lowest layer that counts, from 0 or, if negative, from the last. The original code's default is
-        11, the last layer of the base models."""
+        """The lowest layer that is used, counted from 0 or, if negative, from the last. The original code's default
+        is 11, the last layer of the base models."""
 
     def check(self, classifier: Classifier) -> None:
-        """Check as LRP does; also raise ParamsError if there is no such layer."""
+        """Check the classifier as LRP does; also raise ParamsError if there is no such layer."""
         super().check(classifier)
         resolve_layer(classifier.model, self.options.start_layer)
 

@@ -1,4 +1,4 @@
-"""Asking language models, with many concurrent requests and each question at most once: cached answers are reused.
+"""Questions to language models, sent concurrently and each at most once: cached answers are reused.
 
 Used by the stage rationalise and `explearn annotate`.
 """

@@ -1,4 +1,4 @@
-"""From a model's answers to rationales: what is kept, what is dropped and why (ExpNet, appendix A.1, stage 3)."""
+"""The rationales in a model's answers, and the reasons for dropping others (ExpNet, appendix A.1, stage 3)."""
 
 from __future__ import annotations
 
