@@ -39,7 +39,6 @@ import numpy as np
 import tokenizers
 import torch
 import transformers
-from explearn.text.choice import texts_to_explain
 from numpy.typing import NDArray
 
 from explearn.core.compute import ComputeOptions
@@ -53,6 +52,7 @@ from explearn.model.classifier import Classifier
 from explearn.model.finetune import evaluate_classifier, finetune
 from explearn.model.loading import EMBEDDED, embedded_encoder
 from explearn.model.params import FinetuneParams
+from explearn.text.sampling import texts_to_explain
 from explearn_study.feature_files import read_signals, write_signals
 from explearn_study.params import Params, load_params
 from explearn_study.workspace import Workspace

@@ -30,7 +30,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from explearn.text.choice import texts_to_explain
 
 from _timing import paired
 from explearn.core.records import Attribution, Example
@@ -43,6 +42,7 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import accepted_options, get_explainer
 from explearn.model.classifier import Classifier
+from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params, load_params
 from explearn_study.workspace import Workspace
 

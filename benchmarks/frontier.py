@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from explearn.text.choice import texts_to_explain
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
@@ -40,6 +39,7 @@ from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.registry import get_explainer
+from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params, load_params
 from explearn_study.train import WorkspaceTask
 from explearn_study.workspace import Workspace

@@ -15,9 +15,8 @@ import argparse
 import random
 from pathlib import Path
 
-from explearn.comparison.choice import choose_methods
-
 import explearn
+from explearn.comparison.plan import choose_methods
 from explearn.core.documents import read_jsonl
 
 METRIC = "aopc_comprehensiveness"

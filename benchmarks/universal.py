@@ -36,7 +36,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from explearn.text.choice import texts_to_explain
 from numpy.typing import NDArray
 
 from explearn.core.compute import ComputeOptions
@@ -51,6 +50,7 @@ from explearn.methods.consensus.model import MarkedText, marked_texts, source_we
 from explearn.methods.consensus.signals import compute_signals
 from explearn.methods.expnet.targets import read_sources
 from explearn.methods.registry import get_explainer
+from explearn.text.sampling import texts_to_explain
 from explearn_study.marks_curve import KeptTask, trained
 from explearn_study.params import Params, load_params
 from explearn_study.train import WorkspaceTask
