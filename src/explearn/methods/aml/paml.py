@@ -15,7 +15,6 @@ from torch import nn
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.validation import Count, Number
-from explearn.core.words import segments_of
 from explearn.judge.protocols import FaithfulnessProtocol
 from explearn.lens.words import check_words
 from explearn.methods.aml.attribution_model import (
@@ -74,7 +73,7 @@ def train(
     Args:
         texts: to train on. validation: other texts, on which the metric is watched.
         removed: see `loss.masked_logits`.
-        options: the seed decides the order of texts, dropout and exchanged words.
+        options: the seed decides the order of texts and dropout.
         after_epoch: called after each epoch; what it raises ends the training.
 
     Returns for each epoch, 0 being before training, its number, the means of the loss's terms over its texts (None for
@@ -82,6 +81,7 @@ def train(
     the loss or a map is not finite.
     """
     generator = torch.Generator().manual_seed(options.seed)
+    lengths = [len(encoding) for encoding in texts]
     parameters = list(model.parameters())
     pretrained = set(model.pretrained())
     groups = [
@@ -111,11 +111,6 @@ def train(
         for epoch in bar:
             model.train()
             sums = np.zeros(3)
-            seen = texts
-            if options.remix is not None:
-                draws = np.random.default_rng(options.seed + epoch)
-                seen = remixed(classifier, texts, options.remix, draws)
-            lengths = [len(encoding) for encoding in seen]
             for indices in random_batches(lengths, options.batch_size, generator, SORTED_BATCHES):
                 totals = []
                 # Where padding shows in the classifier's answers, texts of each length go by themselves.
@@ -123,7 +118,7 @@ def train(
                 if classifier.same_length:
                     parts = [[i for i in indices if lengths[i] == n] for n in sorted({lengths[i] for i in indices})]
                 for part in parts:
-                    reading = model.read(classifier, classifier.batch([seen[i] for i in part]))
+                    reading = model.read(classifier, classifier.batch([texts[i] for i in part]))
                     y = classifier.probabilities(reading.logits)
                     scores = model(classifier, reading, y)
                     terms = loss_terms(classifier, reading.batch, scores, y, weights, removed)
@@ -166,29 +161,6 @@ def mean_metric(
         if not np.isfinite(scores).all():
             raise _diverged(epoch, f"the map of validation text {encoding.example_id!r} is not finite")
     return float(judge.measure(judged)[:, 0].mean())
-
-
-def remixed(
-    classifier: Classifier, texts: Sequence[Encoding], least: float, draws: np.random.Generator
-) -> list[Encoding]:
-    """Return each text with a share of its words exchanged, drawn evenly between `least` and 1.
-
-    Every word is exchanged with that probability, for a word drawn evenly from a text drawn evenly. Length in words,
-    and which segment a word is in, stay. A classifier of few training texts knows them by heart: it is certain of them
-    whatever is masked, and G learns from them which masks it can get away with. Training needs no labels, so any text
-    will do. Not in the paper, whose classifiers have read more texts.
-    """
-    exchanged = []
-    for text in texts:
-        share = draws.uniform(least, 1.0)
-        words = list(text.words)
-        for place in range(len(words)):
-            if draws.random() < share:
-                other = texts[int(draws.integers(len(texts)))].words
-                words[place] = other[int(draws.integers(len(other)))]
-        segments = segments_of(words, text.joined, text.pair_start)
-        exchanged.append(segments[0].text if len(segments) == 1 else (segments[0].text, segments[1].text))
-    return classifier.encode(exchanged)
 
 
 def _diverged(epoch: int, why: str) -> DivergedError:

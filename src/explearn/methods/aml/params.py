@@ -34,9 +34,6 @@ class PAMLParams(Seeded):
     backbone: str = STATES
     """What G reads with: `states`, a small network on the classifier's own hidden states; or, as in the paper, an
     encoder: `encoder` (the parameter of that name), a hub name or a local folder; it may have another tokenizer."""
-    remix: Fraction | None = None
-    """Replace words of training texts by words of other texts, anew in each epoch: smallest share of a text's words to
-    replace, drawn between this and 1 (null: texts are not changed)."""
     prediction_weight: Fraction = 0.5
     """lambda_p: the masked text keeps the prediction. 0 leaves the term out."""
     size_weight: Fraction = 0.5

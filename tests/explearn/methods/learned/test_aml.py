@@ -64,7 +64,7 @@ class TestLearning:
         scores = []
         for seed in (5, 5, 6):
             torch.randn(3)
-            paml = PAML(**QUICK, remix=0.5, seed=seed).fit(task_of(of, 16))
+            paml = PAML(**QUICK, seed=seed).fit(task_of(of, 16))
             scores.append(next(iter(paml.explain(of, ["the warm fox sleeps"]))).scores)
         assert np.array_equal(scores[0], scores[1])
         assert not np.array_equal(scores[0], scores[2])
