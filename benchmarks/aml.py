@@ -1,7 +1,6 @@
-"""AML's speed and faithfulness on a task whose classifier is trained.
+"""AML's faithfulness on a task whose classifier is trained.
 
-    python benchmarks/aml.py speed     --task sst2 [--root .] [--texts 32] [--runs 5] [--device cpu]
-    python benchmarks/aml.py methods   --task sst2 [--texts 200] [--methods paml,faml,lime,...]
+    python benchmarks/aml.py methods   --task sst2 [--texts 200] [--methods paml,faml,lime,...] [--root .]
     python benchmarks/aml.py ablations --task sst2 [--texts 200]
     python benchmarks/aml.py people    --task movies --trained-on sst2 [--texts 200] [--top 25]
 
@@ -9,9 +8,7 @@
 as the pipeline leaves them; params.yaml there gives the options. With `--trained-on` classifier and pAML are those of
 another task. Among `--methods`, `faml:METRIC` is fAML for another metric, and `solvex:50` Solvex with a beam of 50.
 
-speed: pAML against one pass of the classifier and one of G (limit 1.3 x), and batched fAML against the loop over whole
-copies of G (limit 2 x faster), no metric worse than the loop's by more than 0.02. Runs alternate; ratios are taken pair
-by pair. methods: the five metrics of AML's Table 1 for every method, under the protocol of the parameters `evaluate`;
+methods: the five metrics of AML's Table 1 for every method, under the protocol of the parameters `evaluate`;
 in the row `faml, each by its own`, each column is that of the best map by this metric among those fAML looked at. (The
 paper goes further: it searches for the weights and trains anew for each metric.)
 ablations: AML's Table 4, without L_p (Xpred) and without L_inv (Xinv). Where the parameters have `trials`, the weights
@@ -31,13 +28,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from _timing import paired
 from explearn.core.records import Attribution, Example
 from explearn.judge.catalogue import CATALOGUE
 from explearn.judge.faithfulness import faithfulness
 from explearn.judge.plausibility import f1_of_texts, rationale_counts, select_top_k
 from explearn.methods.aml.faml import FAML
-from explearn.methods.aml.paml import PAML, prediction_information
+from explearn.methods.aml.paml import PAML
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import accepted_options, get_explainer
@@ -48,7 +44,6 @@ from explearn_study.workspace import Workspace
 
 FIVE = ("sufficiency", "log_odds", "comprehensiveness", "aopc_sufficiency", "aopc_comprehensiveness")
 SMALLER = tuple(name for name in FIVE if not CATALOGUE[name].larger_is_better)
-PAML_LIMIT, BATCHED_LIMIT, DIFFERENCE_LIMIT = 1.3, 2.0, 0.02
 
 
 def five(
@@ -75,42 +70,6 @@ def show(rows: Mapping[str, Sequence[float]]) -> None:
         print(f"{name:<{width}s}" + "  ".join(cells))
 
 
-def speed(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> bool:
-    folder = str(Workspace(options.root).explainer(options.task, "paml"))
-    paml = PAML.from_pretrained(folder)
-    given = params.method("faml").all_options
-    batched, loop = (
-        FAML.from_pretrained(folder, **given),
-        FAML.from_pretrained(folder, **{**given, "scope": "full", "learning_rate": options.loop_learning_rate}),
-    )
-    encodings = classifier.encode(texts)
-
-    def apart() -> None:
-        """What pAML cannot do without: a pass of the classifier and one of G over the same batches."""
-        with torch.inference_mode():
-            for first in range(0, len(texts), options.texts):
-                part = classifier.encode(texts[first : first + options.texts])
-                assert paml.model is not None
-                reading = paml.model.read(classifier, part)
-                logits = classifier.logits(reading.target)
-                paml.model(classifier, reading, prediction_information(classifier, logits, logits.argmax(-1)))
-
-    whole = paired(lambda: list(paml.explain(classifier, texts)), apart, options.runs)
-    print(f"paml against a pass of the classifier and one of G: {whole}; limit {PAML_LIMIT}")
-    list(batched.explain(classifier, texts[:2]))
-    ratio = paired(lambda: list(loop.explain(classifier, texts)), lambda: list(batched.explain(classifier, texts)), 1)
-    longest = max(len(encoding) for encoding in encodings)
-    print(
-        f"faml, loop against batched, {len(texts)} texts of up to {longest} sub-tokens: {ratio}; limit {BATCHED_LIMIT}"
-    )
-    rows = five(classifier, params, texts, {"paml": paml, "faml loop": loop, "faml batched": batched})
-    show(rows)
-    signs = np.array([1 if name in SMALLER else -1 for name in FIVE])
-    worse = ((np.array(rows["faml batched"]) - np.array(rows["faml loop"])) * signs).max()
-    print(f"batched is worse than the loop by at most {worse:.3f}; limit {DIFFERENCE_LIMIT}")
-    return whole.median <= PAML_LIMIT and ratio.median >= BATCHED_LIMIT and worse <= DIFFERENCE_LIMIT
-
-
 def chosen(options: argparse.Namespace, params: Params) -> dict[str, Explainer]:
     """The methods of `--methods`."""
     folder = str(Workspace(options.root).explainer(options.trained_on or options.task, "paml"))
@@ -130,7 +89,7 @@ def chosen(options: argparse.Namespace, params: Params) -> dict[str, Explainer]:
     return explainers
 
 
-def methods(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> bool:
+def methods(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> None:
     explainers = chosen(options, params)
     rows = five(classifier, params, texts, explainers)
     for name, explainer in explainers.items():
@@ -138,10 +97,9 @@ def methods(options: argparse.Namespace, classifier: Classifier, params: Params,
             judged = explainer.notes()["judged"]
             rows[f"{name}, each by its own"] = [judged[metric][metric] for metric in FIVE]
     show(rows)
-    return True
 
 
-def people(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> bool:
+def people(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> None:
     gold = Workspace(options.root).read_gold(options.task, params)
     marked = [text for text in texts if any(gold.get(text.id, ()))]
     if not marked:
@@ -153,10 +111,9 @@ def people(options: argparse.Namespace, classifier: Classifier, params: Params, 
         hit, false, missed = counts.sum(0)
         macro, micro = float(np.nanmean(f1_of_texts(counts))), 2 * hit / (2 * hit + false + missed)
         print(f"{name:<24} macro F1 {macro:.3f}  micro F1 {micro:.3f}", flush=True)
-    return True
 
 
-def ablations(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> bool:
+def ablations(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> None:
     workspace = Workspace(options.root)
     splits = [workspace.read_examples(options.task, split) for split in ("train", "validation")]
     encoder, revision = params.encoder_of(options.task)
@@ -178,12 +135,11 @@ def ablations(options: argparse.Namespace, classifier: Classifier, params: Param
         faml.start = paml
         explainers[f"paml{name}"], explainers[f"faml{name}"] = paml, faml
     show(five(classifier, params, texts, explainers))
-    return True
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["speed", "methods", "ablations", "people"])
+    parser.add_argument("what", choices=["methods", "ablations", "people"])
     parser.add_argument("--task", required=True)
     parser.add_argument("--trained-on", help="task of classifier and pAML (default: --task)")
     parser.add_argument("--top", type=int, default=25, help="words that people are asked about")
@@ -191,8 +147,6 @@ def main() -> None:
     parser.add_argument("--params", type=Path, help="default: params.yaml under the root")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--texts", type=int, default=32)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--loop-learning-rate", type=float, default=5e-5, help="of fAML over whole copies of G")
     parser.add_argument("--methods", default="paml,faml,gradient,input_x_gradient,deep_lift,raw_attention,occlusion")
     options = parser.parse_args()
     params = load_params(options.params or options.root / "params.yaml")
@@ -206,8 +160,8 @@ def main() -> None:
         f"torch {torch.__version__}, {classifier.device}, {torch.get_num_threads()} threads, {options.task}, "
         f"{len(texts)} test texts"
     )
-    run = {"speed": speed, "methods": methods, "ablations": ablations, "people": people}[options.what]
-    sys.exit(not run(options, classifier, params, texts))
+    run = {"methods": methods, "ablations": ablations, "people": people}[options.what]
+    run(options, classifier, params, texts)
 
 
 if __name__ == "__main__":

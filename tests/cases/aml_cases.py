@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from explearn.core.records import Example
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.loss import Weights
 from explearn.methods.aml.paml import PAML
+from explearn.methods.aml.target_metric import MapJudge, Metric, protocol_of
 from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 
@@ -93,10 +95,18 @@ def loss(epoch: dict[str, Any], weights: Weights) -> float:
     return float(sum(weight * epoch[name] for name, weight in weights._asdict().items()))
 
 
+def encoder(folder: Path, kind: str = "bert", tokenizer: str | None = None, **config: Any) -> str:
+    """Save an encoder without a head, and return its folder."""
+    other = tiny.model(kind, **config)
+    getattr(other, other.base_model_prefix).save_pretrained(folder)
+    tiny.tokenizer(tokenizer or kind).save_pretrained(folder)
+    return str(folder)
+
+
 def untrained(of: Classifier, **options: Any) -> PAML:
     """A pAML with G as it starts, without a step of training."""
     paml = PAML(**{**QUICK, **options})
-    paml.model = paml._start(of, None, None).eval().requires_grad_(False)
+    paml.model = paml._start(of, of.encode(examples(8, seed=1)), None, None).eval().requires_grad_(False)
     paml.trained_classifier = of.fingerprint
     return paml
 
@@ -108,3 +118,15 @@ def task_of(of: Classifier, texts: int = 8, validation: int = 4, **more: Any) ->
 def predictions(of: Classifier, encodings: Any) -> torch.Tensor:
     """y of some texts, float32, (b, C)."""
     return torch.tensor(of.predict_proba(encodings), dtype=torch.float32)
+
+
+def values(of: Classifier, attributions: Any, metric: Metric) -> np.ndarray:
+    """What a metric says of some attributions, one a text."""
+    judge = MapJudge(of, [metric], protocol_of("default"))
+    maps = []
+    for attribution in attributions:
+        (encoding,) = of.encode([" ".join(attribution.words)])
+        scores = np.zeros(len(encoding), dtype=np.float32)
+        scores[encoding.positions] = attribution.token_scores
+        maps.append((judge.text(encoding, of.label_index(attribution.target)), scores))
+    return judge.measure(maps)[:, 0]

@@ -66,7 +66,7 @@ def spaced_layers(classifier: Classifier, count: int) -> list[int]:
     return sorted({round(layer) for layer in np.linspace(0, total - 1, count).tolist()})
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def read_states(classifier: Classifier, batch: Batch, layers: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """Return logits, (b, C), and the hidden states of some layers side by side, (b, n, layers d), from one pass.
 

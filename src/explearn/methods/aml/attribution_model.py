@@ -1,21 +1,24 @@
 """The attribution model G: it reads a text and the classifier's prediction, and scores the classifier's sub-tokens.
 
-G's backbone is an encoder, or a decoder whose tokens see the whole text; it may have a tokenizer of its own.
+It is a small network on the classifier's own hidden states, or the paper's: an encoder, with its own tokenizer or the
+classifier's.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 import transformers
 from torch import nn
 
 from explearn.core.errors import ModelError, first_line
+from explearn.lens.representations import read_states, spaced_layers
+from explearn.methods.l2e.reader import Reader
 from explearn.model.architectures import architecture, position_offset, tells_segments_apart
+from explearn.model.batching import run_batches
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding, collate, encode_segments, max_length
 from explearn.model.loading import holds_no_words, load_model, quiet_transformers, resolve_encoder
@@ -23,6 +26,9 @@ from explearn.text.alignment import NO_WORD
 
 PREDICTION_STD = 0.02
 """Initial standard deviation of the new embeddings z_0 .. z_C, as of BERT's embeddings."""
+LAYERS, WIDTH = 4, 192
+"""Layers whose hidden states are read, and the network's width, as in L2E."""
+ENCODERS = "an encoder such as BERT, ELECTRA, RoBERTa, DistilBERT, ALBERT or ModernBERT"
 
 
 # ---- two tokenizers --------------------------------------------------------------------------------------------------
@@ -69,24 +75,28 @@ def links(target: Encoding, source: Encoding) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A batch of b texts in the classifier's sub-tokens, (b, n), and in those of G's backbone, (b, n').
+    """A batch of b texts, and what G reads of them.
 
-    source is target, and linked is None, where the two share a tokenizer. Else linked: `links` of each text, int64,
-    (b, n, most links), -1 where there is none.
+    batch: in the classifier's sub-tokens, (b, n). logits: the classifier's, (b, C).
+    states: the classifier's hidden states, (b, n, inputs), for a G that reads these.
+    source: the texts in the sub-tokens of G's encoder, (b, n'). linked: `links` of each text, int64, (b, n, most
+    links), -1 where there is none; None where both share a tokenizer.
     """
 
-    target: Batch
-    source: Batch
+    batch: Batch
+    logits: torch.Tensor
+    states: torch.Tensor | None = None
+    source: Batch | None = None
     linked: torch.Tensor | None = None
 
     @property
     def unread(self) -> list[int]:
-        """Count the words of each text that the classifier reads but the backbone does not."""
-        pairs = zip(self.target.encodings, self.source.encodings, strict=True)
+        """Count the words of each text that the classifier reads but G does not."""
+        pairs = zip(self.batch.encodings, (self.source or self.batch).encodings, strict=True)
         return [len(set(text.word_ids) - set(source.word_ids)) for text, source in pairs]
 
     def to_target(self, scores: torch.Tensor) -> torch.Tensor:
-        """Map logits at the backbone's sub-tokens, (b, n'), to the classifier's, (b, n): AML, section 3.3.
+        """Map logits at the encoder's sub-tokens, (b, n'), to the classifier's, (b, n): AML, section 3.3.
 
         A split source token gives its score to all its parts; merged source tokens give the target token their maximum.
         A target without a source gets the lowest logit of its text.
@@ -105,65 +115,119 @@ class Reading:
 
 
 class AttributionModel(nn.Module):
-    """G of AML, section 3.3: backbone, Linear(d, d) - tanh - Linear(d, 1) on each token's last state, sigmoid outside.
+    """G: from a text and the prediction y, (b, C), to the logits of the attributions, a = sigmoid of them."""
 
-    The prediction enters as one more embedding, z = z_0 + sum_j y_j z_j, behind the last separator. Where the text
-    fills all of the backbone's positions, z shares the last one.
+    def pretrained(self) -> list[nn.Parameter]:
+        """Return the parameters that have been trained on other tasks before."""
+        return []
 
-    A decoder's causal mask is opened: every token sees the whole text and the prediction, as in an encoder. The paper
-    has no such backbone: its G is an encoder, RoBERTa for the decoders, too. LLM2Vec (BehnamGhader et al., 2024) makes
-    text encoders of decoders in this way.
+    def read(self, classifier: Classifier, batch: Batch) -> Reading:
+        """Return the classifier's answers to a batch, and what G reads of it."""
+        raise NotImplementedError
+
+    def forward(self, classifier: Classifier, reading: Reading, predictions: torch.Tensor) -> torch.Tensor:
+        """Return the logits of the attributions at the classifier's sub-tokens, (b, n), float32; y: (b, C)."""
+        raise NotImplementedError
+
+
+class StatesModel(AttributionModel):
+    """G as a small network on the hidden states of the pass that classifies (`Reader`, which is L2E's, too).
+
+    It scores each sub-token for every class; the logit of an attribution is sum_c y_c s_ic. The paper's G is a second
+    encoder, which must first learn what the classifier already knows.
 
     Args:
-        backbone: an encoder or decoder without a head (transformers' AutoModel).
+        inputs: numbers read of a sub-token. classes: C. layers: whose hidden states are read.
+    """
+
+    def __init__(self, inputs: int, classes: int, layers: Sequence[int]) -> None:
+        super().__init__()
+        self.layers = list(layers)
+        self.reader = Reader(inputs, classes, WIDTH)
+
+    @classmethod
+    @torch.no_grad()
+    def start(cls, classifier: Classifier, encodings: Sequence[Encoding]) -> StatesModel:
+        """Return one with new weights, whose inputs are standardised over some texts.
+
+        Raises UnsupportedError for a model that does not give its hidden states.
+        """
+        layers = spaced_layers(classifier, LAYERS)
+
+        def read(indices: list[int]) -> list[torch.Tensor]:
+            batch = classifier.batch([encodings[i] for i in indices])
+            _, states = read_states(classifier, batch, layers)
+            return [row[: len(encodings[i])].cpu() for i, row in zip(indices, states, strict=True)]
+
+        states = torch.cat(run_batches([len(encoding) for encoding in encodings], classifier, read))
+        model = cls(states.shape[1], len(classifier.labels), layers)
+        model.reader.standardise(states)
+        return model
+
+    @torch.no_grad()
+    def read(self, classifier: Classifier, batch: Batch) -> Reading:
+        logits, states = read_states(classifier, batch, self.layers)
+        return Reading(batch, logits, states=states)
+
+    def forward(self, classifier: Classifier, reading: Reading, predictions: torch.Tensor) -> torch.Tensor:
+        of_classes = self.reader(reading.states, reading.batch.attention_mask.bool()).scores
+        scores: torch.Tensor = (of_classes * predictions[:, None]).sum(-1)
+        return scores
+
+
+class EncoderModel(AttributionModel):
+    """G of AML, section 3.3: encoder, Linear(d, d) - tanh - Linear(d, 1) on each token's last state, sigmoid outside.
+
+    The prediction enters as one more embedding, z = z_0 + sum_j y_j z_j, behind the last separator. Where the text
+    fills all of the encoder's positions, z shares the last one.
+
+    Args:
+        backbone: an encoder without a head (transformers' AutoModel).
         classes: C.
-        by_class: whether the head gives each token a score s_ic for every class; its score is then sum_c y_c s_ic, and
-            z need not be understood first. Not in the paper.
         bridge: reads texts where the backbone's tokenizer is not the classifier's.
 
     Attributes:
         prediction: z_0 .. z_C, (C + 1, e), e the width of the backbone's word embeddings.
+
+    Raises ModelError for a decoder, whose tokens do not see the prediction behind them.
     """
 
-    def __init__(
-        self,
-        backbone: transformers.PreTrainedModel,
-        classes: int,
-        by_class: bool = False,
-        bridge: Bridge | None = None,
-    ) -> None:
+    def __init__(self, backbone: transformers.PreTrainedModel, classes: int, bridge: Bridge | None = None) -> None:
         super().__init__()
-        self.backbone = backbone
         config: Any = backbone.config
+        if architecture(config).causal:
+            raise ModelError(f"a {config.model_type!r} model reads from left to right; expected {ENCODERS}")
+        self.backbone = backbone
         width = int(config.hidden_size)
         self.dense = nn.Linear(width, width)
-        self.output = nn.Linear(width, classes if by_class else 1)
-        self.by_class = by_class
+        self.output = nn.Linear(width, 1)
         self.bridge = bridge
         table: Any = backbone.get_input_embeddings()
         self.prediction = nn.Parameter(torch.randn(classes + 1, table.weight.shape[1]) * PREDICTION_STD)
-        self.causal = architecture(config).causal
 
-    def read(self, classifier: Classifier, encodings: Sequence[Encoding]) -> Reading:
-        """Batch some of the classifier's texts for both models."""
-        target = classifier.batch(encodings)
+    def pretrained(self) -> list[nn.Parameter]:
+        return list(self.backbone.parameters())
+
+    @torch.no_grad()
+    def read(self, classifier: Classifier, batch: Batch) -> Reading:
+        logits = classifier.logits(batch)
         if self.bridge is None:
-            return Reading(target, target)
-        sources = self.bridge.read(encodings)
-        all_links = [links(text, source) for text, source in zip(encodings, sources, strict=True)]
+            return Reading(batch, logits, source=batch)
+        sources = self.bridge.read(batch.encodings)
+        all_links = [links(text, source) for text, source in zip(batch.encodings, sources, strict=True)]
         most = max(1, *(len(of_one) for of_text in all_links for of_one in of_text))
-        table = torch.full((*target.input_ids.shape, most), -1)
+        table = torch.full((*batch.input_ids.shape, most), -1)
         for row, of_text in enumerate(all_links):
             for position, of_one in enumerate(of_text):
                 table[row, position, : len(of_one)] = torch.tensor(of_one, dtype=torch.int64)
         device = classifier.device
-        return Reading(target, collate(sources, int(self.bridge.tokenizer.pad_token_id), device), table.to(device))
+        source = collate(sources, int(self.bridge.tokenizer.pad_token_id), device)
+        return Reading(batch, logits, source=source, linked=table.to(device))
 
     def inputs(self, batch: Batch, predictions: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return the backbone's arguments for b texts of n positions, with the prediction behind each last token.
 
-        inputs_embeds: (b, n + 1, e). position_ids, token_type_ids, attention_mask: int64, (b, n + 1); a decoder's
-        attention_mask is (b, 1, n + 1, n + 1), what is added to attention's logits: row i is what token i sees.
+        inputs_embeds: (b, n + 1, e). position_ids, token_type_ids, attention_mask: int64, (b, n + 1).
 
         Args:
             batch: texts in the backbone's own sub-tokens, (b, n).
@@ -181,10 +245,6 @@ class AttributionModel(nn.Module):
         if (known := int(config.max_position_embeddings)) > 0:
             positions = positions.clamp(max=known - 1)
         mask = torch.cat([batch.attention_mask, column], dim=1) | here.long()
-        if self.causal:
-            # Added to attention's logits. Finite, so that a row that sees nothing has a softmax, too.
-            added = torch.where(mask > 0, 0.0, torch.finfo(embeddings.dtype).min).to(embeddings.dtype)
-            mask = added[:, None, None].expand(-1, 1, ids.shape[1], -1)
         inputs = {"inputs_embeds": embeddings, "attention_mask": mask, "position_ids": positions.expand_as(ids)}
         # An encoder of fewer types does not distinguish segments: its separators show a pair.
         if batch.token_type_ids is not None and tells_segments_apart(config):
@@ -192,28 +252,18 @@ class AttributionModel(nn.Module):
             inputs["token_type_ids"] = torch.where(here, last, torch.cat([batch.token_type_ids, column], dim=1))
         return inputs
 
-    def score(self, states: torch.Tensor, predictions: torch.Tensor) -> torch.Tensor:
-        """Return the logits of the attributions at the backbone's sub-tokens, (b, n'); a = sigmoid of them.
-
-        Args:
-            states: the backbone's last, (b, n' + 1, d).
-            predictions: y, (b, C).
-        """
-        scores = cast(torch.Tensor, self.output(torch.tanh(self.dense(states[:, :-1])))).float()
-        if not self.by_class:
-            return scores.squeeze(-1)
-        return (scores * predictions.to(scores)[:, None]).sum(-1)
-
     def forward(self, classifier: Classifier, reading: Reading, predictions: torch.Tensor) -> torch.Tensor:
-        """Return the logits of the attributions at the classifier's sub-tokens, (b, n), float32; y: (b, C)."""
+        assert reading.source is not None
         with classifier.autocast():
             states = self.backbone(**self.inputs(reading.source, predictions)).last_hidden_state
-            scores = self.score(states, predictions)
-        return reading.to_target(scores)
+            scores: torch.Tensor = self.output(torch.tanh(self.dense(states[:, :-1])))
+        return reading.to_target(scores.float().squeeze(-1))
 
     @torch.no_grad()
-    def verify(self, name: str, batch: Batch) -> None:
-        """Raise ModelError, naming the backbone, where it cannot be called with embeddings and positions on a batch."""
+    def verify(self, name: str, classifier: Classifier) -> None:
+        """Raise ModelError, naming the backbone, where it cannot be called with embeddings and positions."""
+        batch = self.read(classifier, classifier.batch(classifier.encode(["one text"]))).source
+        assert batch is not None
         inputs = self.inputs(batch, self.prediction.new_zeros(len(batch), len(self.prediction) - 1))
         try:
             self.backbone(**inputs)
@@ -221,24 +271,11 @@ class AttributionModel(nn.Module):
             config: Any = self.backbone.config
             raise ModelError(
                 f"backbone {name!r}: a {config.model_type!r} model cannot be called with embeddings and positions "
-                f"({first_line(error)}); expected an encoder such as BERT, ELECTRA, RoBERTa, DistilBERT, ALBERT or "
-                "ModernBERT, or a decoder such as GPT-2, Llama, Mistral, Qwen2 or Gemma"
+                f"({first_line(error)}); expected {ENCODERS}"
             ) from error
 
 
 # ---- backbones -------------------------------------------------------------------------------------------------------
-
-
-def classifier_backbone(classifier: Classifier) -> transformers.PreTrainedModel:
-    """Return a copy of the classifier's model without its head, in float32 if the model is in half precision."""
-    classifier.check_plain("paml with backbone 'classifier'")
-    whole: Any = classifier.model
-    backbone: Any = without_pooler(copy.deepcopy(getattr(whole, whole.base_model_prefix)))
-    if backbone.dtype in (torch.bfloat16, torch.float16):
-        # AdamW's steps are too small for half precision.
-        backbone.float()
-        backbone.config.dtype = torch.float32
-    return cast(transformers.PreTrainedModel, backbone)
 
 
 def load_backbone(

@@ -16,12 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from explearn.core.errors import ModelError, UnsupportedError
+from explearn.core.errors import ModelError
 from explearn.core.records import filled
 from explearn.judge.plausibility import ranking
-from explearn.lens.anatomy import block_calls, dissect_blocks
 from explearn.lens.threads import here_only
-from explearn.methods.aml.attribution_model import AttributionModel, Reading
+from explearn.methods.aml.attribution_model import AttributionModel, EncoderModel, Reading, StatesModel
 from explearn.methods.aml.loss import DivergedError, Weights, loss_terms, removes, weighted
 from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.aml.params import FAMLParams, Metric
@@ -29,17 +28,14 @@ from explearn.methods.aml.target_metric import JudgedText, Map, MapJudge
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import RefiningExplainer
 from explearn.methods.info import About
-from explearn.model.architectures import architecture
 from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch, Encoding, text_seed
+from explearn.model.encoding import Batch, text_seed
 from explearn.model.problems import ONE_CLASS
 
 ADAM_EPSILON = 1e-6
 """Larger than torch's, so that gradients that are only rounding errors (of key biases) have no effect."""
 RANK = 8
-"""Rank of the changes of scope `low_rank`."""
-BLOCKS = 2
-"""Number of G's last blocks that change under scope `low_rank`."""
+"""Rank of the changes to a network on the classifier's states."""
 PATIENCE = 10
 """Steps without a better map before a text is done."""
 MARGIN = 1e-5
@@ -59,7 +55,7 @@ class FullTuning:
     """Tuning of a copy of G, except the prediction's embeddings, for one text, as in the paper."""
 
     def __init__(
-        self, model: AttributionModel, classifier: Classifier, reading: Reading, predictions: torch.Tensor
+        self, model: EncoderModel, classifier: Classifier, reading: Reading, predictions: torch.Tensor
     ) -> None:
         self._model = copy.deepcopy(model).requires_grad_(True).eval()
         self._model.prediction.requires_grad_(False)
@@ -97,32 +93,19 @@ class LowRankChange:
 
 
 class LowRankTuning:
-    """Low-rank tuning of the linear layers in G's top blocks and head, with one set of changes per text of a batch.
+    """Low-rank tuning of the linear layers of a G on the classifier's states, with one set of changes per text.
 
-    Copies of a whole encoder do not batch well; these do: the blocks below run once, and the frozen weights are shared
-    by all texts. The head's last layer changes in full.
-
-    Raises UnsupportedError for a backbone that cannot be taken apart (see `anatomy.dissect_blocks`).
+    The frozen weights are shared by all texts of a batch. The last layer changes in full.
     """
 
     def __init__(
-        self, model: AttributionModel, classifier: Classifier, reading: Reading, predictions: torch.Tensor, seed: int
+        self, model: StatesModel, classifier: Classifier, reading: Reading, predictions: torch.Tensor, seed: int
     ) -> None:
         self._model, self._classifier, self._reading, self._predictions = model, classifier, reading, predictions
-        blocks = dissect_blocks(model.backbone)[-BLOCKS:]
-        with torch.no_grad(), classifier.autocast(), block_calls(model.backbone) as calls:
-            model.backbone(**model.inputs(reading.source, predictions))
-        self._upper = calls[-BLOCKS:]
-        generator = torch.Generator().manual_seed(seed)
-        # Blocks may share their layers (ALBERT).
-        layers = dict.fromkeys(
-            layer
-            for block in blocks
-            for layer in (block.query, block.key, block.value, block.output, block.expand, block.contract)
-        )
-        texts = len(reading.target)
-        self._changes = [LowRankChange(layer, texts, RANK, generator) for layer in [*layers, model.dense]]
-        self._changes.append(LowRankChange(model.output, texts, None, generator))
+        generator, texts, reader = torch.Generator().manual_seed(seed), len(reading.batch), model.reader
+        layers = [reader.read, *(part for part in reader.block.modules() if isinstance(part, nn.Linear))]
+        self._changes = [LowRankChange(layer, texts, RANK, generator) for layer in layers]
+        self._changes.append(LowRankChange(reader.head, texts, None, generator))
 
     def parameters(self) -> list[nn.Parameter]:
         return [p for change in self._changes for p in (change.down, change.up, change.bias) if p is not None]
@@ -131,15 +114,11 @@ class LowRankTuning:
         """Return the logits of the attributions at the classifier's sub-tokens, (b, n)."""
         handles = [change.layer.register_forward_hook(here_only(change.add)) for change in self._changes]
         try:
-            with self._classifier.autocast():
-                hidden = self._upper[0].hidden
-                for call in self._upper:
-                    hidden = call(hidden)
-                scores = self._model.score(hidden, self._predictions)
+            scores: torch.Tensor = self._model(self._classifier, self._reading, self._predictions)
         finally:
             for handle in handles:
                 handle.remove()
-        return self._reading.to_target(scores)
+        return scores
 
 
 # ---- maps made from a map --------------------------------------------------------------------------------------------
@@ -262,7 +241,7 @@ class RefinedMap:
 def refine(
     model: AttributionModel,
     classifier: Classifier,
-    encodings: Sequence[Encoding],
+    reading: Reading,
     predictions: torch.Tensor,
     targets: Sequence[int],
     removed: bool,
@@ -278,20 +257,20 @@ def refine(
     result does not depend on the rest of the batch.
 
     Args:
-        encodings: one text if the scope is `full`.
+        reading: of one text if G is an encoder.
         predictions: y, (b, C). targets: indices of the explained classes.
         removed: see `loss.masked_logits`.
         judge: evaluates maps; its first metric is the metric of interest.
 
-    Raises UnsupportedError for a backbone that cannot be taken apart, unless the scope is `full`, DivergedError where
-    `model` gives a map that is not finite.
+    Raises DivergedError where `model` gives a map that is not finite.
     """
-    reading = model.read(classifier, encodings)
+    encodings = reading.batch.encodings
     tuning: FullTuning | LowRankTuning
-    if options.scope == "full":
-        tuning = FullTuning(model, classifier, reading, predictions)
-    else:
+    if isinstance(model, StatesModel):
         tuning = LowRankTuning(model, classifier, reading, predictions, options.seed)
+    else:
+        assert isinstance(model, EncoderModel)
+        tuning = FullTuning(model, classifier, reading, predictions)
     optimizer = torch.optim.AdamW(
         tuning.parameters(), lr=options.learning_rate, eps=ADAM_EPSILON, weight_decay=0.0, fused=True
     )
@@ -319,7 +298,7 @@ def refine(
         active = [i for i in active if step - refined[i].step < PATIENCE]
         if step == options.steps or not active:
             break
-        terms = loss_terms(classifier, reading.target, scores, predictions, weights, removed)
+        terms = loss_terms(classifier, reading.batch, scores, predictions, weights, removed)
         optimizer.zero_grad()
         # A sum: each text's gradient is its own, whatever the number of texts.
         weighted(terms, weights).sum().backward()
@@ -411,42 +390,31 @@ class FAML(RefiningExplainer, BatchExplainer):
             )
         self.start.any_classifier = self.any_classifier
         self.start.check(classifier)
-        assert self.start.model is not None
-        config: Any = self.start.model.backbone.config
-        entry = architecture(config)
-        if self.options.scope == "low_rank" and (entry.parts is None or entry.bias == "disentangled"):
-            raise UnsupportedError(
-                f"scope 'low_rank' takes G's backbone apart, which is a {config.model_type!r} model; use scope 'full'"
-            )
         self._refined = []
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         start = self.start
         assert start is not None and start.model is not None
         start.model.to(classifier.device)
-        with torch.no_grad():
-            logits = classifier.logits(batch)
+        parts = [batch] if isinstance(start.model, StatesModel) else [classifier.batch([e]) for e in batch.encodings]
+        readings = [start.model.read(classifier, part) for part in parts]
+        logits = torch.cat([reading.logits for reading in readings])
         chosen = resolve_targets(logits, targets)
         predictions = prediction_information(classifier, logits, chosen)
         judge, removed = MapJudge(classifier, self.metrics, start.protocol), removes(classifier)
-        together = 1 if self.options.scope == "full" else len(batch)
         scores = torch.zeros(batch.input_ids.shape)
+        first = 0
         # inference_mode(False) turns gradients on inside no_grad, too.
         with torch.inference_mode(False), torch.enable_grad():
-            for first in range(0, len(batch), together):
-                part = slice(first, first + together)
+            for reading in readings:
+                of_part = slice(first, first + len(reading.batch))
+                y, classes = predictions[of_part], chosen[of_part].tolist()
                 refined = refine(
-                    start.model,
-                    classifier,
-                    batch.encodings[part],
-                    predictions[part],
-                    chosen[part].tolist(),
-                    removed,
-                    start.weights,
-                    judge,
-                    self.options,
+                    start.model, classifier, reading, y, classes, removed, start.weights, judge, self.options
                 )
                 for row, one in enumerate(refined, start=first):
                     scores[row, : len(one.scores)] = torch.from_numpy(one.scores)
                 self._refined += refined
-        return BatchScores(scores, logits, chosen, unread=start.model.read(classifier, batch.encodings).unread)
+                first = of_part.stop
+        unread = [count for reading in readings for count in reading.unread]
+        return BatchScores(scores, logits, chosen, unread=unread)

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 import transformers
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import nn
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
-from explearn.core.validation import Number
-from explearn.core.words import segments_of
+from explearn.core.validation import Count, Number
 from explearn.judge.protocols import FaithfulnessProtocol
 from explearn.lens.words import check_words
 from explearn.methods.aml.attribution_model import (
     AttributionModel,
     Bridge,
+    EncoderModel,
+    StatesModel,
     check_tokenizer,
-    classifier_backbone,
     load_backbone,
     without_pooler,
 )
 from explearn.methods.aml.loss import DivergedError, Weights, loss_terms, removes, weighted
-from explearn.methods.aml.params import PAMLParams
-from explearn.methods.aml.target_metric import Map, MapJudge, protocol_of
+from explearn.methods.aml.params import STATES, PAMLParams
+from explearn.methods.aml.target_metric import JudgedText, Map, MapJudge, protocol_of
 from explearn.methods.aml.weight_search import search
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, TrainedState
@@ -45,6 +43,8 @@ from explearn.model.problems import ONE_CLASS
 from explearn.text.sampling import texts_to_explain
 
 BACKBONE_FOLDER = "backbone"
+MOST_STANDARDISED = 500
+"""Texts over which G's inputs are standardised."""
 SORTED_BATCHES = 8
 """Batches' worth of texts that are sorted by length together: less padding, and the order stays random."""
 WEIGHT_DECAY = 0.01
@@ -56,27 +56,11 @@ WARMUP = 0.1
 # ---- training --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PredictedTexts:
-    """Texts with the classifier's predictions: float64, (texts, C)."""
-
-    encodings: Sequence[Encoding]
-    predictions: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, classifier: Classifier, encodings: Sequence[Encoding]) -> PredictedTexts:
-        return cls(encodings, classifier.predict_proba(encodings))
-
-    def rows(self, classifier: Classifier, indices: Sequence[int]) -> torch.Tensor:
-        """Return y of some texts, float32, on the classifier's device."""
-        return torch.tensor(self.predictions[list(indices)], dtype=torch.float32, device=classifier.device)
-
-
 def train(
     model: AttributionModel,
     classifier: Classifier,
-    texts: PredictedTexts,
-    validation: PredictedTexts,
+    texts: Sequence[Encoding],
+    validation: Sequence[Encoding],
     judge: MapJudge,
     removed: bool,
     weights: Weights,
@@ -89,7 +73,7 @@ def train(
     Args:
         texts: to train on. validation: other texts, on which the metric is watched.
         removed: see `loss.masked_logits`.
-        options: the seed decides the order of texts, dropout and exchanged words.
+        options: the seed decides the order of texts and dropout.
         after_epoch: called after each epoch; what it raises ends the training.
 
     Returns for each epoch, 0 being before training, its number, the means of the loss's terms over its texts (None for
@@ -97,15 +81,15 @@ def train(
     the loss or a map is not finite.
     """
     generator = torch.Generator().manual_seed(options.seed)
+    lengths = [len(encoding) for encoding in texts]
     parameters = list(model.parameters())
-    # The parameters that no pretraining has seen: the head and the prediction's embeddings.
-    head = [*model.dense.parameters(), *model.output.parameters(), model.prediction]
+    pretrained = set(model.pretrained())
     groups = [
-        {"params": list(model.backbone.parameters()), "lr": options.learning_rate},
-        {"params": head, "lr": options.head_learning_rate},
+        {"params": [p for p in parameters if p in pretrained], "lr": options.learning_rate},
+        {"params": [p for p in parameters if p not in pretrained], "lr": options.head_learning_rate},
     ]
     optimizer = torch.optim.AdamW(groups, weight_decay=WEIGHT_DECAY, fused=True)
-    steps = options.epochs * -(-len(texts.encodings) // options.batch_size)
+    steps = options.epochs * -(-len(texts) // options.batch_size)
     rising = max(1, round(WARMUP * steps))
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / rising, (steps - step) / max(1, steps - rising))
@@ -127,11 +111,6 @@ def train(
         for epoch in bar:
             model.train()
             sums = np.zeros(3)
-            seen = texts
-            if options.remix is not None:
-                draws = np.random.default_rng(options.seed + epoch)
-                seen = PredictedTexts.of(classifier, remixed(classifier, texts.encodings, options.remix, draws))
-            lengths = [len(encoding) for encoding in seen.encodings]
             for indices in random_batches(lengths, options.batch_size, generator, SORTED_BATCHES):
                 totals = []
                 # Where padding shows in the classifier's answers, texts of each length go by themselves.
@@ -139,10 +118,10 @@ def train(
                 if classifier.same_length:
                     parts = [[i for i in indices if lengths[i] == n] for n in sorted({lengths[i] for i in indices})]
                 for part in parts:
-                    reading = model.read(classifier, [seen.encodings[i] for i in part])
-                    y = seen.rows(classifier, part)
+                    reading = model.read(classifier, classifier.batch([texts[i] for i in part]))
+                    y = classifier.probabilities(reading.logits)
                     scores = model(classifier, reading, y)
-                    terms = loss_terms(classifier, reading.target, scores, y, weights, removed)
+                    terms = loss_terms(classifier, reading.batch, scores, y, weights, removed)
                     totals.append(weighted(terms, weights))
                     sums += terms.detach().sum(1).tolist()
                 loss = torch.cat(totals).mean()
@@ -150,7 +129,7 @@ def train(
                     raise _diverged(epoch, "the loss is not finite")
                 descend(loss, optimizer, parameters)
                 schedule.step()
-            end_epoch(epoch, *(sums / len(texts.encodings)).tolist())
+            end_epoch(epoch, *(sums / len(texts)).tolist())
             bar.set_postfix({judge.metrics[0]: f"{history[-1]['metric']:.4f}"})
             if after_epoch is not None:
                 after_epoch(history[-1])
@@ -161,49 +140,27 @@ def train(
 
 @torch.inference_mode()
 def mean_metric(
-    model: AttributionModel, classifier: Classifier, texts: PredictedTexts, judge: MapJudge, epoch: int
+    model: AttributionModel, classifier: Classifier, texts: Sequence[Encoding], judge: MapJudge, epoch: int
 ) -> float:
     """Return the mean over the texts of the judge's first metric, for maps of the predicted classes.
 
     Raises DivergedError for a map that is not finite.
     """
-    encodings = texts.encodings
 
-    def run(indices: list[int]) -> list[Map]:
-        reading = model.read(classifier, [encodings[i] for i in indices])
-        maps = model(classifier, reading, texts.rows(classifier, indices)).sigmoid().cpu().numpy()
-        return [row[: len(encodings[index])] for index, row in zip(indices, maps, strict=True)]
+    def run(indices: list[int]) -> list[tuple[JudgedText, Map]]:
+        reading = model.read(classifier, classifier.batch([texts[i] for i in indices]))
+        maps = model(classifier, reading, classifier.probabilities(reading.logits)).sigmoid().cpu().numpy()
+        targets = reading.logits.argmax(-1).tolist()
+        return [
+            (judge.text(texts[i], target), row[: len(texts[i])])
+            for i, target, row in zip(indices, targets, maps, strict=True)
+        ]
 
-    maps = run_batches([len(e) for e in encodings], classifier, run)
-    for encoding, scores in zip(encodings, maps, strict=True):
+    judged = run_batches([len(encoding) for encoding in texts], classifier, run)
+    for encoding, (_, scores) in zip(texts, judged, strict=True):
         if not np.isfinite(scores).all():
             raise _diverged(epoch, f"the map of validation text {encoding.example_id!r} is not finite")
-    targets = texts.predictions.argmax(-1).tolist()
-    judged = [(judge.text(e, t), scores) for e, t, scores in zip(encodings, targets, maps, strict=True)]
     return float(judge.measure(judged)[:, 0].mean())
-
-
-def remixed(
-    classifier: Classifier, texts: Sequence[Encoding], least: float, draws: np.random.Generator
-) -> list[Encoding]:
-    """Return each text with a share of its words exchanged, drawn evenly between `least` and 1.
-
-    Every word is exchanged with that probability, for a word drawn evenly from a text drawn evenly. Length in words,
-    and which segment a word is in, stay. A classifier of few training texts knows them by heart: it is certain of them
-    whatever is masked, and G learns from them which masks it can get away with. Training needs no labels, so any text
-    will do. Not in the paper, whose classifiers have read more texts.
-    """
-    exchanged = []
-    for text in texts:
-        share = draws.uniform(least, 1.0)
-        words = list(text.words)
-        for place in range(len(words)):
-            if draws.random() < share:
-                other = texts[int(draws.integers(len(texts)))].words
-                words[place] = other[int(draws.integers(len(other)))]
-        segments = segments_of(words, text.joined, text.pair_start)
-        exchanged.append(segments[0].text if len(segments) == 1 else (segments[0].text, segments[1].text))
-    return classifier.encode(exchanged)
 
 
 def _diverged(epoch: int, why: str) -> DivergedError:
@@ -227,7 +184,7 @@ class PAML(BoundExplainer, BatchExplainer):
         lambda_p CE(F(M(a, x)), y) + lambda_a mean_i(-log(1 - a_i)) + lambda_inv (-log(1 - F(M(1 - a, x))[target]))
 
     y is the classifier's prediction F(x); for a target other than the predicted class, the one-hot vector of it.
-    Explaining takes one pass of the classifier, for y, and one of G.
+    G is a small network on the hidden states of the pass that gives y, or an encoder, as in the paper (`backbone`).
 
     Options: `PAMLParams`. The seed decides new weights, the choice and order of texts, and all else that is random.
     """
@@ -235,7 +192,7 @@ class PAML(BoundExplainer, BatchExplainer):
     about = About(
         name="paml",
         family="learned",
-        cost="one forward pass, and one of its own model",
+        cost="one forward pass, and one of its own network",
         uncounted=True,
     )
     aggregation = "max"
@@ -268,8 +225,8 @@ class PAML(BoundExplainer, BatchExplainer):
             DataError: no text to train or to watch the metric on.
             ParamsError: a pretrained encoder is needed and the task has none.
             ModelError: the backbone cannot be loaded, or cannot be G's.
-            UnsupportedError: the model answers questions or classifies tokens, or does not choose one class of
-                several.
+            UnsupportedError: the model answers questions or classifies tokens, does not choose one class of several, or
+                does not give the hidden states that are to be read.
             DivergedError: the loss, or a map, is not finite.
         """
         check_task(task)
@@ -285,9 +242,9 @@ class PAML(BoundExplainer, BatchExplainer):
             if not (rows := task.examples(split)):
                 raise DataError(f"there is no text to {what}; expected at least one")
             splits.append(texts_to_explain(rows, (), most, options.seed))
-        model = self._start(classifier, task.encoder, task.encoder_revision)
+        texts, validation = (classifier.encode(rows) for rows in splits)
+        model = self._start(classifier, texts, task.encoder, task.encoder_revision)
         self.model, self.trained_classifier = None, ""
-        texts, validation = (PredictedTexts.of(classifier, classifier.encode(rows)) for rows in splits)
         judge, removed = MapJudge(classifier, [options.metric], self.protocol), removes(classifier)
 
         def run(
@@ -316,13 +273,16 @@ class PAML(BoundExplainer, BatchExplainer):
         self.trained_classifier = classifier.fingerprint
         return self
 
-    def _start(self, classifier: Classifier, encoder: str | None, revision: str | None) -> AttributionModel:
-        """A G with new head and prediction embeddings around the backbone."""
+    def _start(
+        self, classifier: Classifier, texts: Sequence[Encoding], encoder: str | None, revision: str | None
+    ) -> AttributionModel:
+        """Return a G with new weights, on the classifier's states or around a pretrained encoder."""
         options, bridge, name = self.options, None, self.options.backbone
         check_words(classifier)
-        if name == "classifier":
-            backbone = classifier_backbone(classifier)
-        else:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(options.seed)
+            if name == STATES:
+                return StatesModel.start(classifier, texts[:MOST_STANDARDISED]).to(classifier.device)
             if name == "encoder":
                 if encoder is None:
                     raise ParamsError(
@@ -334,11 +294,8 @@ class PAML(BoundExplainer, BatchExplainer):
                 backbone, tokenizer = load_backbone(name)
             if tokenizer.get_vocab() != classifier.tokenizer.get_vocab():
                 bridge = Bridge(tokenizer, backbone.config)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(options.seed)
-            model = AttributionModel(backbone, len(classifier.labels), options.head == "by_class", bridge)
-        model.to(classifier.device)
-        model.verify(name, model.read(classifier, classifier.encode(["one text"])).source)
+            model = EncoderModel(backbone, len(classifier.labels), bridge).to(classifier.device)
+        model.verify(name, classifier)
         longest = max_length(backbone.config, classifier.tokenizer)
         if bridge is None and longest < classifier.max_length:
             raise ModelError(
@@ -351,13 +308,12 @@ class PAML(BoundExplainer, BatchExplainer):
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        assert self.model is not None
-        logits = classifier.logits(batch)
-        chosen = resolve_targets(logits, targets)
-        y = prediction_information(classifier, logits, chosen)
-        reading = self.model.to(classifier.device).read(classifier, batch.encodings)
-        scores: torch.Tensor = self.model(classifier, reading, y)
-        return BatchScores(scores.sigmoid(), logits, chosen, unread=reading.unread)
+        model = self._trained(self.model).to(classifier.device)
+        reading = model.read(classifier, batch)
+        chosen = resolve_targets(reading.logits, targets)
+        y = prediction_information(classifier, reading.logits, chosen)
+        scores: torch.Tensor = model(classifier, reading, y)
+        return BatchScores(scores.sigmoid(), reading.logits, chosen, unread=reading.unread)
 
     def notes(self) -> dict[str, Any]:
         """Return what the report shows: the metric watched in training, the loss's weights, epochs and trials."""
@@ -372,25 +328,30 @@ class PAML(BoundExplainer, BatchExplainer):
 
     def _state(self) -> TrainedState:
         model = self._trained(self.model)
-        record = {
-            "classifier": self.trained_classifier,
-            "own_tokenizer": model.bridge is not None,
-            "weights": self.weights._asdict(),
-        }
+        record: dict[str, Any] = {"classifier": self.trained_classifier, "weights": self.weights._asdict()}
+        if isinstance(model, StatesModel):
+            record["layers"] = model.layers
+        elif isinstance(model, EncoderModel):
+            record["own_tokenizer"] = model.bridge is not None
         return TrainedState(model.state_dict(), record)
 
     def _save_more(self, folder: Path) -> None:
-        """The backbone's configuration, and its tokenizer where that is not the classifier's."""
-        assert self.model is not None
-        self.model.backbone.config.save_pretrained(folder / BACKBONE_FOLDER)
-        if self.model.bridge is not None:
-            self.model.bridge.tokenizer.save_pretrained(folder / BACKBONE_FOLDER)
+        """The encoder's configuration, and its tokenizer where that is not the classifier's."""
+        if isinstance(self.model, EncoderModel):
+            self.model.backbone.config.save_pretrained(folder / BACKBONE_FOLDER)
+            if self.model.bridge is not None:
+                self.model.bridge.tokenizer.save_pretrained(folder / BACKBONE_FOLDER)
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        place = folder / BACKBONE_FOLDER
         self.trained_classifier = state.value("classifier", str)
         self.weights = Weights(**state.value("weights", _WEIGHTS))
-        by_class, classes, bridge = self.options.head == "by_class", state.size("prediction") - 1, None
+        if self.options.backbone == STATES:
+            inputs, classes = state.size("reader.read.weight", 1), state.size("reader.head.bias")
+            layers = state.value("layers", Annotated[list[Count], Field(min_length=1)])
+            self.model = state.restore(lambda: StatesModel(inputs, classes, layers))
+            return
+        place, bridge = folder / BACKBONE_FOLDER, None
+        classes = state.size("prediction") - 1
         with errors_of_loading(str(place), "a backbone"):
             config = transformers.AutoConfig.from_pretrained(place, trust_remote_code=False)
             check_sizes(config.to_dict(), [tensor.shape for tensor in state.tensors.values()], str(place))
@@ -398,10 +359,10 @@ class PAML(BoundExplainer, BatchExplainer):
                 tokenizer = transformers.AutoTokenizer.from_pretrained(place, trust_remote_code=False)
                 bridge = Bridge(check_tokenizer(tokenizer, str(place)), config)
 
-        def make() -> AttributionModel:
+        def make() -> EncoderModel:
             with errors_of_loading(str(place), "a backbone"):
                 backbone: Any = transformers.AutoModel.from_config(config)
-            return AttributionModel(without_pooler(backbone), classes, by_class, bridge)
+            return EncoderModel(without_pooler(backbone), classes, bridge)
 
         self.model = state.restore(make)
 

@@ -8,6 +8,9 @@ from pydantic import Field
 
 from explearn.core.validation import MOST_ROUNDS, Fraction, PositiveInt, Rounds, Seeded, Units
 
+STATES = "states"
+"""Name of the backbone that is the classifier itself."""
+
 Metric = Literal[
     "sufficiency",
     "comprehensiveness",
@@ -28,14 +31,9 @@ class PAMLParams(Seeded):
     """The metric of interest: the epoch that is best by it is kept."""
     protocol: Literal["default", "aml"] = "default"
     """How the metric is computed, as `evaluate.protocol`: over words, or over sub-tokens as in AML's code."""
-    backbone: str = "classifier"
-    """Model that G starts from: `encoder` (the parameter of that name), `classifier` (the task's own, fine-tuned), a
-    hub name or a local folder; it may have another tokenizer."""
-    head: Literal["one", "by_class"] = "one"
-    """Output of G's head for each token: one score, as in the paper, or one per class, weighted by the prediction."""
-    remix: Fraction | None = None
-    """Replace words of training texts by words of other texts, anew in each epoch: smallest share of a text's words to
-    replace, drawn between this and 1 (null: texts are not changed)."""
+    backbone: str = STATES
+    """What G reads with: `states`, a small network on the classifier's own hidden states; or, as in the paper, an
+    encoder: `encoder` (the parameter of that name), a hub name or a local folder; it may have another tokenizer."""
     prediction_weight: Fraction = 0.5
     """lambda_p: the masked text keeps the prediction. 0 leaves the term out."""
     size_weight: Fraction = 0.5
@@ -51,25 +49,25 @@ class PAMLParams(Seeded):
     batch_size: Units = 8
     """Texts per step."""
     learning_rate: Annotated[float, Field(gt=0)] = 5e-5
-    """Learning rate of the backbone (AdamW)."""
+    """Learning rate of an encoder's pretrained weights (AdamW)."""
     head_learning_rate: Annotated[float, Field(gt=0)] = 1e-3
-    """Learning rate of new weights: the head and the embeddings of the prediction."""
+    """Learning rate of new weights."""
     trials: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 0
     """Trials of a search for the three weights on the validation split; 0: no search. A weight set to 0 stays 0."""
 
 
 class FAMLParams(Seeded):
-    """fAML: pAML's model, fine-tuned anew on every text that it explains."""
+    """fAML: pAML's model, fine-tuned anew on every text that it explains.
+
+    A network on the classifier's states by changes of low rank, many texts at a time; all of an encoder, one text at a
+    time, as in the paper."""
 
     metric: Metric | None = None
     """The metric of interest, by which each text's best map is kept (null: pAML's). It is computed as in pAML."""
-    scope: Literal["full", "low_rank"] = "low_rank"
-    """What is fine-tuned for each text: all of G, one text at a time as in the paper, or changes of low rank to its
-    last blocks, many texts at a time."""
     steps: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 20
     """Most steps per text."""
     learning_rate: Annotated[float, Field(gt=0)] = 5e-3
-    """Learning rate of AdamW, constant, without weight decay. With scope `full`, 5e-5 is a good value."""
+    """Learning rate of AdamW, constant, without weight decay. Where G is an encoder, 5e-5 is a good value."""
     samples: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = 16
     """Maps tried after each step in addition to G's: the best map so far with two words exchanged. If above 0, the
     best top words of all maps are also joined into one map. 0: only G's map, as in the paper."""

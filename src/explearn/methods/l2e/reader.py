@@ -68,6 +68,11 @@ class Reader(nn.Module):
         self.head = nn.Linear(width, classes)
         self.people = nn.Linear(width, 1)
 
+    def standardise(self, states: torch.Tensor) -> None:
+        """Give the inputs mean 0 and deviation 1 over the sub-tokens of some texts, (tokens, inputs)."""
+        self.offset.copy_(states.mean(0))
+        self.scale.copy_(states.std(0, correction=0).clamp_min(1e-6))
+
     def forward(self, states: torch.Tensor, real: torch.Tensor) -> Read:
         """Score each sub-token's share in the answer for each class, in the unit of the answers.
 
@@ -121,8 +126,7 @@ def train_reader(
     with seeded(options.seed, device):
         states = torch.cat([text.states.float() for text in texts[:: max(1, len(texts) // 500)]])
         reader = Reader(states.shape[1], texts[0].values.shape[1], options.width)
-        reader.offset.copy_(states.mean(0))
-        reader.scale.copy_(states.std(0, correction=0).clamp_min(1e-6))
+        reader.standardise(states)
         reader.unit.fill_(float(spread))
         reader.to(device).train()
         lengths = [len(text.states) for text in texts]

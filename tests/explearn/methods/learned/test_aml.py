@@ -14,6 +14,7 @@ from aml_cases import (
     LEARNING,
     QUICK,
     TEXTS,
+    encoder,
     examples,
     loss,
     one_word_classifier,
@@ -26,6 +27,7 @@ from aml_cases import (
 
 import explearn
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.methods.aml.attribution_model import EncoderModel, StatesModel
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.loss import DivergedError
 from explearn.methods.aml.paml import PAML
@@ -49,7 +51,7 @@ class TestLearning:
         judge = MapJudge(of, [paml.options.metric], paml.protocol)
         y = predictions(of, validation)
         assert paml.model is not None
-        scores = paml.model(of, paml.model.read(of, validation), y).sigmoid().numpy()
+        scores = paml.model(of, paml.model.read(of, of.batch(validation)), y).sigmoid().numpy()
         texts = [
             judge.text(encoding, target) for encoding, target in zip(validation, y.argmax(-1).tolist(), strict=True)
         ]
@@ -62,7 +64,7 @@ class TestLearning:
         scores = []
         for seed in (5, 5, 6):
             torch.randn(3)
-            paml = PAML(**QUICK, remix=0.5, seed=seed).fit(task_of(of, 16))
+            paml = PAML(**QUICK, seed=seed).fit(task_of(of, 16))
             scores.append(next(iter(paml.explain(of, ["the warm fox sleeps"]))).scores)
         assert np.array_equal(scores[0], scores[1])
         assert not np.array_equal(scores[0], scores[2])
@@ -79,7 +81,7 @@ class TestLearning:
         assert not any(p.requires_grad or p.grad is not None for p in of.model.parameters())
 
     def test_training_that_diverges_is_said_to(self) -> None:
-        paml = PAML(**{**QUICK, "learning_rate": 1e30})
+        paml = PAML(**{**QUICK, "head_learning_rate": 1e30})
         with pytest.raises(DivergedError, match=r"pAML: training diverged in epoch 1: .* not finite; a smaller"):
             paml.fit(task_of(one_word_classifier(), 32))
         with pytest.raises(ModelError, match="not trained"):
@@ -96,12 +98,31 @@ class TestLearning:
 
 
 class TestModel:
-    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-    def test_the_prediction_stands_behind_the_last_separator(self, kind: str) -> None:
-        """And where it is masked out, the backbone's states are those of the plain encoder."""
-        of = tiny.classifier(kind, 3)
+    def test_a_score_is_the_mean_of_the_classes_weighed_by_the_prediction(self) -> None:
+        of = one_word_classifier()
         model = untrained(of).model
-        assert model is not None
+        assert isinstance(model, StatesModel)
+        reading = model.read(of, of.batch(of.encode(tiny.TEXTS[:3])))
+        torch.testing.assert_close(reading.logits, of.logits(reading.batch))
+        no, yes, mixed = (model(of, reading, torch.tensor([row] * 3)) for row in ([1.0, 0.0], [0.0, 1.0], [0.25, 0.75]))
+        torch.testing.assert_close(mixed, 0.25 * no + 0.75 * yes)
+        assert not torch.allclose(no, yes)
+
+    def test_what_it_reads_is_standardised_over_the_training_texts(self) -> None:
+        of = one_word_classifier()
+        encodings = of.encode(examples(12, seed=1))
+        model = StatesModel.start(of, encodings)
+        rows = [model.read(of, of.batch([one])).states for one in encodings]
+        states = torch.cat([row[0] for row in rows if row is not None])
+        torch.testing.assert_close(model.reader.offset, states.mean(0), atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(model.reader.scale, states.std(0, correction=0), atol=1e-5, rtol=1e-3)
+
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_an_encoder_s_prediction_stands_behind_the_last_separator(self, kind: str, tmp_path: Path) -> None:
+        """And where it is masked out, the encoder's states are those of a plain one."""
+        of = tiny.classifier(kind, 3)
+        model = untrained(of, backbone=encoder(tmp_path / "encoder", kind)).model
+        assert isinstance(model, EncoderModel)
         batch = of.batch(of.encode(TEXTS))
         y = torch.rand(len(TEXTS), 3).softmax(-1)
         inputs = model.inputs(batch, y)
@@ -115,7 +136,7 @@ class TestModel:
         mask = torch.cat([batch.attention_mask, torch.zeros(len(TEXTS), 1, dtype=torch.int64)], dim=1)
         with torch.no_grad():
             states = model.backbone(**{**inputs, "attention_mask": mask}).last_hidden_state
-            expected = getattr(of.model, of.model.base_model_prefix)(**batch.model_inputs()).last_hidden_state
+            expected = model.backbone(**batch.model_inputs()).last_hidden_state
         real = batch.attention_mask.bool()
         torch.testing.assert_close(states[:, :-1][real], expected[real], atol=1e-4, rtol=1e-4)
 
@@ -140,24 +161,8 @@ class TestModel:
         first, last = (list(paml.explain(of, tiny.TEXTS, [target] * 5)) for target in (0, 2))
         assert any(not np.array_equal(a.scores, b.scores) for a, b in zip(first, last, strict=True))
 
-    def test_a_score_by_class_is_the_mean_of_the_classes_weighed_by_the_prediction(self) -> None:
-        model = untrained(one_word_classifier(), head="by_class").model
-        assert model is not None
-        states = torch.randn(3, 5, model.dense.in_features)
-        whole = [model.score(states, torch.eye(2)[[c] * 3]) for c in (0, 1)]
-        mixed = model.score(states, torch.tensor([[0.25, 0.75]] * 3))
-        torch.testing.assert_close(mixed, 0.25 * whole[0] + 0.75 * whole[1])
-        assert float((whole[0] - whole[1]).abs().min()) > 0
-
 
 class TestBackbones:
-    @staticmethod
-    def saved(folder: Path, kind: str, tokenizer: str = "bert", **config: Any) -> str:
-        other = tiny.model(kind, **config)
-        getattr(other, other.base_model_prefix).save_pretrained(folder)
-        tiny.tokenizer(tokenizer).save_pretrained(folder)
-        return str(folder)
-
     @pytest.mark.parametrize("kind", ["roberta", "albert"])
     def test_another_tokenizer_learns_too(self, tmp_path: Path, kind: str) -> None:
         of = one_word_classifier()
@@ -171,7 +176,7 @@ class TestBackbones:
         assert loss(paml.history[-1], paml.weights) < loss(paml.history[1], paml.weights) - 0.05
         paml.save_pretrained(tmp_path / "it")
         loaded = PAML.from_pretrained(tmp_path / "it")
-        assert loaded.model is not None and loaded.model.bridge is not None
+        assert isinstance(loaded.model, EncoderModel) and loaded.model.bridge is not None
         for method, again in ((paml, loaded), (refiner(paml), refiner(loaded))):
             for a, b in zip(method.explain(of, TEXTS), again.explain(of, TEXTS), strict=True):
                 np.testing.assert_allclose(a.scores, b.scores, atol=1e-6)
@@ -186,19 +191,23 @@ class TestBackbones:
     def test_another_encoder_of_the_same_vocabulary(self, tmp_path: Path, kind: str, config: dict[str, Any]) -> None:
         """Encoders that do not tell segments apart among them."""
         of = one_word_classifier()
-        paml = PAML(backbone="encoder", **QUICK).fit(task_of(of, encoder=self.saved(tmp_path, kind, **config)))
-        assert paml.model is not None and paml.model.bridge is None
-        for scope in ("low_rank", "full"):
-            attributions = refiner(paml, scope=scope, steps=1, samples=2).explain(of, TEXTS)
-            assert all(np.isfinite(a.token_scores).all() for a in attributions)
+        paml = PAML(backbone="encoder", **QUICK).fit(task_of(of, encoder=encoder(tmp_path, kind, "bert", **config)))
+        assert isinstance(paml.model, EncoderModel) and paml.model.bridge is None
+        attributions = refiner(paml, steps=1, samples=2).explain(of, TEXTS)
+        assert all(np.isfinite(a.token_scores).all() for a in attributions)
+
+    @pytest.mark.parametrize("kind", ["gpt2", "llama"])
+    def test_a_decoder_is_refused(self, tmp_path: Path, kind: str) -> None:
+        with pytest.raises(ModelError, match=f"'{kind}' model reads from left to right; expected an encoder"):
+            PAML(backbone=encoder(tmp_path / "decoder", kind)).fit(task_of(tiny.classifier("bert")))
 
     def test_a_backbone_that_reads_less_than_the_classifier(self, tmp_path: Path) -> None:
         of = tiny.classifier("bert")
-        short = self.saved(tmp_path / "short", "bert", max_position_embeddings=12)
+        short = encoder(tmp_path / "short", "bert", max_position_embeddings=12)
         with pytest.raises(ModelError, match="reads 12 sub-tokens a text, the classifier 46"):
             PAML(backbone=short).fit(task_of(of))
         # With a tokenizer of its own it may, and what it does not read is counted.
-        short = self.saved(tmp_path / "other", "roberta", "roberta", max_position_embeddings=12)
+        short = encoder(tmp_path / "other", "roberta", max_position_embeddings=12)
         paml = PAML(backbone=short, **QUICK).fit(task_of(of))
         for method in (paml, refiner(paml, steps=1)):
             long, brief = method.explain(of, [" ".join(tiny.TEXTS[:2]), "fox"])
@@ -211,7 +220,7 @@ class TestFiles:
         of, paml = one_word_classifier(), trained()
         paml.save_pretrained(tmp_path / "it")
         names = sorted(p.name for p in (tmp_path / "it").iterdir())
-        assert names == ["aml.safetensors", "backbone", "config.json"]
+        assert names == ["aml.safetensors", "config.json"]
         loaded = explearn.get_explainer("paml", path=str(tmp_path / "it"))
         assert isinstance(loaded, PAML)
         for a, b in zip(paml.explain(of, TEXTS), loaded.explain(of, TEXTS), strict=True):
@@ -220,16 +229,18 @@ class TestFiles:
 
     def test_faml_is_loaded_from_paml_s_folder_with_options_of_its_own(self, tmp_path: Path) -> None:
         trained().save_pretrained(tmp_path / "it")
-        faml = explearn.get_explainer("faml", path=str(tmp_path / "it"), steps=1, scope="full")
+        faml = explearn.get_explainer("faml", path=str(tmp_path / "it"), steps=1)
         assert isinstance(faml, FAML)
-        assert (faml.options.steps, faml.options.scope, faml.metrics[0]) == (1, "full", "aopc_difference")
+        assert (faml.options.steps, faml.metrics[0]) == (1, "aopc_difference")
         assert len(list(faml.explain(one_word_classifier(), tiny.TEXTS))) == len(tiny.TEXTS)
         with pytest.raises(ParamsError, match=r"faml: step: no such parameter; did you mean steps\?"):
             explearn.get_explainer("faml", path=str(tmp_path / "it"), step=1)
 
     @pytest.mark.parametrize("name", ["config.json", "aml.safetensors", "backbone/config.json"])
     def test_a_file_that_is_missing_or_cut_short(self, tmp_path: Path, name: str) -> None:
-        trained().save_pretrained(tmp_path / "it")
+        of = one_word_classifier()
+        paml = untrained(of, backbone=encoder(tmp_path / "encoder")) if name.startswith("backbone") else trained()
+        paml.save_pretrained(tmp_path / "it")
         file = tmp_path / "it" / name
         content = file.read_bytes()
         file.write_bytes(content[: len(content) // 2])

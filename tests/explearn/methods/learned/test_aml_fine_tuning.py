@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pytest
 import tiny
 import torch
-from aml_cases import TEXTS, examples, one_word_classifier, refiner, trained, untrained
+from aml_cases import TEXTS, encoder, examples, one_word_classifier, refiner, trained, untrained, values
 from torch import nn
 from torch.nn.utils import parametrize
 
 from explearn.lens.passes import count_passes
 from explearn.methods.aml import faml as engine
+from explearn.methods.aml.attribution_model import StatesModel
 from explearn.methods.aml.faml import ADAM_EPSILON, LowRankTuning
 from explearn.methods.aml.loss import loss_terms, weighted
 from explearn.methods.aml.paml import PAML
-from explearn.methods.aml.target_metric import MapJudge, Metric, protocol_of
+from explearn.methods.aml.target_metric import Metric
 from explearn.model.classifier import Classifier
 
-SCOPES = ("low_rank", "full")
+BACKBONES = ("states", "encoder")
+
+
+def start(backbone: str, folder: Path) -> PAML:
+    """A pAML of `one_word_classifier` that has not learned, with a G of either kind."""
+    return untrained(one_word_classifier(), backbone="states" if backbone == "states" else encoder(folder / "encoder"))
 
 
 class _LowRank(nn.Module):
@@ -39,21 +46,11 @@ def reference(paml: PAML, of: Classifier, text: Any, steps: int, lr: float, seed
     """Attributions after some steps on one text: a copy of G whose own weights change, run as a whole."""
     assert paml.model is not None
     model = copy.deepcopy(paml.model).requires_grad_(False)
-    maps = [
-        linear
-        for layer in model.backbone.encoder.layer[-engine.BLOCKS :]
-        for linear in (
-            layer.attention.self.query,
-            layer.attention.self.key,
-            layer.attention.self.value,
-            layer.attention.output.dense,
-            layer.intermediate.dense,
-            layer.output.dense,
-        )
-    ]
-    changed = [model.output.weight, model.output.bias]
+    assert isinstance(model, StatesModel)
+    block = model.reader.block
+    changed = [model.reader.head.weight, model.reader.head.bias]
     generator = torch.Generator().manual_seed(seed)
-    for linear in [*maps, model.dense]:
+    for linear in (model.reader.read, block.qkv, block.out, block.up, block.down):
         down = torch.randn(linear.in_features, engine.RANK, generator=generator) * linear.in_features**-0.5
         product = _LowRank(down, torch.zeros(engine.RANK, linear.out_features))
         parametrize.register_parametrization(linear, "weight", product)
@@ -61,58 +58,46 @@ def reference(paml: PAML, of: Classifier, text: Any, steps: int, lr: float, seed
     for parameter in changed:
         parameter.requires_grad_(True)
     optimizer = torch.optim.AdamW(changed, lr=lr, weight_decay=0.0, eps=ADAM_EPSILON)
-    reading = model.read(of, of.encode([text]))
-    y = of.logits(reading.target).softmax(-1)
+    reading = model.read(of, of.batch(of.encode([text])))
+    y = reading.logits.softmax(-1)
     for _ in range(steps):
-        terms = loss_terms(of, reading.target, model(of, reading, y), y, paml.weights)
+        terms = loss_terms(of, reading.batch, model(of, reading, y), y, paml.weights)
         optimizer.zero_grad()
         weighted(terms, paml.weights).sum().backward()
         optimizer.step()
     return model(of, reading, y).sigmoid()[0].detach().numpy()
 
 
-def values(of: Classifier, attributions: Any, metric: Metric) -> np.ndarray:
-    """What a metric says of some attributions, one a text."""
-    judge = MapJudge(of, [metric], protocol_of("default"))
-    maps = []
-    for attribution in attributions:
-        (encoding,) = of.encode([" ".join(attribution.words)])
-        scores = np.zeros(len(encoding), dtype=np.float32)
-        scores[encoding.positions] = attribution.token_scores
-        maps.append((judge.text(encoding, of.label_index(attribution.target)), scores))
-    return judge.measure(maps)[:, 0]
-
-
 class TestTuning:
     def test_many_texts_at_once_go_the_way_of_each_alone(self) -> None:
         """Against a loop over copies of G in which the same weights are trained by torch itself."""
         of, paml = one_word_classifier(), trained()
-        assert paml.model is not None
-        reading = paml.model.read(of, of.encode(TEXTS))
-        y = of.logits(reading.target).softmax(-1)
+        assert isinstance(paml.model, StatesModel)
+        reading = paml.model.read(of, of.batch(of.encode(TEXTS)))
+        y = reading.logits.softmax(-1)
         with torch.enable_grad():
             tuning = LowRankTuning(paml.model, of, reading, y, seed=3)
             start = tuning.scores().sigmoid().detach().numpy()
             optimizer = torch.optim.AdamW(tuning.parameters(), lr=1e-2, weight_decay=0.0, eps=ADAM_EPSILON)
             for _ in range(4):
-                terms = loss_terms(of, reading.target, tuning.scores(), y, paml.weights)
+                terms = loss_terms(of, reading.batch, tuning.scores(), y, paml.weights)
                 optimizer.zero_grad()
                 weighted(terms, paml.weights).sum().backward()
                 optimizer.step()
             scores = tuning.scores().sigmoid().detach().numpy()
         plain = paml.model(of, reading, y).sigmoid().numpy()
         for row, text in enumerate(TEXTS):
-            n = len(reading.target.encodings[row])
+            n = len(reading.batch.encodings[row])
             np.testing.assert_allclose(start[row, :n], plain[row, :n], atol=1e-4)
             np.testing.assert_allclose(scores[row, :n], reference(paml, of, text, 4, 1e-2, 3), atol=2e-3)
             assert np.abs(scores[row, :n] - start[row, :n]).max() > 1e-2
 
-    def test_g_itself_stays_as_it_is(self) -> None:
-        of, paml = one_word_classifier(), trained()
+    @pytest.mark.parametrize("backbone", BACKBONES)
+    def test_g_itself_stays_as_it_is(self, backbone: str, tmp_path: Path) -> None:
+        of, paml = one_word_classifier(), start(backbone, tmp_path)
         assert paml.model is not None
         before = {name: value.clone() for name, value in paml.model.state_dict().items()}
-        for scope in SCOPES:
-            list(refiner(paml, scope=scope, steps=2).explain(of, TEXTS))
+        list(refiner(paml, steps=2).explain(of, TEXTS))
         assert all(torch.equal(value, before[name]) for name, value in paml.model.state_dict().items())
         assert tiny.hooks(paml.model) == 0
 
@@ -133,18 +118,20 @@ class TestSearch:
             (alone,) = faml.explain(of, [text], [target])
             np.testing.assert_allclose(attribution.token_scores, alone.token_scores, atol=1e-3)
 
-    @pytest.mark.parametrize("scope", SCOPES)
-    def test_a_text_whose_g_diverges_keeps_its_best_map(self, scope: Any) -> None:
+    @pytest.mark.parametrize("backbone", BACKBONES)
+    def test_a_text_whose_g_diverges_keeps_its_best_map(self, backbone: str, tmp_path: Path) -> None:
         of = one_word_classifier()
-        faml = refiner(trained(), learning_rate=1e30, scope=scope, samples=2)
+        faml = refiner(start(backbone, tmp_path), learning_rate=1e30, samples=2)
         assert all(np.isfinite(a.scores).all() for a in faml.explain(of, tiny.TEXTS))
         assert faml.notes()["steps"] < faml.options.steps
 
-    @pytest.mark.parametrize("scope", SCOPES)
-    def test_it_is_never_worse_than_paml_on_its_metric_and_better_on_some_text(self, scope: Any) -> None:
+    @pytest.mark.parametrize("backbone", BACKBONES)
+    def test_it_is_never_worse_than_paml_on_its_metric_and_better_on_some_text(
+        self, backbone: str, tmp_path: Path
+    ) -> None:
         of = one_word_classifier()
-        paml, texts = untrained(of), [*examples(8, seed=7), *examples(2, seed=8)]
-        faml = refiner(paml, scope=scope, steps=15, learning_rate=1e-3 if scope == "full" else 2e-2)
+        paml, texts = start(backbone, tmp_path), [*examples(8, seed=7), *examples(2, seed=8)]
+        faml = refiner(paml, steps=15, learning_rate=1e-3 if backbone == "encoder" else 2e-2)
         before, after = (values(of, method.explain(of, texts), "aopc_difference") for method in (paml, faml))
         assert (after >= before - 1e-5).all()
         assert after.mean() > before.mean() + 0.1

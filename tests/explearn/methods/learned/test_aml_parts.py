@@ -162,7 +162,7 @@ class TestBridge:
         self, scores: list[float], linked: list[list[int]], expected: list[float]
     ) -> None:
         batch = batch_of(tiny.classifier("bert"))
-        reading = Reading(batch, batch, torch.tensor([linked]))
+        reading = Reading(batch, torch.zeros(len(batch), 2), source=batch, linked=torch.tensor([linked]))
         assert reading.to_target(torch.tensor([scores])).tolist() == [expected]
 
     def test_pairs_are_read_as_pairs(self) -> None:

@@ -75,7 +75,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         "ivra": (ivra, ivra.classifier),
         "smat": (smat, smat.classifier),
         "paml": (paml, of),
-        "faml": (FAML.from_pretrained(folder, steps=1, samples=2, scope="full"), of),
+        "faml": (FAML.from_pretrained(folder, steps=1, samples=2), of),
     }
 
 
