@@ -59,12 +59,7 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
         baselines = {m: workspace.attributions(task, name) / f"{m}.parquet" for m in params.own_model}
         of_own = judge({name: workspace.attributions(task) / f"{name}.parquet", **baselines}, model, {})
         splits = {split: [e for e in examples.values() if e.split == split] for split in ("validation", "test")}
-        trained = read_document(workspace.explainer(task, name) / "config.json", dict[str, Any], "fit")
         others[name] = {
-            "criteria": trained["options"]["criteria"],
-            "epochs": len(trained["history"]) - 1,
-            "best_epoch": trained["best_epoch"],
-            "coefficients": trained["coefficients"],
             "classifier": {split: evaluate_classifier(model, texts) for split, texts in splits.items() if texts},
             "methods": of_own.metrics,
             "tied": {metric: [*tests.best, *tests.tied] for metric, tests in of_own.comparisons.items()},

@@ -81,15 +81,21 @@ class RunMethod(Section):
     @cached_property
     def info(self) -> MethodInfo:
         """The method's facts, under its name in the run."""
+        trains_own = self._declared.own_model and getattr(self.settings, "own_model", True)
+        return self._declared.model_copy(update={"own_model": trains_own})
+
+    @cached_property
+    def _declared(self) -> MethodInfo:
         return get_info(self.of) if self.of == self.name else variant_of(self.name, self.of, self.options)
 
     @cached_property
     def settings(self) -> Section:
         """All options, including defaults. Raises ParamsError for an option that the method does not have."""
         # Not from the class, whose module loads torch.
-        section = Section if self.info.options_class is None else pkgutil.resolve_name(self.info.options_class)
+        declared = self._declared
+        section = Section if declared.options_class is None else pkgutil.resolve_name(declared.options_class)
         try:
-            return section.model_validate({**self.info.defaults, **self.options})
+            return section.model_validate({**declared.defaults, **self.options})
         except ValidationError as error:
             raise ParamsError(problems_sentence(error, section, "options.")) from error
 
@@ -108,7 +114,7 @@ class RunMethod(Section):
     def learns_from_features(self) -> bool:
         """True if the method learns from prepared data of all tasks: marks, features, signals, teachers' scores."""
         needs = self.info.needs
-        reads_attention = "attentions" in needs and not self.info.own_model
+        reads_attention = "attentions" in needs and not self._declared.own_model
         taught = self.teacher is not None or getattr(self.settings, "people", None) is not None
         return reads_attention or taught or bool(needs & {"training_rationales", "other_tasks"})
 

@@ -124,6 +124,15 @@ class TestMethods:
             with pytest.raises(ValueError, match=f"{name!r} is trained; name it under learned.{part}, too"):
                 Params.model_validate({**LEAST, **with_methods(**{name: {}})})
 
+    @pytest.mark.parametrize(("rate", "own"), [(1e-4, ["ivra"]), (0.0, [])])
+    def test_a_method_that_leaves_the_classifier_as_it_is_explains_the_task_s(
+        self, rate: float, own: list[str]
+    ) -> None:
+        ivra = {"options": {"schedule": {"learning_rate": rate}}}
+        run = Params.model_validate({**LEAST, **with_methods("ivra", ivra=ivra), "learned": {"from_texts": ["ivra"]}})
+        assert [method.name for method in run.with_own_model] == own
+        assert run.method("ivra").info.own_model == bool(own)
+
     def test_weights_of_the_package_stand_for_a_training_where_nothing_is_trained(self) -> None:
         given = {**LEAST, **with_methods(consensus={}), "classifiers": {"a": "mine", "b": "mine"}}
         run = Params.model_validate(given)

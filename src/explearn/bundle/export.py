@@ -87,7 +87,7 @@ def export(
     made = make_explainer(info, options or {}, None if folder is None else str(folder))
     figures = None if metrics is None else _figures(Path(path_of("metrics", metrics)), task, info.name)
     loaded, place = None, None
-    if folder is not None and info.own_model:
+    if folder is not None and (folder / CLASSIFIER).is_dir():
         place = f"{EXPLAINER}/{CLASSIFIER}"
         loaded = Classifier.from_pretrained(classifier or folder / CLASSIFIER, device="cpu")
     elif classifier is not None:

@@ -131,7 +131,8 @@ class ChosenMethod:
         """The folder of the classifier that came with the explainer."""
         if self.bundle is not None:
             return self.bundle.classifier_folder
-        return self.folder / "classifier" if self.folder is not None and self.info.own_model else None
+        folder = None if self.folder is None else self.folder / "classifier"
+        return folder if folder is not None and folder.is_dir() else None
 
     def check_classifier(self, classifier: Classifier) -> None:
         """Raise ModelError for a bundle that was made for another classifier."""

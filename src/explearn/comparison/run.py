@@ -427,7 +427,9 @@ class MethodsRun:
         from_files: methods whose scores are from a file. by_budget: whether a time budget chose the texts.
         """
         model, texts, runs, examples = self.classifier, self.texts, self.runs, self.examples
-        infos = in_table_order([*(info for info in known_infos() if info.name in runs), *from_files.values()])
+        # All explain the classifier of this comparison, also those that trained it.
+        known_methods = [info.model_copy(update={"own_model": False}) for info in known_infos() if info.name in runs]
+        infos = in_table_order([*known_methods, *from_files.values()])
         # Without training texts, K and the share of marked words come from these texts.
         agreement: dict[str, Any] = agreement_metrics(self.rationales, self.units.values(), "test")
         k, positive_rate = rationale_k(agreement["mean_length"]), agreement["positive_rate"] or 0.0

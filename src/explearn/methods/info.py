@@ -46,7 +46,8 @@ class About(Section):
     uncounted: bool = False
     """Does considerable work other than passes through the classifier, which pass counts miss."""
     own_model: bool = False
-    """Trains the classifier that it explains, and saves it in the folder of its own weights."""
+    """Trains the classifier that it explains, and saves it in the folder of its own weights, unless the property
+    `own_model` of its options says otherwise."""
     watches_metric: bool = False
     """Chooses a text's scores by a faithfulness metric on that text."""
     ready: bool = False

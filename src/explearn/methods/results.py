@@ -122,10 +122,10 @@ class TaskReport:
             `methods`; None where it is not known.
         sanity: texts, and by method random_model, random_labels, max_sensitivity and skipped
             (`explearn.judge.sanity.SanityResult`); empty where nothing was checked.
-        own_models: explainer -> results on the classifier that it trained: criteria, epochs (number run), best_epoch
-        (the one kept; 0 if none was better than the start), coefficients (of heads and, if it has some, of layers),
-        classifier and methods (as above), tied (metric -> methods). notes: method -> its notes (`Explainer.notes`), for
-        methods that have some.
+        own_models: explainer -> results on the classifier that it trained: classifier and methods (as above), tied
+            (metric -> methods).
+        notes: method -> its notes (`Explainer.notes`), for methods that have some; of a trained one `best_epoch`, 0 if
+            none was better than the start.
     """
 
     task: str

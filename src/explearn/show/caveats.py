@@ -13,7 +13,6 @@ from scipy.stats import spearmanr
 from explearn.core.blocks import bold
 from explearn.core.display import INCOMPLETE
 from explearn.judge.catalogue import CATALOGUE
-from explearn.methods.aml.report import is_untrained
 from explearn.methods.base.teachers import ANSWERS
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.show.verdict import MODEL, PEOPLE, QUESTIONS, counted_tasks, means, several
@@ -151,8 +150,8 @@ def _training(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Caveat]:
         idle, changes = [], []
         for task in tasks:
             own = task.own_models.get(name, {})
-            untrained = {method for method, notes in task.notes.items() if is_untrained(notes)}
-            if own.get("best_epoch") == 0 or (name in task.methods and {name, info.base} & untrained):
+            untrained = {method for method, notes in task.notes.items() if notes.get("best_epoch") == 0}
+            if name in task.methods and {name, info.base} & untrained:
                 idle.append(task.task)
             accuracy, before = (
                 of.get("test", {}).get("accuracy") for of in (own.get("classifier", {}), task.classifier)
@@ -202,8 +201,13 @@ def _near_the_metric(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Cav
         for name, info in run.methods.items()
         if info.family == "perturbation" and not info.watches_metric and "gradients" not in info.needs
     ]
-    trained = [name for name, of in notes.items() if "epochs" in of and not is_untrained(of)]
-    taught = [name for name in run.methods if run.options.get(name, {}).get("teacher") == ANSWERS]
+    trained = [name for name, of in notes.items() if "epochs" in of and of["best_epoch"]]
+    shortened = [
+        name
+        for name, of in notes.items()
+        if {"comp", "suff"} & {*of.get("criteria", ())} and of["best_epoch"] and not run.methods[name].own_model
+    ]
+    taught = [name for name in run.methods if run.options.get(name, {}).get("teacher") == ANSWERS] + shortened
     what = {
         "fitted to the classifier's predictions for texts with words left out": probing,
         "trained on its predictions for such texts": taught,

@@ -136,15 +136,8 @@ def own_model_blocks(run: RunFacts, task: TaskReport) -> list[Block]:
     """Return, for each explainer with its own classifier, that classifier's accuracy and the methods compared on it."""
     blocks: list[Block] = []
     for name, own in task.own_models.items():
-        criteria = ", ".join(own["criteria"])
-        sentence = f"Trained for {criteria}: epoch {own['best_epoch']} of {own['epochs']} was the best."
-        if not own["best_epoch"]:
-            sentence = (
-                f"Not trained: none of {several(own['epochs'], 'epoch')} of training for {criteria} was better than "
-                "the start."
-            )
-        sentence += (
-            " All methods here explain that classifier, on the same texts. Important words: the share of words with "
+        sentence = (
+            "All methods here explain that classifier, on the same texts. Important words: the share of words with "
             "high scores, which measures how concise explanations are; it is not tested."
         )
         standings: dict[str, Standing] = {}

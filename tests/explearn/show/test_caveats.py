@@ -100,11 +100,14 @@ def test_too_few_texts_are_told():
 
 
 def test_an_explainer_that_came_out_untrained_is_named():
-    own = {"ivra": {"criteria": ["comp"], "epochs": 4, "best_epoch": 0, "classifier": {}, "methods": {}}}
-    trained = {"ivra": {**own["ivra"], "best_epoch": 1}}
-    text = said(task("films", own_models=own), task("meals", own_models=trained))
+    own, ivra = {"ivra": {"classifier": {}, "methods": {}}}, {"ivra": metrics()}
+    films, meals = (
+        task(name, ivra, own_models=own, notes={"ivra": {"criteria": ["comp"], "best_epoch": best}})
+        for name, best in (("films", 0), ("meals", 1))
+    )
+    text = said(films, meals)
     assert "Not trained: ivra on films. No epoch" in text and "Another classifier: ivra" in text
-    notes = {"paml": {"metric": "aopc_difference", "epochs": [{"metric": 0.5}, {"metric": 0.4}]}}
+    notes = {"paml": {"metric": "aopc_difference", "epochs": [{"metric": 0.5}, {"metric": 0.4}], "best_epoch": 0}}
     text = said(task("films", dict.fromkeys(("paml", "faml"), metrics()), notes=notes))
     assert "Not trained: paml on films." in text
     assert "Not trained: faml on films. No epoch was better than the start when training paml" in text

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from task_reports import metrics, run, task
 
-from explearn.core.blocks import Fold, Picture, Table, walk
+from explearn.core.blocks import Fold, Paragraph, Picture, Table, walk
 from explearn.methods.aml.report import report as aml_report
 from explearn.methods.consensus.report import feature_weights
 from explearn.methods.consensus.report import report as consensus_report
@@ -27,6 +27,7 @@ class TestAML:
             "metric": "log_odds",
             "weights": {"prediction": 1.0, "size": 0.25},
             "epochs": [{"metric": value} for value in (-0.5, -1.5, -1.0)],
+            "best_epoch": 1,
             "trials": trials,
         }
 
@@ -50,9 +51,12 @@ class TestAML:
         assert [column.title for column in fold.blocks[0].columns][1:] == ["comprehensiveness ↑", "log_odds ↓"]
 
 
-def test_coefficients_of_own_classifiers_are_heat_maps():
-    own = {"ivra": {"coefficients": {"heads": np.eye(3, 4).tolist(), "layers": [0.1, 0.2, 0.3]}}}
-    (picture,) = (block for block in ivra_report(run(), [task(own_models=own)]) if isinstance(block, Picture))
+def test_ivra_s_coefficients_are_heat_maps():
+    coefficients = {"heads": np.eye(3, 4).tolist(), "layers": [0.1, 0.2, 0.3]}
+    trained = {"criteria": ["comp", "suff"], "trained_epochs": 3, "best_epoch": 2, "coefficients": coefficients}
+    _, training, _, picture = ivra_report(run(), [task(notes={"ivra": trained})])
+    assert isinstance(training, Paragraph) and training.text.endswith("ivra, films: for comp, suff, epoch 2 of 3.")
+    assert isinstance(picture, Picture)
     assert "ivra, films" in svg(picture) and "layers" in svg(picture)
 
 

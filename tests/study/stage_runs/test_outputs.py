@@ -202,10 +202,11 @@ class TestJudge:
         for name in ("aopc_comprehensiveness", "aopc_sufficiency", "consistency", "infidelity", "important_words"):
             # Asked in other batches, so up to rounding.
             assert own["methods"]["ivra"][name] == pytest.approx(main[name], abs=1e-6)
+        notes = read_run(finished / "data/attributions/films/ivra.parquet").notes
         history = document(finished, "data/explainers/films/ivra/config.json")["history"]
-        assert own["criteria"] == ["cons"] and history[own["best_epoch"]]["best"]
-        assert own["epochs"] == len(history) - 1 == 16
-        assert np.shape(own["coefficients"]["heads"]) == (tiny.LAYERS, tiny.HEADS)
+        assert notes["criteria"] == ["cons"] and history[notes["best_epoch"]]["best"]
+        assert notes["trained_epochs"] == len(history) - 1 == 16
+        assert np.shape(notes["coefficients"]["heads"]) == (tiny.LAYERS, tiny.HEADS)
         assert 0 <= own["classifier"]["test"]["accuracy"] <= 1
         section = report(finished).partition("\nOn the classifier of ivra: films:\n")[2].partition("\n</details>")[0]
         assert section.count("\n| raw_attention |") == 1 == section.count("\n| ivra † |")

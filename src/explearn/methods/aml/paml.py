@@ -15,6 +15,7 @@ from torch import nn
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.validation import Count, Number
+from explearn.judge.catalogue import CATALOGUE
 from explearn.judge.protocols import FaithfulnessProtocol
 from explearn.lens.words import check_words
 from explearn.methods.aml.attribution_model import (
@@ -317,10 +318,12 @@ class PAML(BoundExplainer, BatchExplainer):
 
     def notes(self) -> dict[str, Any]:
         """Return what the report shows: the metric watched in training, the loss's weights, epochs and trials."""
+        values = [epoch["metric"] for epoch in self.history]
         return {
             "metric": self.options.metric,
             "weights": self.weights._asdict(),
             "epochs": self.history,
+            "best_epoch": values.index((max if CATALOGUE[self.options.metric].larger_is_better else min)(values)),
             "trials": self.options.trials,
         }
 

@@ -38,19 +38,9 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
     return [Heading("AML: training, and the metric that is optimised"), *blocks] if blocks else []
 
 
-def is_untrained(notes: Mapping[str, Any]) -> bool:
-    """Return whether no epoch of this training was better than the start."""
-    return "epochs" in notes and _best([epoch["metric"] for epoch in notes["epochs"]], notes["metric"]) == 0
-
-
-def _best(values: Sequence[float], metric: str) -> int:
-    """Return the index of the best value, the first if several are equal."""
-    return values.index((max if CATALOGUE[metric].larger_is_better else min)(values))
-
-
 def _training(task: str, method: str, notes: Mapping[str, Any]) -> list[str]:
     values = [epoch["metric"] for epoch in notes["epochs"]]
-    best = _best(values, notes["metric"])
+    best = notes["best_epoch"]
     weights = ", ".join(f"{name} {value:.2f}" for name, value in notes["weights"].items())
     weights += f" (best of {notes['trials']} trials)" if notes["trials"] else ""
     epoch = f"{best} of {len(values) - 1}"

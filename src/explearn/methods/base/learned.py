@@ -194,7 +194,7 @@ class BoundExplainer(LearnedExplainer):
         instead: advice for other classifiers.
     """
 
-    instead: ClassVar[str] = "train one for the classifier given"
+    instead: str = "train one for the classifier given"
     trained_classifier: str = ""
     """Fingerprint of the classifier that it was trained for."""
 

@@ -73,7 +73,7 @@ class IvRA(BoundExplainer, BatchExplainer):
     scores do not depend on the class. The criteria are losses added to the task's cross-entropy, on classifier and
     module together: sim (a student learns from the explanations), comp and suff (the classifier without the top words,
     and with only these), cons (texts with similar states have similar explanations). The explainer explains only the
-    classifier trained with it.
+    classifier trained with it, or, with a learning rate of 0 for the classifier, the one it was given.
 
     Options: `IvRAParams`. The seed decides the order of texts, dropout and the student.
     """
@@ -92,13 +92,14 @@ class IvRA(BoundExplainer, BatchExplainer):
     problems = ONE_CLASS
     weights_file = "attention.safetensors"
     kept: ClassVar = {"history": list[dict[str, Any]]}
-    instead = f"load the one in its folder {CLASSIFIER!r}"
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.attention: AttentionModule | None = None
         self.classifier: Classifier | None = None
         self.history: list[dict[str, Any]] = []
+        if self.options.own_model:
+            self.instead = f"load the one in its folder {CLASSIFIER!r}"
 
     def _sized(self, layers: int, heads: int, head_size: int) -> AttentionModule:
         """Make the module for a classifier of this size, with its initial weights."""
@@ -107,7 +108,9 @@ class IvRA(BoundExplainer, BatchExplainer):
     # ---- training ------------------------------------------------------------------------------------------------
 
     def fit(self, task: TaskData, *, description: str | None = None) -> Self:
-        """Train a copy of a task's classifier together with its attention module; `self.classifier` is that copy.
+        """Train an attention module together with a copy of a task's classifier; `self.classifier` is that copy.
+
+        With a learning rate of 0 the copy stays equal to the classifier.
 
         The split `train` is used for the task loss and comp, suff and cons; `validation` chooses the best epoch, and
         with criterion sim the student learns from STUDENT_SHARE of it. The task's classifier is not changed.
@@ -231,6 +234,15 @@ class IvRA(BoundExplainer, BatchExplainer):
             explained = explain_batch(classifier, self.attention, batch)
         return BatchScores(explained.r, explained.logits, resolve_targets(explained.logits, targets))
 
+    def notes(self) -> dict[str, Any]:
+        """Return what the report shows: the criteria, how many epochs were trained, the best one, and coefficients."""
+        return {
+            "criteria": self.options.criteria,
+            "trained_epochs": len(self.history) - 1,
+            "best_epoch": self.best_epoch,
+            "coefficients": self._trained(self.attention).coefficients(),
+        }
+
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> TrainedState:
@@ -238,13 +250,13 @@ class IvRA(BoundExplainer, BatchExplainer):
         record = {
             "encoder": {name: getattr(attention, name) for name in ("layers", "heads", "head_size")},
             "classifier": self.trained_classifier,
-            "coefficients": attention.coefficients(),
-            "best_epoch": self.best_epoch,
         }
         return TrainedState(attention.state_dict(), record)
 
     def _save_more(self, folder: Path) -> None:
         """The classifier that was trained with the module, for Classifier.from_pretrained."""
+        if not self.options.own_model:
+            return
         classifier = self._trained(self.classifier)
         check_weights(classifier.model.named_parameters(), "IvRA's classifier diverged in training", DIVERGED)
         classifier.save_pretrained(folder / CLASSIFIER)

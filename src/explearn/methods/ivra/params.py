@@ -24,7 +24,8 @@ class AttentionScheduleParams(Section):
     max_texts: PositiveInt | None = None
     """Most training texts per epoch, drawn anew in each; null: all."""
     learning_rate: Annotated[float, Field(ge=0)] = 1e-4
-    """Learning rate of the classifier (AdamW), except its word embeddings, which are frozen; 0 freezes all of it."""
+    """Learning rate of the classifier (AdamW), except its word embeddings, which are frozen. 0
+    freezes all of it: then the classifier given is the one explained."""
     module_learning_rate: Annotated[float, Field(gt=0)] = 3e-2
     """Learning rate of the attention module's weights (AdamW, without weight decay)."""
     decay: Annotated[float, Field(gt=0, le=1)] = 0.6
@@ -47,6 +48,11 @@ class SMaTParams(Seeded):
     """How classifier and attention module are trained."""
     consistency_loss: Literal["rank", "kl"] = "rank"
     """The loss of criterion cons. rank: correlation of the soft ranks of distances. kl: equation 13."""
+
+    @property
+    def own_model(self) -> bool:
+        """Return whether the classifier is trained, too, so that another one than the given is explained."""
+        return self.schedule.learning_rate > 0
 
 
 class IvRAParams(SMaTParams):

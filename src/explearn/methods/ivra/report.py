@@ -1,4 +1,4 @@
-"""The report's section on explainers with their own classifier: the coefficients of heads and layers."""
+"""The report's section on IvRA: how it was trained, and the coefficients of heads and layers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,24 @@ _MARGIN = 1.1
 
 
 def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
-    """Return heat maps of the coefficients that each of these explainers learned on each task."""
-    maps = {f"{name}, {task.task}": model["coefficients"] for task in tasks for name, model in task.own_models.items()}
-    if not maps:
+    """Return how IvRA's methods were trained on each task, and heat maps of the coefficients that they learned."""
+    of = [
+        (f"{name}, {task.task}", notes)
+        for task in tasks
+        for name, notes in task.notes.items()
+        if "coefficients" in notes
+    ]
+    if not of:
         return []
-    layers, heads = np.shape(next(iter(maps.values()))["heads"])
+    trained = "; ".join(
+        f"{name}: for {', '.join(notes['criteria'])}, epoch {notes['best_epoch']} of {notes['trained_epochs']}"
+        for name, notes in of
+    )
+    maps = {name: notes["coefficients"] for name, notes in of}
+    layers, heads = np.shape(of[0][1]["coefficients"]["heads"])
     return [
-        Heading("Learned weights of heads and layers"),
+        Heading("IvRA: training, and learned weights of heads and layers"),
+        Paragraph(f"Criteria, and the epoch that was best (0: none was better than the start). {trained}."),
         Paragraph("Coefficients of heads (left) and layers (right), as differences from their mean."),
         Picture(
             "figures/coefficients.svg",

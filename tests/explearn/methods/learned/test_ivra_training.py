@@ -213,4 +213,17 @@ class TestFiles:
             np.testing.assert_allclose(after.scores, before.scores, atol=1e-6)
         config = json.loads((tmp_path / "ivra" / "config.json").read_text(encoding="utf-8"))
         assert config["history"] == learned.history
-        assert config["history"][config["best_epoch"]]["best"]
+
+    def test_with_a_frozen_classifier_the_given_one_is_explained(self, tmp_path: Path) -> None:
+        classifier = tiny.make_classifier("bert", seed=3)
+        schedule = {**QUICK, "epochs": 2, "learning_rate": 0.0}
+        explainer = IvRA(criteria=["comp"], schedule=schedule)
+        explainer.fit(ListedTask(classifier, examples("train", 24), examples("validation", 8)))
+        explainer.save_pretrained(tmp_path / "ivra")
+        assert sorted(path.name for path in (tmp_path / "ivra").iterdir()) == ["attention.safetensors", "config.json"]
+        loaded = IvRA.from_pretrained(tmp_path / "ivra")
+        assert loaded.notes() == explainer.notes()
+        for before, after in zip(*(one.explain(classifier, tiny.TEXTS) for one in (explainer, loaded)), strict=True):
+            np.testing.assert_allclose(after.scores, before.scores, atol=1e-6)
+        with pytest.raises(UnsupportedError, match="trained for another classifier; train one for the classifier"):
+            list(loaded.explain(tiny.make_classifier("bert", seed=9), ["the fox"]))
