@@ -150,12 +150,19 @@ class TestDocuments:
         [
             "a: &a\n" + "".join(f"  k{i}: 1\n" for i in range(9000)) + "b:\n" + "- <<: *a\n" * 9000,
             "1" + ":1" * 999 + ".5",
+            "&a [*a]",
+            "[" * 300 + "]" * 300,
         ],
-        ids=["merges", "a number too large"],
+        ids=["merges", "a number too large", "a list inside itself", "nested"],
     )
     def test_yaml_that_grows_beyond_all_bounds(self, content: str) -> None:
         with pytest.raises(ValueError, match=r"more than 100,000 values|not valid YAML"):
             parse_yaml(content)
+
+    def test_our_own_mistakes_are_not_said_to_be_the_document_s(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("explearn.core.documents._measure", lambda value, known: value.missing)
+        with pytest.raises(AttributeError):
+            parse_yaml("a: 1")
 
     def test_an_alias_stands_for_its_value(self) -> None:
         assert parse_yaml("a: &a {b: [1]}\nc: *a\nd: {<<: *a, e: 2}")["d"] == {"b": [1], "e": 2}

@@ -25,6 +25,7 @@ from explearn.cli.running import Compute, Seed, command
 from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 from explearn.core.validation import MOST, whole_number
+from explearn.text.rows import reader_of
 
 SHARD_TEXTS = 10_000
 
@@ -71,8 +72,8 @@ def job(
     from explearn_apps.jobs.reading import Input
     from explearn_apps.jobs.run import Engine, LocalEngine, run
 
+    reader_of(texts)  # refuses a file that is missing or of another kind before the classifier is loaded
     source = Input(texts, text_column, pair_column, id_column)
-    source.check()
     choices = choose(method, explainer or [])
     classifier = classifier_for(choices, classifier)
     chosen: Engine = LocalEngine()

@@ -7,6 +7,7 @@ Explain: Generating Stable Explanations Fast".
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -39,11 +40,13 @@ from explearn.methods.perturbation.method import outputs
 from explearn.methods.perturbation.predictor import Predictor
 from explearn.model.batching import run_batches
 from explearn.model.encoding import Batch, Encoding
-from explearn.model.problems import Problem
+from explearn.model.problems import ONE_CLASS, Problem
 from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
     from explearn.model.classifier import Classifier
+
+logger = logging.getLogger(__name__)
 
 LEAST_TEXTS = 5
 """Texts of two words or more that training needs."""
@@ -141,7 +144,7 @@ class L2E(BoundExplainer, BatchExplainer):
             ModelError: a classifier that gives an answer which is not finite.
             UnsupportedError: a model that does not give its hidden states.
 
-        With `people` it also raises what `ExpNet.fit` does.
+        With `people` it also raises what `ExpNet.fit` does. Warns if the classifier gives all training texts one class.
         """
         check_task(task)
         self.needs_model = task.classifier.has_model
@@ -167,6 +170,16 @@ class L2E(BoundExplainer, BatchExplainer):
             lessons = self._answered(classifier, training, marks, description)
         else:
             lessons = self._taught(task, training, marks)
+        # The first row of an answer is for the whole text; a teacher gives values for one class.
+        classes = {int(np.nanargmax(lesson.values[0])) for lesson in lessons}
+        if classifier.problem in ONE_CLASS and len(classes) == 1:
+            logger.warning(
+                "%s: all %d training texts have the class %r, so scores of texts of other classes may mislead; texts "
+                "of every class may help",
+                description or self.name,
+                len(lessons),
+                classifier.labels[classes.pop()],
+            )
         self.reader, self.losses = train_reader(lessons, self.options, task.device, by_answers, description)
         self.trained_classifier = classifier.fingerprint
         self.certifier = Certifier(self.options.width)
