@@ -110,9 +110,9 @@ class TestExplain:
         assert line["target"] == "answer" and line["answer"] and line["answer"] in passage
         assert explain(*arguments).stdout.startswith(f"answer: {line['answer']}\nocclusion: answer (p = ")
 
-    def test_the_seed_reaches_the_methods_that_draw(self, tiny_folder: Path) -> None:
+    def test_options_reach_the_methods(self, tiny_folder: Path) -> None:
         one, again, other = (
-            records(explain(tiny_folder, "--json", "--method", "random", "--seed", seed, "lazy dog"))[0]["scores"]
+            records(explain(tiny_folder, "--json", "--method", "random", "-o", f"seed={seed}", "lazy dog"))[0]["scores"]
             for seed in ("5", "5", "6")
         )
         assert one == again != other

@@ -283,26 +283,14 @@ class Attribution:
         """Return plain Python values, for JSON; None for a missing score."""
         return {
             "id": self.example_id,
-            "method": self.method,
-            "target": self.target,
-            "predicted": self.predicted,
+            **{name: getattr(self, name) for name in _Record.model_fields if name != "id"},
             "probability": None if math.isnan(self.probability) else self.probability,
-            "value": self.value,
             "words": list(self.words),
             "scores": [None if math.isnan(s) else float(s) for s in self.scores],
             "tokens": list(self.tokens),
             "token_scores": [None if math.isnan(s) else float(s) for s in self.token_scores],
-            "aggregation": self.aggregation,
-            "signed": self.signed,
-            "unaligned": self.unaligned,
-            "seconds": self.seconds,
-            "completeness_error": self.completeness_error,
-            "windows": self.windows,
             "spans": [list(span) for span in self.spans],
-            "pair_start": self.pair_start,
             "certificate": self.certificate and self.certificate.to_record(),
-            "unit": self.unit,
-            "token": self.token,
             "interactions": [[*pair.positions, pair.value] for pair in self.interactions],
         }
 

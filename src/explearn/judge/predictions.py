@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.errors import ModelError
-
 if TYPE_CHECKING:
     # explearn.model imports torch, which takes seconds; reading results does not need it.
     from explearn.model.classifier import Classifier
@@ -51,16 +49,11 @@ class Predictions:
         return row
 
     def evaluate(self, description: str) -> None:
-        """Predict what was requested since the last call; shows a progress bar that starts with `description`.
-
-        Raises ModelError where a probability is not finite.
-        """
+        """Predict what was requested since the last call; shows a progress bar that starts with `description`."""
         if not self._waiting:
             return
         progress = f"{description}, {self.distinct:,} distinct of {self.requested:,} inputs"
         logger.info(progress)
         probabilities = self.classifier.predict_proba(self._waiting, description=progress)
-        if not np.isfinite(probabilities).all():
-            raise ModelError("the classifier gave a probability that is not finite; expected values in [0, 1]")
         self.probabilities = np.concatenate([self.probabilities, probabilities])
         self._waiting = []

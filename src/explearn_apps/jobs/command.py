@@ -21,7 +21,7 @@ from explearn.cli.choosing import (
     parse_label_names,
     parse_options,
 )
-from explearn.cli.running import Compute, Seed, command
+from explearn.cli.running import Compute, command
 from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 from explearn.core.validation import MOST, whole_number
@@ -59,7 +59,6 @@ def job(
             show_default="none; this process explains them",
         ),
     ] = None,
-    seed: Seed = None,
     *,
     compute: Compute,
 ) -> None:
@@ -87,7 +86,7 @@ def job(
         chosen = RayEngine(workers)
     options, targets = parse_options(option or []), target or []
     names = parse_label_names(label_name)
-    whole = Job(source, out, shard_texts, classifier, names, choices, options, targets, windows, unit, seed, compute)
+    whole = Job(source, out, shard_texts, classifier, names, choices, options, targets, windows, unit, compute)
     done = run(whole, chosen)
     rows = sum(part.rows for part in done.parts.values())
     counts = ((done.texts, "text"), (rows, "row"), (len(done.parts), "part"))

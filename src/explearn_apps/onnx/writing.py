@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,6 @@ def export_onnx(
     *,
     explainer: str | os.PathLike[str] | Explainer,
     classifier: str | os.PathLike[str] | Classifier | None = None,
-    label_names: Mapping[str, str] | None = None,
 ) -> Path:
     """Write one graph of a classifier and its explainer, whole or not at all, after a comparison with PyTorch.
 
@@ -61,7 +60,6 @@ def export_onnx(
         path: the file; an existing ONNX file is replaced.
         explainer: a trained ExpNet or L2E: its folder, a bundle (folder or hub name), or an `Explainer`.
         classifier: folder or hub name, or the classifier, on the CPU in float32 (default: the bundle's).
-        label_names: class -> new name.
 
     Raises:
         UnsupportedError: a method or classifier that cannot be exported, or whose graph gives other scores.
@@ -72,7 +70,6 @@ def export_onnx(
     # Every ONNX file starts with the field of its version.
     check_own(path, lambda earlier: earlier.read_bytes()[:1] == b"\x08", "an ONNX file")
     source, model = _pair(explainer, classifier)
-    model = model.renamed(label_names or {})
     graph = graph_of(model, source)
     size = sum(tensor.numel() * tensor.element_size() for tensor in graph.state_dict().values())
     if size > LARGEST:
