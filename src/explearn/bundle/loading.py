@@ -250,13 +250,3 @@ def method_of(folder: Path) -> str:
         having = f"the methods {', '.join(sorted(methods))} have" if methods else "no method here has"
         raise ModelError(f"{folder}: holds a {config['explainer']!r}, a class that {having}; expected one method")
     return max(fitting, key=lambda info: len(info.defaults)).name
-
-
-def check_trained_for(folder: Path, classifier: Classifier) -> None:
-    """Raise ModelError if a trained explainer belongs to another classifier."""
-    bound = config_of(folder).get("classifier")
-    if bound and bound != classifier.fingerprint:
-        raise ModelError(
-            f"{folder}: trained for a classifier with fingerprint {str(bound)[:12]}, but {classifier.name} has "
-            f"{classifier.fingerprint[:12]}; expected the classifier that it was trained for"
-        )

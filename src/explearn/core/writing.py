@@ -155,13 +155,6 @@ def _write_errors(target: Path) -> Iterator[None]:
         raise DataError(f"{_final(target)}: cannot be written ({reason}); what was there is unchanged") from error
 
 
-def _vanished(partial: Path) -> DataError:
-    return DataError(
-        f"{_final(partial)}: its partial output ({partial.name}) was removed meanwhile; nothing was put in place, "
-        "run it again"
-    )
-
-
 def _sync(path: Path) -> None:
     """Flush a file's content, or a folder's list of names, to disk."""
     handle = os.open(path, os.O_RDONLY)
@@ -189,8 +182,6 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
         mode = partial.stat().st_mode
         try:
             yield partial
-            if not partial.is_file():
-                raise _vanished(partial)
             # A library may have replaced it by a file that only its owner can read.
             partial.chmod(mode & _READ_AND_WRITE)
             _sync(partial)
@@ -263,7 +254,10 @@ def atomic_folder(target: str | os.PathLike[str], resume: bool = False) -> Itera
             try:
                 yield partial
                 if not (partial.is_dir() and os.path.samestat(os.fstat(handle), partial.stat())):
-                    raise _vanished(partial)
+                    raise DataError(
+                        f"{_final(partial)}: its partial output ({partial.name}) was removed meanwhile; nothing was "
+                        "put in place, run it again"
+                    )
             finally:
                 os.close(handle)
             _put(partial, target)

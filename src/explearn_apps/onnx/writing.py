@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from explearn.bundle.loading import check_trained_for, find_explainer
+from explearn.bundle.loading import find_explainer
 from explearn.core.documents import is_folder
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.extras import check_installed
@@ -92,11 +92,7 @@ def export_onnx(
 
 def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, Classifier]:
     """Return the explainer, and the classifier that it explains, on the CPU in float32."""
-    bundle = None
-    source, folder = explainer, None
-    if not isinstance(explainer, Explainer):
-        source, bundle = find_explainer(explainer)
-        folder = None if bundle is not None or not is_folder(explainer) else Path(explainer)
+    source, bundle = (explainer, None) if isinstance(explainer, Explainer) else find_explainer(explainer)
     classifier = classifier or (None if bundle is None else bundle.classifier_folder)
     if classifier is None:
         raise ParamsError(
@@ -114,8 +110,6 @@ def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, Classifier]:
         raise ParamsError(f"{classifier.name}: is not on the CPU in float32; expected device='cpu', precision='fp32'")
     if bundle is not None:
         bundle.check_classifier(classifier)
-    if folder is not None:
-        check_trained_for(folder, classifier)
     source.check_explains(classifier)
     return source, classifier
 
