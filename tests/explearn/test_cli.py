@@ -210,7 +210,6 @@ class TestBadInput:
         assert "the name of a file" in said and "explearn job --texts FILE" in said
 
     def test_a_text_of_five_megabytes_and_nothing_is_written(self, tiny_folder: Path, tmp_path: Path) -> None:
-        # Words of 69 letters: fewer than MAX_WORDS of them.
         text = (b"lazy" * 17 + b"! ") * 71_429
         page, table = tmp_path / "a.html", tmp_path / "a.parquet"
         said = complaint(explain(tiny_folder, "--out", page, "--out", table, stdin=b"a dog\n" + text))

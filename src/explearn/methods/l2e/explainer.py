@@ -276,17 +276,15 @@ class L2E(BoundExplainer, BatchExplainer):
 
         scored = run_batches([len(e) for e in encodings], classifier, score)
         tops = [top_words(words) for _, _, words in scored]
-        without = Predictor(classifier)(
-            [one.text.perturbed(~top[None], "delete") for one, top in zip(answered, tops, strict=True)]
-        )
+        shortened = [one.text.perturbed(~top[None], "delete")[0] for one, top in zip(answered, tops, strict=True)]
+        without = outputs(classifier, Predictor(classifier)(shortened), "probability")
         agreements, errors = [], []
-        for one, (_, target, words), top, logits in zip(answered, scored, tops, without, strict=True):
+        for one, (_, target, words), top, remaining in zip(answered, scored, tops, without, strict=True):
             answers = one.answers[:, target]
             sums = one.kept @ words
             constant = np.ptp(sums) < 1e-9 or np.ptp(answers) < 1e-9
             agreements.append(0.0 if constant else np.corrcoef(sums, answers)[0, 1])
-            remaining = outputs(classifier, logits, "probability")[0, target]
-            errors.append(abs(answers[0] - remaining - words[top].sum()))
+            errors.append(abs(answers[0] - remaining[target] - words[top].sum()))
         of_texts = torch.stack([features for features, _, _ in scored])
         reader.cpu()
         certifier.cpu().fit_texts(of_texts, np.array(agreements), np.array(errors))
