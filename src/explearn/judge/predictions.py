@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,8 +12,6 @@ if TYPE_CHECKING:
     from explearn.model.classifier import Classifier
     from explearn.model.encoding import Encoding
 
-logger = logging.getLogger(__name__)
-
 
 class Predictions:
     """Rows of class probabilities for inputs that look alike to the model (`Encoding.key`) only once.
@@ -24,25 +21,17 @@ class Predictions:
 
     Attributes:
         classifier: the model that is asked.
-        requested: number of calls of `request`.
         probabilities: float64, (evaluated inputs, C).
     """
 
     def __init__(self, classifier: Classifier) -> None:
         self.classifier = classifier
-        self.requested = 0
         self.probabilities: NDArray[np.float64] = np.zeros((0, len(classifier.labels)))
         self._rows: dict[object, int] = {}
         self._waiting: list[Encoding] = []
 
-    @property
-    def distinct(self) -> int:
-        """Number of distinct inputs requested so far."""
-        return len(self._rows)
-
     def request(self, encoding: Encoding) -> int:
         """Return the row of `probabilities` that holds this input's prediction after the next `evaluate`."""
-        self.requested += 1
         row = self._rows.setdefault(encoding.key, len(self._rows))
         if row == len(self.probabilities) + len(self._waiting):
             self._waiting.append(encoding)
@@ -52,8 +41,6 @@ class Predictions:
         """Predict what was requested since the last call; shows a progress bar that starts with `description`."""
         if not self._waiting:
             return
-        progress = f"{description}, {self.distinct:,} distinct of {self.requested:,} inputs"
-        logger.info(progress)
-        probabilities = self.classifier.predict_proba(self._waiting, description=progress)
+        probabilities = self.classifier.predict_proba(self._waiting, description)
         self.probabilities = np.concatenate([self.probabilities, probabilities])
         self._waiting = []
