@@ -4,7 +4,7 @@
 
 All explain the same texts through the same classifier. Runs alternate, so that a drift of the machine's speed touches
 both sides; ratios are taken pair by pair. A student's weights play no part in its speed, so an untrained one of the
-default size serves. `L2EPaper.word_scores` is given tokenised texts; teachers, and the student with the classifier,
+default size serves. `L2EPaper.read_words` is given tokenised texts; teachers, and the student with the classifier,
 start from strings. Exits with 1 where a ratio with the class given is below its limit.
 """
 
@@ -56,7 +56,7 @@ def main() -> None:
     )
 
     def given() -> object:
-        return student.word_scores(encodings, targets, classifier.max_tokens, classifier.device)
+        return student.read_words(encodings, targets, classifier.max_tokens, classifier.device)
 
     def classified() -> object:
         return list(student.explain(classifier, texts))

@@ -132,7 +132,7 @@ async def answered(client: httpx.AsyncClient, text: str, method: str) -> bool:
 
 
 async def load(service: Service, method: str, rate: float, seconds: float) -> bool:
-    texts = headlines("test").texts
+    texts = headlines("test")[0]
     limits = httpx.Limits(max_connections=200, max_keepalive_connections=200)
     async with httpx.AsyncClient(base_url=service.address, timeout=60, limits=limits) as client:
         await steady(client, texts, method, 20, 2)  # connections are made, caches are warm

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import sys
@@ -65,9 +64,6 @@ def serve(
         list[str] | None,
         typer.Option(help="Origin (https://example.org) whose pages may show this one in a frame; may be repeated."),
     ] = None,
-    access_log: Annotated[
-        bool, typer.Option("--access-log", help="Log each request to stderr, without its texts.")
-    ] = False,
     *,
     compute: Compute,
 ) -> None:
@@ -109,9 +105,4 @@ def serve(
         # A classifier's name may come from a bundle, so it is escaped.
         name = printable(loaded.name, one_line=True)
         print(f"{name} with {names}: {address_of(listening)} (Ctrl+C stops it)", flush=True)
-        if access_log:
-            access = logging.getLogger("explearn_apps.serve.guard")
-            access.addHandler(logging.StreamHandler())
-            access.setLevel(logging.INFO)
-            access.propagate = False
         run(app, listening, limits)

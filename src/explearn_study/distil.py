@@ -102,10 +102,10 @@ def compare_with_students(
             start = time.perf_counter()
             student.fit_lessons(classifier, training, lessons, description=description)
             training_seconds.append(time.perf_counter() - start)
-            scores = student.word_scores(encodings, targets, *where)
+            read = student.read_words(encodings, targets, *where)
             of_student = SideScores(
-                [np.asarray(filled(of_text), dtype=np.float64) for of_text in scores],
-                student.word_levels(encodings, targets, *where) if formulation == "labelling" else None,
+                [np.asarray(filled(of_text), dtype=np.float64) for of_text, _ in read],
+                [of_text for _, of_text in read] if formulation == "labelling" else None,
             )
             sides = {"teacher": of_teacher.scores, "student": of_student.scores}
             students.append(
@@ -124,7 +124,7 @@ def compare_with_students(
             by_seed.append(judge(choices, orders, encodings, predictions, neighbours, judged, k))
             times.append(
                 (
-                    _seconds(student.word_scores, encodings, targets, *where),
+                    _seconds(student.read_words, encodings, targets, *where),
                     _seconds(lambda student: list(student.explain(classifier, tests)), student),
                     _seconds(lambda: classifier.predict_proba(classifier.encode(tests))),
                 )

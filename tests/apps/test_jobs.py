@@ -221,6 +221,14 @@ class TestBadInput:
         )
         assert not output.exists()
 
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
+    def test_a_pipe_is_no_regular_file(self, tiny_folder: Path, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "a.txt")
+        command_complaint(
+            *arguments(tiny_folder, tmp_path / "a.txt", tmp_path / "out"), words=("is a pipe or a device; expected a",)
+        )
+        command_complaint(*arguments(tiny_folder, tmp_path / "b.txt", tmp_path / "out"), words=("b.txt: no such file",))
+
     def test_a_text_that_the_classifier_cannot_read_is_named_by_its_row(
         self, tiny_folder: Path, tmp_path: Path
     ) -> None:

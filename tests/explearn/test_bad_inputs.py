@@ -198,7 +198,7 @@ COMMANDS: list[list[str]] = [
     ["nonsense"],
     ["methods", "\x1b[2J"],
     ["explain", "a", "--classifier", "/none/at/all"],
-    ["explain", "a", "--seed", "4294967296", "--classifier", "C"],
+    ["explain", "a", "-o", "seed=4294967296", "--method", "random", "--classifier", "C"],
     ["explain", "a", "--target", "\x1b[2J", "--classifier", "C"],
     ["explain", "a", "-o", "samples=" + "9" * 5000, "--method", "lime", "--classifier", "C"],
     ["demo", "--out", "."],

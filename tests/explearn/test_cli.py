@@ -110,9 +110,9 @@ class TestExplain:
         assert line["target"] == "answer" and line["answer"] and line["answer"] in passage
         assert explain(*arguments).stdout.startswith(f"answer: {line['answer']}\nocclusion: answer (p = ")
 
-    def test_the_seed_reaches_the_methods_that_draw(self, tiny_folder: Path) -> None:
+    def test_options_reach_the_methods(self, tiny_folder: Path) -> None:
         one, again, other = (
-            records(explain(tiny_folder, "--json", "--method", "random", "--seed", seed, "lazy dog"))[0]["scores"]
+            records(explain(tiny_folder, "--json", "--method", "random", "-o", f"seed={seed}", "lazy dog"))[0]["scores"]
             for seed in ("5", "5", "6")
         )
         assert one == again != other
@@ -210,7 +210,6 @@ class TestBadInput:
         assert "the name of a file" in said and "explearn job --texts FILE" in said
 
     def test_a_text_of_five_megabytes_and_nothing_is_written(self, tiny_folder: Path, tmp_path: Path) -> None:
-        # Words of 69 letters: fewer than MAX_WORDS of them.
         text = (b"lazy" * 17 + b"! ") * 71_429
         page, table = tmp_path / "a.html", tmp_path / "a.parquet"
         said = complaint(explain(tiny_folder, "--out", page, "--out", table, stdin=b"a dog\n" + text))

@@ -11,7 +11,7 @@ from cli_cases import complaint, run
 
 import explearn
 from explearn.cli.demo import classifier
-from explearn.cli.demo.classifier import Headlines, demo_classifier, headlines
+from explearn.cli.demo.classifier import demo_classifier, headlines
 from explearn.cli.demo.command import METHODS
 from explearn.core.compute import ComputeOptions
 from explearn.model.classifier import Classifier
@@ -22,9 +22,7 @@ OWN = "The <b>goalkeeper</b> saved two penalties."
 @pytest.fixture(scope="module")
 def trained() -> Classifier:
     """A demo classifier that has seen eight headlines."""
-    few = Headlines(
-        ["Shares fell", "The final was lost", "A new comet", "Borders were closed"] * 2, ["a", "b", "c", "d"] * 2
-    )
+    few = (["Shares fell", "The final was lost", "A new comet", "Borders were closed"] * 2, ["a", "b", "c", "d"] * 2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(classifier, "headlines", lambda _split: few)
         return demo_classifier(ComputeOptions("cpu"), 13)
@@ -38,16 +36,16 @@ def test_the_headlines_are_those_of_the_corpus(repository: Path) -> None:
 @pytest.mark.slow
 def test_it_learns_its_topics_for_reasons_that_a_reader_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     """From half of its headlines in two of its three epochs already."""
-    lessons, held_out = headlines("train"), headlines("test")
-    half = Headlines(lessons.texts[:240], lessons.labels[:240])
+    (texts, labels), (held_out, truth) = headlines("train"), headlines("test")
+    half = texts[:240], labels[:240]
     with monkeypatch.context() as patch:
         patch.setattr(classifier, "headlines", lambda _split: half)
         patch.setattr(classifier, "_EPOCHS", 2)
         trained = demo_classifier(ComputeOptions("cpu"), 13)
-    right = [a == b for a, b in zip(trained.predict(held_out.texts), held_out.labels, strict=True)]
+    right = [a == b for a, b in zip(trained.predict(held_out), truth, strict=True)]
     # Four topics as frequent as each other: guessing is right on 25 of 100.
     assert len(right) == 100 and sum(right) > 84
-    assert not set(held_out.texts) & set(lessons.texts)
+    assert not set(held_out) & set(texts)
     assert not any(parameter.requires_grad for parameter in trained.model.parameters())
     (attribution,) = explearn.explain(
         trained, "The young goalkeeper saved two penalties and sent her club to the final."

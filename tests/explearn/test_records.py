@@ -33,7 +33,6 @@ class TestExample:
             ({"words": ()}, "field 'words' is empty; expected at least one word"),
             ({"words": ("a", "")}, "field 'words', word 1: got ''; expected a word without white space"),
             ({"words": ("a\u00a0",)}, "expected a word without white space"),
-            ({"words": ("x" * 1001,)}, "field 'words', word 0 has 1,001 characters; expected at most 1,000"),
             ({"words": ("x" * 999,) * 1001}, "field 'words' has 1,000,999 characters; expected at most 1,000,000"),
             ({"words": ("a", "b\udcff")}, "field 'words', word 1: got 'b\\udcff'; expected valid Unicode"),
             ({"pair": ("ok", "not ok")}, "field 'pair', word 1"),

@@ -81,17 +81,6 @@ class TestTwoWriters:
         assert "d: another run is writing it; waiting until it has finished" in capsys.readouterr().err
         assert [path.name for path in tmp_path.iterdir()] == ["d"]
 
-    def test_the_wait_has_the_limit_that_the_environment_gives(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("EXPLEARN_LOCK_TIMEOUT", "0.2")
-        with (
-            other_writer(tmp_path / "d"),
-            pytest.raises(DataError, match=r"d: another run is writing it and has not finished within 0\.2 s"),
-        ):
-            fill(tmp_path / "d", c="second")
-        assert held(tmp_path / "d") == {"a": "first", "b": "first"}
-
     def test_who_holds_a_lock_may_take_it_again(self, tmp_path: Path) -> None:
         with locked(tmp_path / "f"), locked(tmp_path / "f"):
             write_text(tmp_path / "f", "x")
@@ -124,7 +113,10 @@ class TestAVanishedPartialFolder:
 
     def test_a_vanished_file_neither(self, tmp_path: Path) -> None:
         write_text(tmp_path / "f", "old")
-        with pytest.raises(DataError, match=r"f: .* was removed meanwhile"), atomic_path(tmp_path / "f") as partial:
+        with (
+            pytest.raises(DataError, match=r"f: cannot be written \(No such file"),
+            atomic_path(tmp_path / "f") as partial,
+        ):
             partial.unlink()
         assert (tmp_path / "f").read_text() == "old"
 

@@ -10,10 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from explearn.bundle.card import card
-from explearn.bundle.loading import check_trained_for, method_of
+from explearn.bundle.loading import method_of
 from explearn.bundle.manifest import (
     CARD,
     CLASSIFIER,
@@ -31,7 +29,7 @@ from explearn.bundle.manifest import (
 from explearn.core.arguments import path_of
 from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
-from explearn.core.validation import Figures, Shape, check, check_shape, problems_sentence
+from explearn.core.validation import Figures, Shape, check, check_shape
 from explearn.core.writing import atomic_folder, write_json, write_text
 from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.base.learned import LearnedExplainer
@@ -94,8 +92,6 @@ def export(
         place = CLASSIFIER if with_classifier else None
         loaded = Classifier.from_pretrained(classifier, device="cpu")
     if loaded is not None:
-        if folder is not None:
-            check_trained_for(folder, loaded)
         made.check_explains(loaded)
     with atomic_folder(out) as partial:
         if folder is not None:
@@ -130,18 +126,17 @@ def export(
             write_json(partial / FIGURES, figures)
         write_text(partial / CARD, card(info, made.signed, values, record, facts, figures))
         files = {path.relative_to(partial).as_posix(): FileFacts.of(path) for path in files_in(partial)}
-        try:
-            manifest = BundleManifest(
-                format=FORMAT,
-                explearn=metadata.version("explearn"),
-                method=info.name,
-                trained=trained,
-                options={} if isinstance(made, LearnedExplainer) else values,
-                classifier=facts,
-                files=files,
-            )
-        except ValidationError as error:
-            raise ModelError(f"{folder or classifier}: cannot go into a bundle: {problems_sentence(error)}") from error
+        values_of_manifest = {
+            "format": FORMAT,
+            "explearn": metadata.version("explearn"),
+            "method": info.name,
+            "trained": trained,
+            "options": {} if isinstance(made, LearnedExplainer) else values,
+            "classifier": facts,
+            "files": files,
+        }
+        where = f"{folder or classifier}: cannot go into a bundle: "
+        manifest: BundleManifest = check(BundleManifest, values_of_manifest, ModelError, where)
         write_json(partial / MANIFEST, manifest.model_dump(mode="json"))
     return out
 

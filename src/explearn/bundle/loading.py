@@ -106,14 +106,7 @@ class Bundle:
             self.check_classifier(classifier)
         return self.explainer.explain(classifier, texts, **options)
 
-    def push_to_hub(
-        self,
-        repo_id: str,
-        *,
-        private: bool | None = None,
-        revision: str | None = None,
-        message: str = "Bundle of Explearn",
-    ) -> str:
+    def push_to_hub(self, repo_id: str, *, private: bool | None = None) -> str:
         """Upload the bundle to the Hugging Face hub in one commit; return the repository's address.
 
         The token comes from the environment variable HF_TOKEN.
@@ -121,8 +114,6 @@ class Bundle:
         Args:
             repo_id: OWNER/NAME; the repository is created if it does not exist, an earlier bundle there is replaced.
             private: whether a new repository is private (default: the owner's settings).
-            revision: branch to write to (default: main).
-            message: commit message.
 
         Raises ModelError if a file has changed since the bundle was loaded, or the hub refuses; ParamsError without a
         token.
@@ -139,8 +130,7 @@ class Bundle:
             api.upload_folder(
                 repo_id=address.repo_id,
                 folder_path=self.folder,
-                commit_message=message,
-                revision=revision,
+                commit_message="Bundle of Explearn",
                 allow_patterns=[MANIFEST, *manifest.files],
                 delete_patterns=[f"{EXPLAINER}/*", f"{CLASSIFIER}/*", FIGURES],
             )
@@ -250,13 +240,3 @@ def method_of(folder: Path) -> str:
         having = f"the methods {', '.join(sorted(methods))} have" if methods else "no method here has"
         raise ModelError(f"{folder}: holds a {config['explainer']!r}, a class that {having}; expected one method")
     return max(fitting, key=lambda info: len(info.defaults)).name
-
-
-def check_trained_for(folder: Path, classifier: Classifier) -> None:
-    """Raise ModelError if a trained explainer belongs to another classifier."""
-    bound = config_of(folder).get("classifier")
-    if bound and bound != classifier.fingerprint:
-        raise ModelError(
-            f"{folder}: trained for a classifier with fingerprint {str(bound)[:12]}, but {classifier.name} has "
-            f"{classifier.fingerprint[:12]}; expected the classifier that it was trained for"
-        )

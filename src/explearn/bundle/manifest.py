@@ -18,11 +18,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from explearn.core.documents import file_digest, is_folder, read_json
 from explearn.core.errors import DataError, ModelError
-from explearn.core.validation import Shape, check_shape, problems_sentence
+from explearn.core.validation import Shape, check, check_shape
 
 FORMAT = 1
 """Version of the bundle format; newer ones are not read."""
@@ -92,7 +92,7 @@ class BundleManifest(Shape):
     def _format_is_known(cls, values: Any) -> Any:
         number = values.get("format") if isinstance(values, dict) else None
         if isinstance(number, int) and number > FORMAT:
-            raise ModelError(
+            raise ValueError(
                 f"a bundle of format {number}, made with Explearn {values.get('explearn')}; this version "
                 f"({metadata.version('explearn')}) reads format {FORMAT}, expected a newer Explearn"
             )
@@ -115,20 +115,15 @@ def is_bundle(folder: Path) -> bool:
 def read_manifest(folder: Path) -> BundleManifest:
     """Return the manifest of a bundle, without checking its files.
 
-    Raises ModelError for a folder that is not a bundle, a newer format, and a damaged manifest.
+    Raises ModelError for a folder that is not a bundle, and for an invalid manifest or one of a newer format; DataError
+    for one that is not JSON.
     """
     if not is_bundle(folder):
         what = f"holds no {MANIFEST}" if is_folder(folder) else "no such folder"
         raise ModelError(f"{folder}: {what}; expected a bundle that explearn export wrote")
     path = folder / MANIFEST
-    try:
-        return BundleManifest.model_validate(read_json(path))
-    except DataError as error:
-        raise ModelError(str(error)) from error
-    except ModelError as error:
-        raise ModelError(f"{path}: {error}") from error
-    except ValidationError as error:
-        raise ModelError(f"{path}, {problems_sentence(error)}") from error
+    manifest: BundleManifest = check(BundleManifest, read_json(path), ModelError, f"{path}, ")
+    return manifest
 
 
 def differences(folder: Path, manifest: BundleManifest) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
-import sys
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -20,9 +19,9 @@ from explearn.cli.explain import explain
 from explearn.cli.export import export
 from explearn.cli.finetune import finetune
 from explearn.cli.train import train
-from explearn.core.errors import ParamsError, UnsupportedError
+from explearn.core.errors import UnsupportedError
 from explearn.methods.info import Family
-from explearn.methods.registry import explainer_class, get_explainer, get_info, list_explainers
+from explearn.methods.registry import explainer_class, get_explainer, get_info, known_infos
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -68,12 +67,7 @@ def methods(
     if name is not None:
         _describe(console, name)
         return
-    infos = []
-    for known in list_explainers():
-        try:
-            infos.append(get_info(known))
-        except ParamsError as error:  # a package's method that cannot be loaded
-            print(f"warning: {error}", file=sys.stderr)
+    infos = list(known_infos())
     refused: dict[str, str] = {}
     if classifier is not None:
         from explearn.model.classifier import Classifier

@@ -53,7 +53,7 @@ def compare(
 
     explearn compare --classifier my-model --texts my-texts.csv --method quick --out report.html
     """
-    trained = options.make(options.choose(None, explainer), {}, seed) if explainer else []
+    trained = options.make(options.choose(None, explainer), {}) if explainer else []
     # Loads torch, which --help need not wait for.
     from explearn.comparison.run import compare as run
 

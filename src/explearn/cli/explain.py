@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from explearn.cli import options
-from explearn.cli.common import Compute, Seed, command, plain_console
+from explearn.cli.common import Compute, command, plain_console
 from explearn.core.display import MOST_INTERACTING, PAGE_END, PAGE_START, block, rows
 from explearn.core.documents import decoded_lines
 from explearn.core.errors import DataError, ParamsError, shown
@@ -94,7 +94,6 @@ def explain(
             show_default=False,
         ),
     ] = None,
-    seed: Seed = None,
     *,
     compute: Compute,
 ) -> None:
@@ -112,7 +111,7 @@ def explain(
     # Names and options are checked before torch is loaded for the classifier.
     methods = options.choose(method, explainer or [])
     classifier = options.classifier_for(methods, classifier)
-    explainers = options.make(methods, options.parse_options(option or []), seed)
+    explainers = options.make(methods, options.parse_options(option or []))
     names = options.parse_label_names(label_name)
     if file := next(filter(os.path.isfile, texts or ()), None):
         raise ParamsError(
@@ -120,13 +119,10 @@ def explain(
             "`< FILE`, for a table `explearn job --texts FILE`)"
         )
     lines = texts or _lines()
-    from explearn.core.seeds import seed_everything
     from explearn.methods.explaining import best_at_once
     from explearn.methods.interactions import interactions as pairs
     from explearn.model.classifier import Classifier
 
-    if seed is not None:
-        seed_everything(seed)
     loaded = Classifier.from_pretrained(classifier, compute, completion=completion).renamed(names)
     for chosen in methods:
         chosen.check_classifier(loaded)
@@ -235,24 +231,13 @@ def _csv(path: Path) -> Iterator[Write]:
 
 @contextmanager
 def _parquet(path: Path) -> Iterator[Write]:
-    import pyarrow as pa
-
-    from explearn.core.parquet import parquet_writer
+    """Yield a writer of rows of a table, written together at the end."""
+    from explearn.core.parquet import write_table
     from explearn.core.word_tables import WORD_SCHEMA, WordRows
 
-    words = WordRows()
-    held: list[dict[str, object]] = []
-    with parquet_writer(path, WORD_SCHEMA) as writer:
-
-        def write(shown: Sequence[Attribution], least: int = ROWS_AT_ONCE) -> None:
-            for attribution in shown:
-                held.extend(words.rows(attribution))
-            if len(held) >= least:
-                writer.write_table(pa.Table.from_pylist(held, schema=WORD_SCHEMA))
-                held.clear()
-
-        yield write
-        write((), least=0)
+    words, held = WordRows(), list[dict[str, Any]]()
+    yield lambda shown: held.extend(row for attribution in shown for row in words.rows(attribution))
+    write_table(path, held, WORD_SCHEMA)
 
 
 WRITERS: dict[str, Callable[[Path], AbstractContextManager[Write]]] = {

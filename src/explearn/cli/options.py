@@ -191,7 +191,7 @@ def classifier_for(methods: Sequence[ChosenMethod], classifier: str) -> str:
     return classifier or own
 
 
-def make(methods: Sequence[ChosenMethod], options: Mapping[str, Any], seed: int | None) -> list[Explainer]:
+def make(methods: Sequence[ChosenMethod], options: Mapping[str, Any]) -> list[Explainer]:
     """Make the methods with their options (`parse_options`).
 
     With one method, it gets all options. With several, NAME applies to all that have it and METHOD.NAME to one.
@@ -219,8 +219,6 @@ def make(methods: Sequence[ChosenMethod], options: Mapping[str, Any], seed: int 
     explainers = []
     for chosen in methods:
         name = chosen.info.name
-        if seed is not None and "seed" in accepted[name]:
-            own[name].setdefault("seed", seed)
         if chosen.bundle is not None and (fixed := set(own[name]) - chosen.info.later):
             names = ", ".join(sorted(fixed))
             raise ParamsError(f"--option: got {names}; the bundle {chosen.bundle.folder} fixes these options")

@@ -9,11 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError, ParamsError, UnknownNameError, shown
-from explearn.core.validation import MOST, Number, Shape, check_shape
+from explearn.core.validation import MOST, Number, Shape, check
 from explearn.core.writing import write_json
 from explearn.methods import __file__ as METHODS
 from explearn.methods.registry import get_info, known_infos
@@ -157,7 +157,7 @@ def within_budget(
 
 class _Planned(Shape):
     request: dict[str, Any]
-    plan: dict[str, Any]
+    plan: Plan
 
 
 def read_plan(folder: Path, request: Mapping[str, Any]) -> Plan | None:
@@ -167,16 +167,15 @@ def read_plan(folder: Path, request: Mapping[str, Any]) -> Plan | None:
     Raises DataError for a damaged plan.
     """
     path = folder / PLAN
-    document = check_shape(read_json(path), _Planned, path, "work in another folder") if path.exists() else {}
-    if document.get("request") != request:
+    if not path.exists():
         return None
-    try:
-        plan = Plan.model_validate(document["plan"])
-        if not set(plan.methods) <= set(request["methods"]):
-            raise DataError(f"{path}: plans methods that were not requested; remove it, or work in another folder")
-    except ValidationError as error:
-        raise DataError(f"{path}: damaged; remove it, or work in another folder") from error
-    return plan
+    hint = "; remove it, or work in another folder"
+    planned: _Planned = check(_Planned, read_json(path), before=f"{path}, ", after=hint)
+    if planned.request != request:
+        return None
+    if not set(planned.plan.methods) <= set(request["methods"]):
+        raise DataError(f"{path}: plans methods that were not requested{hint}")
+    return planned.plan
 
 
 def write_plan(folder: Path, request: Mapping[str, Any], plan: Plan) -> None:

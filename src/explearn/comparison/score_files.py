@@ -13,7 +13,7 @@ from pydantic import Field
 from explearn.core.documents import read_jsonl
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.records import Attribution, Example
-from explearn.core.validation import Shape, check_shape
+from explearn.core.validation import Shape, check
 from explearn.methods.info import MethodInfo
 
 PREFIX = "given_"
@@ -60,7 +60,7 @@ def read_scores(paths: Iterable[Path]) -> tuple[Records, dict[str, MethodInfo]]:
     for path in paths:
         for number, row in read_jsonl(path):
             where = f"{path}, row {number}"
-            record = ScoreRecord(**check_shape(row, ScoreRecord, where, "see docs/explearn/compare.md"))
+            record: ScoreRecord = check(ScoreRecord, row, before=f"{where}, ", after="; see docs/explearn/compare.md")
             if len(record.scores) != len(record.words):
                 raise DataError(
                     f"{where}, field 'scores': got {len(record.scores)}; expected {len(record.words)}, one per word"

@@ -158,6 +158,7 @@ def _measure(value: Any, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
     if not isinstance(value, dict | list):
         return 1, 0
     if id(value) not in known:
+        known[id(value)] = MAX_YAML_VALUES + 1, 0  # what a value inside itself, by an alias, counts as
         parts = [_measure(part, known) for part in (value.values() if isinstance(value, dict) else value)]
         known[id(value)] = 1 + sum(values for values, _ in parts), 1 + max((depth for _, depth in parts), default=0)
     return known[id(value)]
@@ -170,15 +171,11 @@ def parse_yaml(text: str | bytes) -> Any:
     """
     if len(text) > MAX_YAML_BYTES:
         raise ValueError(f"got {len(text):,} bytes of YAML; expected at most {MAX_YAML_BYTES:,}")
+    too_large = f"got more than {MAX_YAML_VALUES:,} values, or lists and mappings nested beyond {MAX_DEPTH} levels"
     try:
         value = yaml.load(_decoded(text), Loader=_Loader)
-        values, depth = _measure(value, {})
-        if values > MAX_YAML_VALUES or depth > MAX_DEPTH:
-            raise RecursionError
     except RecursionError:
-        raise ValueError(
-            f"got more than {MAX_YAML_VALUES:,} values, or lists and mappings nested beyond {MAX_DEPTH} levels"
-        ) from None
+        raise ValueError(too_large) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -187,6 +184,9 @@ def parse_yaml(text: str | bytes) -> Any:
         raise ValueError(said) from error
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, OverflowError) as error:  # on dates, digits, tags
         raise ValueError(f"not valid YAML ({' '.join(str(error).split())})") from error
+    values, depth = _measure(value, {})
+    if values > MAX_YAML_VALUES or depth > MAX_DEPTH:
+        raise ValueError(too_large)
     return value
 
 

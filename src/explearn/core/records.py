@@ -42,14 +42,6 @@ ANSWER_LABELS = ("answer", "another span")
 ANSWER_WORDS = 15
 """Longest span that counts as an answer, in words."""
 
-MAX_WORDS = 100_000
-"""Most words of a text. A longer text is damaged input (a whole corpus in one cell), of which a classifier would read
-only the first few hundred words."""
-
-MAX_WORD_CHARS = 1000
-"""Longest word accepted, in characters. Longer runs without a space are damaged input (a base64 blob, a missing
-separator); every tokenizer would turn them into one unknown token or hundreds of pieces."""
-
 MAX_TEXT_CHARS = 1_000_000
 """Longest text accepted, in characters, counting one space between words: a long novel. A longer one is a whole file
 mistaken for one text (lines lost, a wrong column), of which a classifier reads a few hundred words."""
@@ -77,20 +69,14 @@ def label_problem(labels: Sequence[str]) -> str | None:
 
 
 def check_words(words: Sequence[str], field: str = "words", spaced: bool = False) -> None:
-    """Raise DataError for unusable words (none, white space inside, too long), for more than MAX_WORDS, and for more
-    than MAX_TEXT_CHARS characters in all; `spaced` for other units, which may be longer and contain white space."""
+    """Raise DataError for unusable words (none, white space inside) and for more than MAX_TEXT_CHARS characters;
+    `spaced` for other units, which may contain white space."""
     if not words:
         raise DataError(f"field {field!r} is empty; expected at least one word")
-    if len(words) > MAX_WORDS:
-        raise DataError(f"field {field!r} has {len(words):,} words; expected at most {MAX_WORDS:,}")
     total = len(words) - 1
     for position, word in enumerate(words):
         if not isinstance(word, str) or (not word.strip() if spaced else word.split() != [word]):
             raise DataError(f"field {field!r}, word {position}: got {shown(word)}; expected a word without white space")
-        if len(word) > MAX_WORD_CHARS and not spaced:
-            raise DataError(
-                f"field {field!r}, word {position} has {len(word):,} characters; expected at most {MAX_WORD_CHARS:,}"
-            )
         if not is_unicode(word):
             raise DataError(f"field {field!r}, word {position}: got {word!r}; expected valid Unicode")
         total += len(word)
@@ -283,26 +269,14 @@ class Attribution:
         """Return plain Python values, for JSON; None for a missing score."""
         return {
             "id": self.example_id,
-            "method": self.method,
-            "target": self.target,
-            "predicted": self.predicted,
+            **{name: getattr(self, name) for name in _Record.model_fields if name != "id"},
             "probability": None if math.isnan(self.probability) else self.probability,
-            "value": self.value,
             "words": list(self.words),
             "scores": [None if math.isnan(s) else float(s) for s in self.scores],
             "tokens": list(self.tokens),
             "token_scores": [None if math.isnan(s) else float(s) for s in self.token_scores],
-            "aggregation": self.aggregation,
-            "signed": self.signed,
-            "unaligned": self.unaligned,
-            "seconds": self.seconds,
-            "completeness_error": self.completeness_error,
-            "windows": self.windows,
             "spans": [list(span) for span in self.spans],
-            "pair_start": self.pair_start,
             "certificate": self.certificate and self.certificate.to_record(),
-            "unit": self.unit,
-            "token": self.token,
             "interactions": [[*pair.positions, pair.value] for pair in self.interactions],
         }
 

@@ -3,8 +3,6 @@
 A file or folder is written next to its target, as `.NAME.partial-*`, and renamed once it is complete and on disk.
 Meanwhile its writer holds the lock `.NAME.partial-lock`, and other writers wait; so partial files that a writer finds
 were left by a dead one, and can be removed. No reader looks at partial files.
-
-EXPLEARN_LOCK_TIMEOUT limits the wait, in seconds; without it a writer waits until the other has finished.
 """
 
 from __future__ import annotations
@@ -26,9 +24,6 @@ import filelock
 
 from explearn.core.documents import check_regular
 from explearn.core.errors import DataError, ExplearnError, ParamsError, first_line
-
-LOCK_TIMEOUT = "EXPLEARN_LOCK_TIMEOUT"
-"""Environment variable: most seconds to wait for another run that writes the same output."""
 
 POLL_SECONDS = 0.1
 
@@ -79,8 +74,6 @@ def locked(target: str | os.PathLike[str], what: str | None = None) -> Iterator[
 
     Args:
         what: name of the target in that line (default: `target`).
-
-    Raises DataError if EXPLEARN_LOCK_TIMEOUT runs out first, ParamsError if it is not a number of seconds.
     """
     target, what = Path(target), what or str(_final(Path(target)))
     with _write_errors(target):
@@ -90,7 +83,11 @@ def locked(target: str | os.PathLike[str], what: str | None = None) -> Iterator[
         first = not lock.is_locked
         # filelock retries forever if the lock file cannot be created.
         os.close(os.open(lock.lock_file, os.O_RDWR | os.O_CREAT, _READ_AND_WRITE))
-        _acquire(lock, what)
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            print(f"{what}: another run is writing it; waiting until it has finished", file=sys.stderr, flush=True)
+            lock.acquire(poll_interval=POLL_SECONDS)
         if first:
             _sweep(target)
     try:
@@ -100,25 +97,6 @@ def locked(target: str | os.PathLike[str], what: str | None = None) -> Iterator[
             # Unlinked while held: a waiting process notices that its open file has no name, and opens it again.
             Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
-
-
-def _acquire(lock: filelock.BaseFileLock, what: str) -> None:
-    written = os.environ.get(LOCK_TIMEOUT, "").strip() or "inf"
-    if not re.fullmatch(r"inf|[0-9]+(\.[0-9]+)?", written):
-        raise ParamsError(f"{LOCK_TIMEOUT}: got {written!r}; expected seconds, 0 or more")
-    try:
-        lock.acquire(timeout=0)
-        return
-    except filelock.Timeout:
-        limit = "" if written == "inf" else f", {written} s at most"
-        print(f"{what}: another run is writing it; waiting until it has finished{limit}", file=sys.stderr, flush=True)
-    try:
-        lock.acquire(timeout=-1 if written == "inf" else float(written), poll_interval=POLL_SECONDS)
-    except filelock.Timeout:
-        raise DataError(
-            f"{what}: another run is writing it and has not finished within {written} s ({LOCK_TIMEOUT}); wait for it, "
-            "or stop it"
-        ) from None
 
 
 # ---- partial files ---------------------------------------------------------------------------------------------------
@@ -177,13 +155,6 @@ def _write_errors(target: Path) -> Iterator[None]:
         raise DataError(f"{_final(target)}: cannot be written ({reason}); what was there is unchanged") from error
 
 
-def _vanished(partial: Path) -> DataError:
-    return DataError(
-        f"{_final(partial)}: its partial output ({partial.name}) was removed meanwhile; nothing was put in place, "
-        "run it again"
-    )
-
-
 def _sync(path: Path) -> None:
     """Flush a file's content, or a folder's list of names, to disk."""
     handle = os.open(path, os.O_RDONLY)
@@ -200,8 +171,7 @@ def _sync(path: Path) -> None:
 def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a path to write a file to; it replaces `target` when the block ends without an exception.
 
-    Raises ParamsError if `target` is not a regular file, DataError if it cannot be written or another writer does not
-    finish in time (`locked`).
+    Raises ParamsError if `target` is not a regular file, DataError if it cannot be written.
     """
     target = Path(target)
     check_output(target)
@@ -212,8 +182,6 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
         mode = partial.stat().st_mode
         try:
             yield partial
-            if not partial.is_file():
-                raise _vanished(partial)
             # A library may have replaced it by a file that only its owner can read.
             partial.chmod(mode & _READ_AND_WRITE)
             _sync(partial)
@@ -269,8 +237,8 @@ def atomic_folder(target: str | os.PathLike[str], resume: bool = False) -> Itera
     """Yield a folder to fill; it replaces `target` when the block ends without an exception.
 
     An earlier folder is moved aside during the rename: if the process dies then, the next writer restores it first.
-    Raises DataError if the folder cannot be written, another writer does not finish in time (`locked`), or the folder
-    to fill was removed meanwhile (a recreated one would hold only a part).
+    Raises DataError if the folder cannot be written, or the folder to fill was removed meanwhile (a recreated one would
+    hold only a part).
 
     Args:
         resume: keep the partial folder if the block raises or the process dies; the next call resumes with it.
@@ -286,7 +254,10 @@ def atomic_folder(target: str | os.PathLike[str], resume: bool = False) -> Itera
             try:
                 yield partial
                 if not (partial.is_dir() and os.path.samestat(os.fstat(handle), partial.stat())):
-                    raise _vanished(partial)
+                    raise DataError(
+                        f"{_final(partial)}: its partial output ({partial.name}) was removed meanwhile; nothing was "
+                        "put in place, run it again"
+                    )
             finally:
                 os.close(handle)
             _put(partial, target)

@@ -1,6 +1,6 @@
 """Every metric, declared once: its name, direction, place in the report, and meaning in plain words.
 
-A new metric needs an entry here, a function in the file that `Metric.family` names, and a test. Evaluation, paired
+A new metric needs an entry here, a function in the file of its kind in this folder, and a test. Evaluation, paired
 tests, tables, glossary and the gate follow from the entry.
 
 This module imports nothing heavy, so that the report starts quickly.
@@ -36,7 +36,6 @@ class Metric:
             {unit} stand for the run's settings.
         direction: which direction is better; None if neither is.
         group: the report's table that shows it; `other` if no table of all methods has a column for it.
-        family: module of `explearn.judge` whose `measure` computes it; empty if something else does.
         reference: paper that defines it, with section or equation.
         by_text: name of the values by text for paired tests; empty if methods are not tested on it.
         of_model: whether it depends on the explained classifier. Methods that explain different classifiers cannot be
@@ -56,7 +55,6 @@ class Metric:
     direction: Direction | None
     _: KW_ONLY
     group: Group
-    family: str = ""
     reference: str = ""
     by_text: str = ""
     of_model: bool = False
@@ -77,9 +75,7 @@ class Metric:
         return self.direction == "higher"
 
 
-_marked_words = partial(
-    Metric, direction="higher", group="plausibility", family="plausibility", reference="ExpNet (2026), appendix B"
-)
+_marked_words = partial(Metric, direction="higher", group="plausibility", reference="ExpNet (2026), appendix B")
 _PLAUSIBILITY = (
     _marked_words(
         "f1",
@@ -125,7 +121,6 @@ _SPARSITY = Metric(
     "share of a text's words that the method calls important (IvRA)",
     "lower",
     group="other",
-    family="importance",
     reference="IvRA, appendix D",
 )
 """How concise explanations are."""
@@ -139,7 +134,6 @@ def _asking(*metrics: Metric) -> tuple[Metric, ...]:
 _faithful = partial(
     Metric,
     group="faithfulness",
-    family="faithfulness",
     reference="ERASER (DeYoung et al. 2020), section 4.2; L2E (Situ et al. 2021), section 4.4",
 )
 _FAITHFULNESS = _asking(
@@ -186,7 +180,6 @@ _FAITHFULNESS = _asking(
         "favours unsigned methods",
         "lower",
         group="faithfulness",
-        family="infidelity",
         reference="Yeh et al. 2019, definition 2.1",
         decimals=4,
     ),
@@ -197,7 +190,6 @@ _stable = partial(
     Metric,
     direction="higher",
     group="behaviour",
-    family="stability",
     reference="L2E (Situ et al. 2021), section 4.4, equation 1",
 )
 _BEHAVIOUR = _asking(
@@ -227,7 +219,6 @@ _BEHAVIOUR = _asking(
         "explanations",
         "higher",
         group="behaviour",
-        family="consistency",
         reference="IvRA, section 2.2.3, equations 12 and 18",
     ),
     Metric(
@@ -236,7 +227,6 @@ _BEHAVIOUR = _asking(
         "gain in accuracy at predicting the classifier for a student that was trained with explanations",
         "higher",
         group="behaviour",
-        family="simulatability",
         reference="IvRA, section 2.2.1, equations 6 and 7",
     ),
 )
@@ -249,13 +239,12 @@ _DISTRIBUTION = tuple(
         f"largest class probability, {words}",
         None,
         group="other",
-        family="faithfulness",
     )
     for inputs, words in INPUTS.items()
 )
 """The classifier's confidence on the inputs of faithfulness metrics."""
 
-_cost = partial(Metric, group="cost", family="costs")
+_cost = partial(Metric, group="cost")
 _COSTS = (
     _cost("throughput", "Texts per second", "classified and explained", "higher", of_machine=True, decimals=1),
     _cost(

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.errors import ModelError
-
 if TYPE_CHECKING:
     # explearn.model imports torch, which takes seconds; reading results does not need it.
     from explearn.model.classifier import Classifier
     from explearn.model.encoding import Encoding
-
-logger = logging.getLogger(__name__)
 
 
 class Predictions:
@@ -26,41 +21,26 @@ class Predictions:
 
     Attributes:
         classifier: the model that is asked.
-        requested: number of calls of `request`.
         probabilities: float64, (evaluated inputs, C).
     """
 
     def __init__(self, classifier: Classifier) -> None:
         self.classifier = classifier
-        self.requested = 0
         self.probabilities: NDArray[np.float64] = np.zeros((0, len(classifier.labels)))
         self._rows: dict[object, int] = {}
         self._waiting: list[Encoding] = []
 
-    @property
-    def distinct(self) -> int:
-        """Number of distinct inputs requested so far."""
-        return len(self._rows)
-
     def request(self, encoding: Encoding) -> int:
         """Return the row of `probabilities` that holds this input's prediction after the next `evaluate`."""
-        self.requested += 1
         row = self._rows.setdefault(encoding.key, len(self._rows))
         if row == len(self.probabilities) + len(self._waiting):
             self._waiting.append(encoding)
         return row
 
     def evaluate(self, description: str) -> None:
-        """Predict what was requested since the last call; shows a progress bar that starts with `description`.
-
-        Raises ModelError where a probability is not finite.
-        """
+        """Predict what was requested since the last call; shows a progress bar that starts with `description`."""
         if not self._waiting:
             return
-        progress = f"{description}, {self.distinct:,} distinct of {self.requested:,} inputs"
-        logger.info(progress)
-        probabilities = self.classifier.predict_proba(self._waiting, description=progress)
-        if not np.isfinite(probabilities).all():
-            raise ModelError("the classifier gave a probability that is not finite; expected values in [0, 1]")
+        probabilities = self.classifier.predict_proba(self._waiting, description)
         self.probabilities = np.concatenate([self.probabilities, probabilities])
         self._waiting = []

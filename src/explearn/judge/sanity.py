@@ -8,16 +8,16 @@ Max-sensitivity is that of Yeh et al. 2019 (definition 2.5), with noise on the w
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError, ExplearnError, UnsupportedError
-from explearn.core.records import Attribution, Example
+from explearn.core.records import Example
 from explearn.judge.arrays import correlation, ranks
 from explearn.judge.context import mean_where_defined
 from explearn.judge.params import SanityParams
@@ -113,24 +113,8 @@ def similarity(first: Sequence[ArrayLike], second: Sequence[ArrayLike], percent:
     return ScoreSimilarity(mean_where_defined(rho), low, high, float(top_overlaps(first, second, percent).mean()))
 
 
-class Explains(Protocol):
-    """The interface of a method in sanity checks; `explearn.Explainer` has it."""
-
-    name: str
-
-    def explain(
-        self,
-        classifier: Classifier,
-        texts: Iterable[Example],
-        targets: Iterable[int | str] | None = None,
-        description: str | None = None,
-        *,
-        unit: Unit = "word",
-    ) -> Iterator[Attribution]: ...
-
-
 def check_methods(
-    explainers: Sequence[Explains],
+    explainers: Sequence[Any],
     classifier: Classifier,
     examples: Sequence[Example],
     params: SanityParams,

@@ -7,14 +7,14 @@ kernels store no probabilities to take a gradient at.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
 from torch import nn
 
 from explearn.core.compute import at_least_float32
-from explearn.lens.anatomy import check_head
+from explearn.lens.anatomy import check_head, passing
 from explearn.lens.attention import Attention, attention_layers, layer_count, read_weights
 from explearn.lens.threads import here_only, hooked
 from explearn.lens.words import word_layers
@@ -39,9 +39,9 @@ class Watched:
     logits: torch.Tensor
     states: torch.Tensor
     embedded: torch.Tensor
-    words: torch.Tensor | None = None
-    attentions: list[torch.Tensor] = field(default_factory=list)
-    inputs: list[torch.Tensor] = field(default_factory=list)
+    words: torch.Tensor
+    attentions: list[torch.Tensor]
+    inputs: list[torch.Tensor]
 
 
 def watch(classifier: Classifier, batch: Batch, first_layer: int = 0, keys: torch.Tensor | None = None) -> Watched:
@@ -59,29 +59,21 @@ def watch(classifier: Classifier, batch: Batch, first_layer: int = 0, keys: torc
     model: Any = classifier.model
     first = first_layer % layer_count(model)
     words_end = word_layers(classifier)[-1]
-    kept: dict[str, Any] = {}
+    words: list[torch.Tensor] = []
     attentions: list[torch.Tensor] = []
     inputs: list[torch.Tensor] = []
 
     def on_words(_module: nn.Module, _args: object, output: torch.Tensor) -> torch.Tensor:
         # The classifier's parameters are frozen: the graph starts here, or at a block.
-        words = output.detach().requires_grad_(first == 0 and torch.is_grad_enabled())
-        kept["words"] = words
-        return words
-
-    def on_embeddings(_module: nn.Module, _args: object, output: torch.Tensor) -> None:
-        kept["embedded"] = output
+        words.append(output.detach().requires_grad_(first == 0 and torch.is_grad_enabled()))
+        return words[-1]
 
     def on_block(_module: nn.Module, args: tuple[torch.Tensor, ...]) -> tuple[Any, ...]:
         hidden = args[0]
-        kept.setdefault("embedded", hidden)
         if len(inputs) == first > 0 and torch.is_grad_enabled():
             hidden = hidden.detach().requires_grad_()
         inputs.append(hidden)
         return (hidden, *args[1:])
-
-    def on_encoder(_module: nn.Module, _args: object, output: Any) -> None:
-        kept["states"] = output[0]
 
     def write_out(_layer: int, attention: Attention) -> torch.Tensor | None:
         if attention.value is not None:
@@ -98,12 +90,13 @@ def watch(classifier: Classifier, batch: Batch, first_layer: int = 0, keys: torc
     blocks = dict.fromkeys(blocks_in_order(base))
     handles = [block.register_forward_pre_hook(here_only(on_block)) for block in blocks]
     handles.append(words_end.register_forward_hook(here_only(on_words)))
-    handles.append(base.register_forward_hook(here_only(on_encoder)))
-    if isinstance(embeddings := getattr(base, "embeddings", None), nn.Module):
-        handles.append(embeddings.register_forward_hook(here_only(on_embeddings)))
-    with hooked(handles), attention_layers(model, write_out, range(first, layer_count(model))):
-        kept["logits"] = model(**batch.model_inputs()).logits
-    return Watched(**kept, attentions=attentions, inputs=inputs[first:])
+    embeddings = getattr(base, "embeddings", None)
+    parts = {"encoder": base, "embeddings": embeddings if isinstance(embeddings, nn.Module) else None}
+    layers = range(first, layer_count(model))
+    with hooked(handles), passing(**parts) as seen, attention_layers(model, write_out, layers):
+        logits = model(**batch.model_inputs()).logits
+    embedded = seen["embeddings"][1] if "embeddings" in seen else inputs[0]
+    return Watched(logits, seen["encoder"][1][0], embedded, words[-1], attentions, inputs[first:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def interactions(
     sets = np.arange(2**count)[:, None] >> np.arange(count) & 1
     kept = np.ones((len(sets), len(perturbed)), dtype=bool)
     kept[:, players] = sets == 1
-    (logits,) = Predictor(classifier)([perturbed.perturbed(kept, removal)])
+    logits = Predictor(classifier)(perturbed.perturbed(kept, removal))
     values = outputs(classifier, logits, "probability")[:, classifier.label_index(attribution.target)]
     pairs = []
     for i, j in combinations(range(count), 2):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     import torch
+
+    from explearn.model.classifier import Classifier
 
 logger = logging.getLogger(__name__)
 
@@ -32,20 +34,8 @@ def budget_batches(lengths: Sequence[int], max_tokens: int, same_length: bool = 
         start += len(batch)
 
 
-class Budgeted(Protocol):
-    """An object with a budget of sub-tokens.
-
-    max_tokens: most padded sub-tokens in a batch. same_length: whether all texts of a batch must have one length.
-    """
-
-    max_tokens: int
-
-    @property
-    def same_length(self) -> bool: ...
-
-
 def run_batches(
-    lengths: Sequence[int], owner: Budgeted, run: Callable[[list[int]], Iterable[Result]], share: int = 1
+    lengths: Sequence[int], owner: Classifier, run: Callable[[list[int]], Iterable[Result]], share: int = 1
 ) -> list[Result]:
     """Call `run` with the indices of texts in batches from `budget_batches`; return the results by text.
 
@@ -53,7 +43,7 @@ def run_batches(
     remaining texts continue in smaller batches. A failed batch must be repeatable in parts.
 
     Args:
-        lengths: of the texts. owner: holds the budget.
+        lengths: of the texts. owner: holds the budget, and says whether all texts of a batch must have one length.
         run: returns a result for each index that it gets.
         share: a batch gets 1 / share of the budget.
 

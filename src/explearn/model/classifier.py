@@ -167,9 +167,6 @@ class Classifier(Answers):
         Raises ModelError if there is no such model, its head is not trained, or its weights do not fit its
         configuration or are not finite; DeviceError if the device is not available.
         """
-        for option in options.keys() - ComputeOptions.__dataclass_fields__.keys():
-            known = ", ".join(ComputeOptions.__dataclass_fields__)
-            raise TypeError(f"Classifier.from_pretrained() has no argument {option!r}; its compute options are {known}")
         prompt = prompt_of(completion, labels, hypothesis, multi_label)
         compute = replace(compute or ComputeOptions(), **options)
         if compute.device_map is None:

@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from pydantic import ValidationError
 from torch import nn
 
 from explearn.core.documents import read_json, read_yaml
 from explearn.core.errors import DataError, ModelError, ParamsError, first_line, kind_of
-from explearn.core.validation import problems_sentence
+from explearn.core.validation import check
 from explearn.core.words import Segment
 from explearn.core.writing import write_json
 from explearn.model.encoding import Encoding, Text
@@ -59,10 +58,8 @@ def read_completion(prompt: Prompt) -> CompletionParams | CandidateLabels:
     if not isinstance(prompt, Mapping):
         raise ParamsError(f"{where}completion: got {kind_of(prompt)}; expected a template and label words, or labels")
     section = CandidateLabels if "labels" in prompt else CompletionParams
-    try:
-        return section.model_validate(dict(prompt))
-    except ValidationError as error:
-        raise ParamsError(problems_sentence(error, section, where)) from error
+    params: CompletionParams | CandidateLabels = check(section, dict(prompt), ParamsError, where)
+    return params
 
 
 class Completion:

@@ -21,9 +21,6 @@ from explearn.core.errors import DataError, ParamsError, shown
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Encoding
 
-MOST_WINDOWS = 10_000
-"""Most windows per text, since all are held at a time. 100,000 words have some 1,000 windows that overlap by half."""
-
 
 @dataclass(frozen=True, slots=True)
 class Windowed:
@@ -66,8 +63,7 @@ def cut(encoding: Encoding, limit: int, stride: int, where: str = "the text") ->
 
     A stride longer than a stretch leaves no gap: windows then follow each other without overlap.
 
-    Raises DataError, naming `where`, for a pair whose shorter segment leaves no room for the longer one, and for more
-    than MOST_WINDOWS windows.
+    Raises DataError, naming `where`, for a pair whose shorter segment leaves no room for the longer one.
     """
     if len(encoding) <= limit:
         return Windowed.at_once(encoding)
@@ -79,11 +75,6 @@ def cut(encoding: Encoding, limit: int, stride: int, where: str = "the text") ->
         )
     always = np.setdiff1d(np.arange(len(encoding)), long)
     bounds = stretches(np.array(encoding.word_ids)[long], room, stride)
-    if len(bounds) > MOST_WINDOWS:
-        raise DataError(
-            f"{where}: is read through {len(bounds):,} windows, {stride:,} sub-tokens apart; expected at most "
-            f"{MOST_WINDOWS:,}: give a larger stride, or of a pair a shorter second segment"
-        )
     windows, places, weights = [], [], []
     for start, end in bounds:
         kept = np.sort(np.concatenate([always, long[start:end]]))

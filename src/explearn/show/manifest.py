@@ -14,7 +14,7 @@ from pydantic import Field
 
 from explearn.core.documents import file_digest, is_folder, read_json
 from explearn.core.errors import DataError, ModelError
-from explearn.core.validation import Shape, check_shape
+from explearn.core.validation import Shape, check
 from explearn.core.writing import write_json
 from explearn.show.versions import RUN, versions
 
@@ -97,8 +97,8 @@ def check_manifest(path: Path, fingerprint: Fingerprint) -> tuple[list[str], lis
 
     Raises DataError for a file that is not a manifest.
     """
-    document = check_shape(read_json(path), Manifest, path, "expected a manifest next to its page")
-    manifest = Manifest.model_validate(document)
+    hint = "; expected a manifest next to its page"
+    manifest: Manifest = check(Manifest, read_json(path), before=f"{path}, ", after=hint)
     root = path.parent / manifest.root
     differences = []
     for name, files in manifest.parts.items():

@@ -285,6 +285,8 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
         sentences.append(f"For {words}, use {name}{learned}: {'; '.join(figures)}.")
     if not sentences:
         sentences.append("No method has figures on all tasks, so none is best.")
+    elif "random" not in run.methods:
+        sentences.append("Without random among the methods, nothing tells how far these figures are from chance.")
     if run.untried:
         untrained = [name for name in run.untried if get_info(name).untrained]
         train = f" (train {' and '.join(untrained)} with explearn train)" if untrained else ""

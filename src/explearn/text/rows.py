@@ -140,22 +140,26 @@ READERS: dict[str, Reader] = {
 }
 
 
+def reader_of(path: Path) -> Reader:
+    """Return the reader of a file. Raises DataError for one that is missing, not regular, or of another kind."""
+    if path.suffix not in READERS:
+        raise DataError(f"{path}: got a file ending in {path.suffix!r}; expected {', '.join(READERS)}")
+    check_regular(path)
+    if not path.exists():
+        raise DataError(f"{path}: no such file")
+    return READERS[path.suffix]
+
+
 def read_file(path: str | Path, columns: Collection[str] | None = None) -> Iterator[RawRow]:
     """Yield the rows of a .jsonl, .csv, .parquet or .txt file.
 
     Args:
         columns: those that will be asked for; of Parquet, no other is decoded. Default: all.
 
-    Raises DataError naming file (and row) when it is missing, of another kind, not UTF-8, cut short, damaged, or larger
-    than the limit once decoded (see `explearn.core.parquet`).
+    Raises DataError naming file (and row) when it is missing, of another kind, not UTF-8, cut short or damaged.
     """
     path = Path(path)
-    reader = READERS.get(path.suffix)
-    if reader is None:
-        raise DataError(f"{path}: got a file ending in {path.suffix!r}; expected {', '.join(READERS)}")
-    check_regular(path)
-    if not path.is_file():
-        raise DataError(f"{path}: no such file")
+    reader = reader_of(path)
     others: tuple[str, ...] = ()
     if path.suffix == ".parquet" and columns is not None:
         others = tuple(name for name in column_names(path) if name not in columns)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.common import Compute, Seed, command
+from explearn.cli.common import Compute, command
 from explearn.cli.options import (
     ClassifierOption,
     Explainers,
@@ -25,6 +25,7 @@ from explearn.cli.options import (
 from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 from explearn.core.validation import MOST, whole_number
+from explearn.text.rows import reader_of
 
 SHARD_TEXTS = 10_000
 
@@ -58,7 +59,6 @@ def job(
             show_default="none; this process explains them",
         ),
     ] = None,
-    seed: Seed = None,
     *,
     compute: Compute,
 ) -> None:
@@ -71,8 +71,8 @@ def job(
     from explearn_apps.jobs.input import Input
     from explearn_apps.jobs.run import Executor, LocalExecutor, run
 
+    reader_of(texts)  # refuses a file that is missing or of another kind before the classifier is loaded
     source = Input(texts, text_column, pair_column, id_column)
-    source.check()
     choices = choose(method, explainer or [])
     classifier = classifier_for(choices, classifier)
     chosen: Executor = LocalExecutor()
@@ -86,7 +86,7 @@ def job(
         chosen = RayExecutor(workers)
     options, targets = parse_options(option or []), target or []
     names = parse_label_names(label_name)
-    whole = Job(source, out, shard_texts, classifier, names, choices, options, targets, windows, unit, seed, compute)
+    whole = Job(source, out, shard_texts, classifier, names, choices, options, targets, windows, unit, compute)
     done = run(whole, chosen)
     rows = sum(part.rows for part in done.parts.values())
     counts = ((done.texts, "text"), (rows, "row"), (len(done.parts), "part"))

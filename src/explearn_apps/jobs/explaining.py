@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from explearn.cli.options import ChosenMethod, make
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnsupportedError
-from explearn.core.seeds import seed_everything
 from explearn_apps.jobs.input import Input, TextReader
 from explearn_apps.jobs.manifest import Part, part_name
 from explearn_apps.jobs.parts import Explained, write_part
@@ -36,7 +35,7 @@ class Job:
         classifier: folder or hub name. label_names: class -> new name.
         choices: the methods. options: as for `cli.options.make`.
         targets: classes to explain for every text; empty for the predicted one.
-        windows, unit: see `Explainer.explain`. seed: None for the methods' own. compute: device and precision.
+        windows, unit: see `Explainer.explain`. compute: device and precision.
     """
 
     input: Input
@@ -49,7 +48,6 @@ class Job:
     targets: Sequence[str]
     windows: int | None
     unit: str
-    seed: int | None
     compute: ComputeOptions
 
 
@@ -71,9 +69,7 @@ class Worker:
         from explearn.model.classifier import Classifier, TokenClassifier
 
         self.job = job
-        self._explainers: list[Explainer] = make(job.choices, job.options, job.seed)
-        if job.seed is not None:
-            seed_everything(job.seed)
+        self._explainers: list[Explainer] = make(job.choices, job.options)
         compute = job.compute
         if max_tokens is not None and compute.max_tokens == "auto":
             compute = replace(compute, max_tokens=max_tokens)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from explearn.core.errors import DataError
 from explearn.core.escape import is_unicode
 from explearn.text.encoding import TEXT
-from explearn.text.rows import READERS, RawRow, read_file
+from explearn.text.rows import RawRow, read_file
 
 if TYPE_CHECKING:
     from explearn.model.encoding import Text
@@ -46,13 +46,6 @@ class Input:
     text: str = TEXT
     pair: str | None = None
     id: str | None = None
-
-    def check(self) -> None:
-        """Raise DataError for a file that is missing or of another kind."""
-        if self.path.suffix not in READERS:
-            raise DataError(f"{self.path}: got a file ending in {self.path.suffix!r}; expected {', '.join(READERS)}")
-        if not self.path.is_file():
-            raise DataError(f"{self.path}: no such file; expected a regular one, as it is read more than once")
 
     def stamp(self) -> tuple[int, int]:
         """Return a stamp that changes when the file is written: its size and modification time."""

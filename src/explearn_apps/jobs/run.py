@@ -126,7 +126,6 @@ def _settings(job: Job) -> dict[str, Any]:
         "targets": list(job.targets),
         "windows": job.windows,
         "unit": job.unit,
-        "seed": job.seed,
         "precision": job.compute.precision,
         "shard_texts": job.part_texts,
         "versions": {

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from explearn.cli.common import user_errors
-from explearn.cli.options import LabelNames, parse_label_names
 from explearn.core.escape import printable
 
 
@@ -22,14 +21,12 @@ def export_onnx(
             show_default=False,
         ),
     ] = None,
-    label_name: LabelNames = None,
 ) -> None:
     """Write a classifier and its trained explainer as one ONNX graph, for explearn_apps.onnx.OnnxExplainer.
 
     explearn export-onnx --explainer my-l2e --classifier my-model --out my-l2e.onnx
     """
     with user_errors():
-        names = parse_label_names(label_name)
         from explearn_apps.onnx.writing import export_onnx as write
 
-        print(printable(str(write(out, explainer=explainer, classifier=classifier, label_names=names))))
+        print(printable(str(write(out, explainer=explainer, classifier=classifier))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from explearn.bundle.loading import check_trained_for, find_explainer
+from explearn.bundle.loading import find_explainer
 from explearn.core.documents import is_folder
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.extras import check_installed
@@ -49,7 +49,6 @@ def export_onnx(
     *,
     explainer: str | os.PathLike[str] | Explainer,
     classifier: str | os.PathLike[str] | Classifier | None = None,
-    label_names: Mapping[str, str] | None = None,
 ) -> Path:
     """Write one graph of a classifier and its explainer, whole or not at all, after a comparison with PyTorch.
 
@@ -61,7 +60,6 @@ def export_onnx(
         path: the file; an existing ONNX file is replaced.
         explainer: a trained ExpNet or L2E: its folder, a bundle (folder or hub name), or an `Explainer`.
         classifier: folder or hub name, or the classifier, on the CPU in float32 (default: the bundle's).
-        label_names: class -> new name.
 
     Raises:
         UnsupportedError: a method or classifier that cannot be exported, or whose graph gives other scores.
@@ -72,7 +70,6 @@ def export_onnx(
     # Every ONNX file starts with the field of its version.
     check_own(path, lambda earlier: earlier.read_bytes()[:1] == b"\x08", "an ONNX file")
     source, model = _pair(explainer, classifier)
-    model = model.renamed(label_names or {})
     graph = graph_of(model, source)
     size = sum(tensor.numel() * tensor.element_size() for tensor in graph.state_dict().values())
     if size > LARGEST:
@@ -95,11 +92,7 @@ def export_onnx(
 
 def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, Classifier]:
     """Return the explainer, and the classifier that it explains, on the CPU in float32."""
-    bundle = None
-    source, folder = explainer, None
-    if not isinstance(explainer, Explainer):
-        source, bundle = find_explainer(explainer)
-        folder = None if bundle is not None or not is_folder(explainer) else Path(explainer)
+    source, bundle = (explainer, None) if isinstance(explainer, Explainer) else find_explainer(explainer)
     classifier = classifier or (None if bundle is None else bundle.classifier_folder)
     if classifier is None:
         raise ParamsError(
@@ -117,8 +110,6 @@ def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, Classifier]:
         raise ParamsError(f"{classifier.name}: is not on the CPU in float32; expected device='cpu', precision='fp32'")
     if bundle is not None:
         bundle.check_classifier(classifier)
-    if folder is not None:
-        check_trained_for(folder, classifier)
     source.check_explains(classifier)
     return source, classifier
 

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 from explearn.core.documents import is_folder
-from explearn.core.errors import ParamsError, UnknownNameError, UnsupportedError
+from explearn.core.errors import ExplearnError, ParamsError, UnknownNameError, UnsupportedError
 from explearn.core.records import Attribution
 from explearn.methods.base.explainer import Explainer
 from explearn.model.classifier import Classifier, QuestionAnswerer, TokenClassifier
@@ -50,6 +50,7 @@ class Engine:
 
     Attributes:
         classifier: the classifier, named without the path of a local folder. explainers: by name, in the order given.
+        takes_pairs: whether the classifier reads a second segment.
         seconds: by method, time for a short text; empty before `warm_up`.
         verdict: verdict of a comparison of the methods, if any.
 
@@ -70,6 +71,11 @@ class Engine:
                 classifier.nli = copy.copy(classifier.nli)
                 classifier.nli.name = classifier.name
         self.classifier, self.limits, self.metrics, self.verdict = classifier, limits, Metrics(), verdict
+        self.takes_pairs = True
+        try:
+            classifier.logits(classifier.batch(classifier.encode([(WARM_UP, WARM_UP)])))
+        except ExplearnError:  # prompts and functions may be for single texts
+            self.takes_pairs = False
         self.explainers: dict[str, Explainer] = {}
         self.seconds: dict[str, float] = {}
         for explainer in explainers:

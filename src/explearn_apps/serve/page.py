@@ -158,6 +158,7 @@ def _page(
         error=error,
         classifier=engine.classifier.name,
         labels=engine.classifier.labels,
+        takes_pairs=engine.takes_pairs,
         regression=not engine.has_probabilities,
         units=UNITS,
         verdict=engine.verdict,

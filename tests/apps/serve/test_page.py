@@ -18,6 +18,7 @@ from serving_cases import METHODS
 import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.core.display import words_html
+from explearn.model.callable import CallableClassifier
 from explearn.model.classifier import Classifier
 from explearn_apps.serve.app import make_app
 
@@ -59,6 +60,17 @@ def test_an_empty_form(client: TestClient) -> None:
     assert ["checked" in box for box in boxes] == [True, False]
     labelled = {label.get("for") for label in page.all("label")}
     assert {field["id"] for tag in ("textarea", "select") for field in page.all(tag)} <= labelled
+
+
+def test_a_second_text_is_asked_for_where_the_classifier_reads_one(client: TestClient) -> None:
+    def lengths(texts: list[str]) -> list[list[float]]:
+        return [[1 / (1 + len(text.split())), 1 - 1 / (1 + len(text.split()))] for text in texts]
+
+    function = CallableClassifier(lengths, ["short", "long"])
+    with TestClient(make_app(function, [explearn.get_explainer("occlusion")])) as of_texts:
+        page = of_texts.get("/").text
+    assert "Second text" not in page and 'name="before_pair"' in page
+    assert "Second text" in client.get("/").text
 
 
 def test_label_probabilities_and_heatmaps_side_by_side(client: TestClient) -> None:

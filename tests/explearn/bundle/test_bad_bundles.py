@@ -120,7 +120,10 @@ Make = Callable[[Path, dict[str, Path]], tuple[Any, ...]]
         (lambda m, t: ("--explainer", "none"), "none: no such folder; expected the folder of a trained explainer"),
         (lambda m, t: ("--explainer", str(m)), "holds no trained explainer"),
         (lambda m, t: ("--explainer", str(t["l2e"]), "--method", "paml"), "not a trained paml (holds a L2E)"),
-        (lambda m, t: ("--explainer", str(t["l2e"]), "--classifier", "other"), "trained for a classifier with"),
+        (
+            lambda m, t: ("--explainer", str(t["l2e"]), "--classifier", "other"),
+            "trained for another classifier",
+        ),
     ],
 )
 def test_an_export_that_cannot_be(

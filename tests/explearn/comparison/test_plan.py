@@ -103,5 +103,5 @@ def test_a_plan_is_that_of_the_same_request(tmp_path: Path) -> None:
 def test_a_damaged_plan_is_named(tmp_path: Path, change: dict[str, object]) -> None:
     plan = {"request": REQUEST, "plan": {**PLAN.model_dump(), **change}}
     (tmp_path / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
-    with pytest.raises(DataError, match=r"plan\.json: .*remove it, or work in another folder"):
+    with pytest.raises(DataError, match=r"plan\.json[:,] .*remove it, or work in another folder"):
         read_plan(tmp_path, REQUEST)

@@ -92,29 +92,31 @@ def test_a_folder_that_holds_something_else_stays_as_it_is(
 
 
 def test_a_folder_in_which_another_comparison_works_is_waited_for(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It may not work in it: one of the two would judge what the other has written."""
-    monkeypatch.setenv("EXPLEARN_LOCK_TIMEOUT", "0.2")
+    """Two in one folder would judge each other's files."""
     work, begun, go = tmp_path / "work", threading.Event(), threading.Event()
 
     def hold(*_: Any) -> None:
         begun.set()
         assert go.wait(60)
 
-    def first() -> None:
-        explearn.compare(model, list(TEXTS), methods="random", work=work, out=tmp_path / "1.html", tell=hold)
+    def compare(count: int, tell: Any) -> None:
+        out = tmp_path / f"{count}.html"
+        explearn.compare(model, list(TEXTS[:count]), methods="random", work=work, out=out, tell=tell)
 
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(first)
-        try:
-            assert begun.wait(60)
-            with pytest.raises(DataError, match=r"comparison .*work: another run is writing it"):
-                explearn.compare(model, list(TEXTS[:3]), methods="random", work=work, out=tmp_path / "2.html")
-        finally:
-            go.set()
-        running.result()
-    assert (tmp_path / "1.html").exists() and not (tmp_path / "2.html").exists()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(compare, 6, hold)
+        assert begun.wait(60)
+        second, said, end = pool.submit(compare, 3, print), "", time.monotonic() + 60
+        while "another run is writing it" not in said and time.monotonic() < end:
+            said += capsys.readouterr().err
+            time.sleep(0.1)
+        assert "work: another run is writing it; waiting until it has finished" in said and not second.done()
+        go.set()
+        first.result()
+        second.result()
+    assert {path.name for path in tmp_path.glob("*.html")} == {"3.html", "6.html"}
 
 
 @pytest.mark.parametrize(("budget", "said"), [("0.001s", True), ("10h", False)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from explearn.judge.catalogue import CATALOGUE, METRICS
-from explearn.judge.evaluate import FAMILIES
 from explearn.judge.params import EvaluateParams
 from explearn.show.columns import metrics_of
 from explearn.show.glossary import glossary
@@ -14,9 +13,7 @@ from explearn.show.task_sections import BOARDS
 GROUPS = ("plausibility", "faithfulness", "behaviour", "cost")
 
 
-def test_every_family_is_a_module_that_measures():
-    modules = {f"explearn.judge.{metric.family}" for metric in CATALOGUE.values() if metric.family}
-    assert modules == {measure.__module__ for measure in FAMILIES}
+def test_every_metric_that_methods_are_compared_by_has_a_source():
     assert all(metric.reference for metric in METRICS.values())
 
 
@@ -26,7 +23,7 @@ def test_every_metric_that_methods_are_compared_by_has_a_direction():
 
 def test_every_measured_metric_has_one_column_in_the_tables():
     columns = [metric.name for group in BOARDS for metric in metrics_of(group)]
-    measured = {name for name, metric in CATALOGUE.items() if metric.family and metric.group != "other"}
+    measured = {name for name, metric in CATALOGUE.items() if not metric.derived and metric.group != "other"}
     assert set(columns) == measured and len(columns) == len(set(columns))
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import ROOT
 
-from explearn.core.errors import DataError, ModelError
+from explearn.core.errors import DataError
 from explearn.judge.faithfulness import faithfulness, logit
 from explearn.judge.params import EvaluateParams
 from explearn.judge.protocols import EPSILON, top_count
@@ -125,12 +125,6 @@ def test_merging_changes_no_value(texts, removal):
                 assert result.comprehensiveness_by_percent[i, column] == pytest.approx(fall(without))
                 assert result.sufficiency_by_percent[i, column] == pytest.approx(fall(only))
             assert result.sufficiency_by_percent[i, -1] == 0
-
-
-def test_a_probability_that_is_not_finite_is_refused():
-    classifier = FakeClassifier(lambda e: np.array([math.nan, 1.0]))
-    with pytest.raises(ModelError, match="not finite"):
-        faithfulness(classifier, {"a": encode(WORDS)}, {"m": [attribution(WORDS, range(5))]}, EvaluateParams())
 
 
 def test_words_for_and_against_the_class_are_masked_apart():

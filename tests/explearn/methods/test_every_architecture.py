@@ -301,7 +301,7 @@ class TestPerturbation:
         kept = np.random.default_rng(0).random((12, len(text))) < 0.6
         kept[0] = True
         for removal in ("delete", "mask"):
-            (actual,) = Predictor(of)([text.perturbed(kept, removal)])  # type: ignore[arg-type]
+            actual = Predictor(of)(text.perturbed(kept, removal))  # type: ignore[arg-type]
             for row, logits in zip(kept, actual, strict=True):
                 np.testing.assert_allclose(logits, logits_without(of, encoding, ~row, removal), atol=2e-5)
 

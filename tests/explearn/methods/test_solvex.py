@@ -38,10 +38,7 @@ def objective(of: explearn.Classifier, text: str, target: int, metric: str, remo
 
 def search(of: explearn.Classifier, text: str, target: int, method: Solvex) -> tuple[list[int], float]:
     (encoding,) = of.encode([text])
-    predict = Predictor(of)
-    order, value = method.search(
-        of, PerturbedText(encoding, of.mask_token_id), target, lambda question: predict([question])[0]
-    )
+    order, value = method.search(of, PerturbedText(encoding, of.mask_token_id), target, Predictor(of))
     return order.tolist(), value
 
 

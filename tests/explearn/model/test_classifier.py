@@ -172,7 +172,7 @@ class TestFromPretrained:
                 Classifier(flexible, tiny.tokenizer("bert"))
 
     def test_an_unknown_argument(self, tmp_path: Path) -> None:
-        with pytest.raises(TypeError, match=r"Classifier.from_pretrained\(\) has no argument 'devise'"):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'devise'"):
             Classifier.from_pretrained(tmp_path, devise="cpu")
 
     def test_a_tokenizer_without_padding_or_that_is_not_fast(self) -> None:

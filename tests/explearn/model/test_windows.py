@@ -57,17 +57,6 @@ class TestCutting:
         # Distances from the cut: 4 3 2 1 of the first, 1 2 3 4 of the second window.
         np.testing.assert_allclose(joined[1:-1], [1, 1, (2 * 1 + 1 * 4) / 3, (1 * 1 + 2 * 4) / 3, 4, 4])
 
-    def test_more_windows_than_a_computer_should_hold_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("explearn.model.windows.MOST_WINDOWS", 3)
-        of = tiny.classifier()
-        (whole,) = of.encode([LONG], whole=True)
-        assert len(cut(whole, of.max_length, 1000).windows) <= 3
-        with pytest.raises(DataError, match=r"^text 2: is read through \d+ windows, 1 sub-tokens apart; expected"):
-            cut(whole, of.max_length, 1, "text 2")
-        (pair,) = of.encode([PAIR], whole=True)
-        with pytest.raises(DataError, match=r"expected at most 3: give a larger stride, or of a pair a shorter second"):
-            cut(pair, of.max_length, 1)
-
     def test_a_pair_without_room_is_named(self) -> None:
         of = tiny.classifier()
         (whole,) = of.encode([(LONG, LONG)], whole=True)

@@ -129,6 +129,11 @@ class TestVerdict:
         named = "l2e, lime (train l2e with explearn train)."
         assert said.endswith(f" Not tried here, but among the best elsewhere: {named}")
 
+    def test_without_random_scores_it_says_that_chance_is_not_known(self):
+        unknown = "Without random among the methods, nothing tells how far these figures are from chance."
+        assert verdict(judged({"lime": 0.5})).sentence.endswith(unknown)
+        assert unknown not in verdict(judged({"lime": 0.5, "random": 0.1})).sentence
+
     def test_what_random_scores_do_as_well_is_not_recommended(self):
         of = judged({"expnet": 0.1, "random": 0.1001}, {"expnet": 0.4, "random": 0.02})
         assert verdict(of).sentence.startswith(

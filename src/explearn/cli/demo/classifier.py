@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, cast
 
@@ -30,19 +29,11 @@ is often right for reasons that no reader shares."""
 _EPOCHS, _BATCH, _LEARNING_RATE, _WEIGHT_DECAY = 3, 32, 3e-4, 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class Headlines:
-    """Texts and their topics, in the same order."""
-
-    texts: list[str]
-    labels: list[str]
-
-
-def headlines(split: str) -> Headlines:
+def headlines(split: str) -> tuple[list[str], list[str]]:
     """Return the headlines of a split, `train` or `test`."""
     lines = resources.files("explearn.cli.demo").joinpath("headlines.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [row for row in map(json.loads, lines) if row["split"] == split]
-    return Headlines([row["text"] for row in rows], [row["label"] for row in rows])
+    return [row["text"] for row in rows], [row["label"] for row in rows]
 
 
 def demo_classifier(compute: ComputeOptions, seed: int, description: str | None = None) -> Classifier:
@@ -53,13 +44,13 @@ def demo_classifier(compute: ComputeOptions, seed: int, description: str | None 
 
     Raises ModelError where the package with the encoder is missing or holds other weights.
     """
-    lessons = headlines("train")
+    texts, labels = headlines("train")
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model, tokenizer = load_encoder(EMBEDDED, sorted(set(lessons.labels)), LENGTH)
+        model, tokenizer = load_encoder(EMBEDDED, sorted(set(labels)), LENGTH)
         classifier = Classifier(model, tokenizer, compute, "the demo's classifier")
-        encodings = classifier.encode(lessons.texts)
-        truth = torch.tensor([classifier.label_index(label) for label in lessons.labels], device=classifier.device)
+        encodings = classifier.encode(texts)
+        truth = torch.tensor([classifier.label_index(label) for label in labels], device=classifier.device)
         bert = cast("BertForSequenceClassification", classifier.model)
         upper = [*list(bert.bert.encoder.layer)[FROZEN:], bert.bert.pooler, bert.classifier]
         learned = [parameter for part in upper if part is not None for parameter in part.parameters()]

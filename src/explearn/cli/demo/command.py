@@ -56,17 +56,17 @@ def demo(
 
     methods = [get_explainer(name) for name in METHODS]
     console = Console()
-    held_out = headlines("test")
-    chosen = texts or held_out.texts[:SHOWN]
+    held_out, truth = headlines("test")
+    chosen = texts or held_out[:SHOWN]
     start = time.perf_counter()
     classifier = demo_classifier(ComputeOptions("cpu"), SEED, "train the demo's classifier")
     classifier.encode(chosen)  # reports a text that cannot be used before anything is shown
     seconds = time.perf_counter() - start
-    right = sum(map(str.__eq__, classifier.predict(held_out.texts), held_out.labels))
+    right = sum(map(str.__eq__, classifier.predict(held_out), truth))
     topics = f"{', '.join(classifier.labels[:-1])} or {classifier.labels[-1]}"
     console.print(
-        f"A news classifier ({topics}), trained in {seconds:.0f} s on {len(headlines('train').texts)} headlines. It "
-        f"is right on {right} of {len(held_out.texts)} held-out headlines.\n",
+        f"A news classifier ({topics}), trained in {seconds:.0f} s on {len(headlines('train')[0])} headlines. It "
+        f"is right on {right} of {len(held_out)} held-out headlines.\n",
         highlight=False,
     )
     if save is not None:

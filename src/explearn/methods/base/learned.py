@@ -179,7 +179,7 @@ class LearnedExplainer(Explainer):
 
     def _trained(self, part: PartT | None) -> PartT:
         """Return a part made by training. Raises ModelError if it is missing."""
-        if not part:
+        if part is None:
             raise ModelError(
                 f"this {self.name} is not trained; call fit, or load a trained one with get_explainer(name, "
                 "path=FOLDER), --explainer FOLDER on the command line"
@@ -199,7 +199,7 @@ class BoundExplainer(LearnedExplainer):
     """Fingerprint of the classifier that it was trained for."""
 
     def check(self, classifier: Classifier) -> None:
-        if self._trained(self.trained_classifier) != classifier.fingerprint and not self.any_classifier:
+        if self._trained(self.trained_classifier or None) != classifier.fingerprint and not self.any_classifier:
             raise UnsupportedError(f"this {self.name} was trained for another classifier; {self.instead}")
 
 

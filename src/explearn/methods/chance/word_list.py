@@ -48,7 +48,7 @@ class WordList(LearnedExplainer, BatchExplainer):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.shares: Mapping[str, float] = {}
+        self.shares: Mapping[str, float] | None = None
         self.rate = 0.0
 
     def fit(self, task: TaskData, *, description: str | None = None) -> Self:
@@ -75,12 +75,13 @@ class WordList(LearnedExplainer, BatchExplainer):
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         logits = classifier.logits(batch)
-        scores = ([self.shares.get(bare(word), self.rate) for word in e.words] for e in batch.encodings)
+        shares = self._trained(self.shares)
+        scores = ([shares.get(bare(word), self.rate) for word in e.words] for e in batch.encodings)
         return BatchScores(batch.of_words(scores), logits, resolve_targets(logits, targets))
 
     def _state(self) -> TrainedState:
-        shares = torch.tensor(list(self._trained(self.shares).values()))
-        return TrainedState({"shares": shares}, {"words": list(self.shares), "rate": self.rate})
+        shares = self._trained(self.shares)
+        return TrainedState({"shares": torch.tensor([*shares.values()])}, {"words": [*shares], "rate": self.rate})
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
         words, shares = [str(word) for word in state.record["words"]], state.tensors["shares"].tolist()

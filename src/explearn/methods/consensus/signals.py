@@ -80,7 +80,6 @@ def batch_signals(
     with torch.inference_mode(False), torch.enable_grad(), classifier.autocast():
         with changed_backward(model) as rules:
             run = watch(classifier, batch)
-        assert run.words is not None
         chosen = resolve_targets(run.logits.detach(), targets)
         if "attn_lrp" in names:
             (gradient,) = gradients_of(run.logits, chosen, [run.embedded], keep=True)

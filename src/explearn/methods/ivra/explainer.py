@@ -188,7 +188,7 @@ class IvRA(BoundExplainer, BatchExplainer):
     @property
     def best_epoch(self) -> int:
         """The epoch of the training that was kept, 0 being its start. Raises ModelError before training."""
-        return [entry["best"] for entry in self._trained(self.history)].index(True)
+        return [entry["best"] for entry in self._trained(self.history or None)].index(True)
 
     def _measure(self, examples: Sequence[Example]) -> tuple[float, dict[str, float | None]]:
         """Accuracy on the validation texts, and each criterion's metric on the first of them, None if undefined."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,11 +73,10 @@ def ask(
                 random_words(len(text), count, np.random.default_rng(text_seed(seed, text.encoding)))
                 for text, count in zip(texts, counts[part], strict=True)
             ]
-            logits = predict([text.perturbed(rows, "delete") for text, rows in zip(texts, kept, strict=True)])
-            answered += [
-                Answered(text, rows, outputs(classifier, of_text, "probability"))
-                for text, rows, of_text in zip(texts, kept, logits, strict=True)
-            ]
+            copies = [text.perturbed(rows, "delete") for text, rows in zip(texts, kept, strict=True)]
+            answers = outputs(classifier, predict([*chain.from_iterable(copies)]), "probability")
+            of_texts = np.split(answers, np.cumsum(counts[part])[:-1])
+            answered += map(Answered, texts, kept, of_texts)
             bar.update(len(texts))
     return answered
 

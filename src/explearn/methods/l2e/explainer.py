@@ -7,6 +7,7 @@ Explain: Generating Stable Explanations Fast".
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -39,11 +40,13 @@ from explearn.methods.perturbation.method import outputs
 from explearn.methods.perturbation.predictor import Predictor
 from explearn.model.batching import run_batches
 from explearn.model.encoding import Batch, Encoding
-from explearn.model.problems import Problem
+from explearn.model.problems import ONE_CLASS, Problem
 from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
     from explearn.model.classifier import Classifier
+
+logger = logging.getLogger(__name__)
 
 LEAST_TEXTS = 5
 """Texts of two words or more that training needs."""
@@ -141,7 +144,7 @@ class L2E(BoundExplainer, BatchExplainer):
             ModelError: a classifier that gives an answer which is not finite.
             UnsupportedError: a model that does not give its hidden states.
 
-        With `people` it also raises what `ExpNet.fit` does.
+        With `people` it also raises what `ExpNet.fit` does. Warns if the classifier gives all training texts one class.
         """
         check_task(task)
         self.needs_model = task.classifier.has_model
@@ -167,6 +170,16 @@ class L2E(BoundExplainer, BatchExplainer):
             texts = self._answered(classifier, training, marks, description)
         else:
             texts = self._taught(task, training, marks)
+        # The first row of an answer is for the whole text; a teacher gives values for one class.
+        classes = {int(np.nanargmax(text.values[0])) for text in texts}
+        if classifier.problem in ONE_CLASS and len(classes) == 1:
+            logger.warning(
+                "%s: all %d training texts have the class %r, so scores of texts of other classes may mislead; texts "
+                "of every class may help",
+                description or self.name,
+                len(texts),
+                classifier.labels[classes.pop()],
+            )
         self.reader, self.losses = train_reader(texts, self.options, task.device, by_answers, description)
         self.trained_classifier = classifier.fingerprint
         self.certifier = Certifier(self.options.width)
@@ -265,17 +278,15 @@ class L2E(BoundExplainer, BatchExplainer):
 
         scored = run_batches([len(e) for e in encodings], classifier, score)
         tops = [top_words(words) for _, _, words in scored]
-        without = Predictor(classifier)(
-            [one.text.perturbed(~top[None], "delete") for one, top in zip(answered, tops, strict=True)]
-        )
+        shortened = [one.text.perturbed(~top[None], "delete")[0] for one, top in zip(answered, tops, strict=True)]
+        without = outputs(classifier, Predictor(classifier)(shortened), "probability")
         agreements, errors = [], []
-        for one, (_, target, words), top, logits in zip(answered, scored, tops, without, strict=True):
+        for one, (_, target, words), top, remaining in zip(answered, scored, tops, without, strict=True):
             answers = one.answers[:, target]
             sums = one.kept @ words
             constant = np.ptp(sums) < 1e-9 or np.ptp(answers) < 1e-9
             agreements.append(0.0 if constant else np.corrcoef(sums, answers)[0, 1])
-            remaining = outputs(classifier, logits, "probability")[0, target]
-            errors.append(abs(answers[0] - remaining - words[top].sum()))
+            errors.append(abs(answers[0] - remaining[target] - words[top].sum()))
         of_texts = torch.stack([features for features, _, _ in scored])
         reader.cpu()
         certifier.cpu().fit_texts(of_texts, np.array(agreements), np.array(errors))

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.errors import DataError
 from explearn.core.records import Example
 from explearn.core.validation import Figures
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
@@ -43,7 +43,7 @@ class L2EPaper(BoundExplainer, BatchExplainer):
 
     L2E, sections 3 and 4.3. The student is a Transformer encoder over the classifier's sub-tokens, with the label token
     of the explained class before and after the text. It never looks into the classifier: given the class, one pass of
-    the student explains a text (`word_scores`); `explain` also classifies, to know the class and its probability.
+    the student explains a text (`read_words`); `explain` also classifies, to know the class and its probability.
 
     Formulation `labelling`: the teacher's word scores become five levels, high / low negative, neutral, low / high
     positive, high being beyond the mean of the text's positive (negative) scores; all pieces of a word are to be given
@@ -187,62 +187,37 @@ class L2EPaper(BoundExplainer, BatchExplainer):
         return rows
 
     @torch.inference_mode()
-    def _run_batches(
-        self, encodings: Sequence[Encoding], targets: Sequence[int], max_tokens: int, device: torch.device | None
-    ) -> list[tuple[NDArray[np.float32], NDArray[np.int8]]]:
-        rows: dict[int, tuple[NDArray[np.float32], NDArray[np.int8]]] = {}
-        for indices in budget_batches([len(encoding) for encoding in encodings], max_tokens):
-            of_batch = [encodings[i] for i in indices], [targets[i] for i in indices]
-            rows.update(zip(indices, self._run(*of_batch, device or torch.device("cpu")), strict=True))
-        return [rows[i] for i in range(len(encodings))]
-
-    def word_scores(
+    def read_words(
         self,
         encodings: Sequence[Encoding],
         targets: Sequence[int],
         max_tokens: int = 4096,
         device: torch.device | None = None,
-    ) -> list[NDArray[np.float32]]:
-        """Score words by the student alone, for classes already known: no pass of the classifier.
+    ) -> list[tuple[NDArray[np.float32], NDArray[np.int8]]]:
+        """Return the scores and levels of each text's words by the student alone: no pass of the classifier.
+
+        A word's score is its best piece's, NaN without one; its level is what the student finds most probable for that
+        piece, neutral without one. Levels mean nothing for a student that ranks.
 
         Args:
             encodings: as `Classifier.encode` gives them. targets: index of the class to explain, for each.
             max_tokens: most sub-tokens a batch, padding included. device: where to compute (default: the CPU).
 
-        Returns one array (words,) a text, NaN for words without a piece. Raises ModelError for a student that is not
-        trained.
+        Raises ModelError for a student that is not trained.
         """
-        rows = self._run_batches(encodings, targets, max_tokens, device)
-        return [
-            aggregate(scores, encoding.word_ids, len(encoding.words), self.aggregation)
-            for encoding, (scores, _) in zip(encodings, rows, strict=True)
-        ]
-
-    def word_levels(
-        self,
-        encodings: Sequence[Encoding],
-        targets: Sequence[int],
-        max_tokens: int = 4096,
-        device: torch.device | None = None,
-    ) -> list[NDArray[np.int8]]:
-        """Return the level that the student finds most probable for each word, int8, (words,) a text.
-
-        A word's level is that of the piece which gives it its score; words without a piece are neutral. Arguments as of
-        `word_scores`. Raises ModelError for a student that is not trained, UnsupportedError for one that ranks.
-        """
-        if self.options.formulation != "labelling":
-            raise UnsupportedError("this L2E ranks words and knows no levels; train one with formulation 'labelling'")
-        rows = self._run_batches(encodings, targets, max_tokens, device)
-        words = []
-        for encoding, (scores, levels) in zip(encodings, rows, strict=True):
-            owner = np.asarray(encoding.word_ids, dtype=np.int64)
-            # In ascending order of scores, so that a word's best piece is written last.
-            pieces = np.argsort(scores, kind="stable")
-            pieces = pieces[owner[pieces] != NO_WORD]
-            of_words = np.zeros(len(encoding.words), dtype=np.int8)
-            of_words[owner[pieces]] = levels[pieces]
-            words.append(of_words)
-        return words
+        words: dict[int, tuple[NDArray[np.float32], NDArray[np.int8]]] = {}
+        for indices in budget_batches([len(encoding) for encoding in encodings], max_tokens):
+            of_batch = [encodings[i] for i in indices], [targets[i] for i in indices]
+            rows = self._run(*of_batch, device or torch.device("cpu"))
+            for index, encoding, (scores, levels) in zip(indices, of_batch[0], rows, strict=True):
+                owner = np.asarray(encoding.word_ids, dtype=np.int64)
+                # In ascending order of scores, so that a word's best piece is written last.
+                pieces = np.argsort(scores, kind="stable")
+                pieces = pieces[owner[pieces] != NO_WORD]
+                of_words = np.zeros(len(encoding.words), dtype=np.int8)
+                of_words[owner[pieces]] = levels[pieces]
+                words[index] = aggregate(scores, encoding.word_ids, len(encoding.words), self.aggregation), of_words
+        return [words[i] for i in range(len(encodings))]
 
     # ---- files ---------------------------------------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ class PerturbationExplainer(Explainer):
         for text in texts:
             self.check_text(text)
         predict = Predictor(classifier)
-        (logits,) = predict([encodings])
+        logits = predict(encodings)
         chosen = [int(row.argmax()) for row in logits] if targets is None else targets
         classified = (time.perf_counter() - start) / max(1, len(texts))
         results = []
@@ -74,7 +74,7 @@ class PerturbationExplainer(Explainer):
                 # Libraries draw from numpy's global generator; seeding it makes a text's copies independent of other
                 # texts.
                 with numpy_seeded(getattr(self.options, "seed", 0)):
-                    scored = self.score_text(classifier, text, target, lambda copies: predict([copies])[0])
+                    scored = self.score_text(classifier, text, target, predict)
             seconds = classified + time.perf_counter() - start
             results.append(TextScores(scored.scores, row, target, seconds, scored.completeness_error))
         return results

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 
 import numpy as np
 import torch
@@ -34,14 +33,11 @@ class Predictor:
         self._answers: dict[object, Logits] = {}
 
     @torch.inference_mode()
-    def __call__(self, requests: Sequence[Sequence[Encoding]]) -> list[Logits]:
-        """Return float64 logits, (n, C) for each request of n texts.
-
-        Raises ModelError for logits that are not finite.
-        """
-        texts = {text.key: text for text in chain.from_iterable(requests) if text.key not in self._answers}
-        if texts:
-            encodings, classifier = list(texts.values()), self._classifier
+    def __call__(self, texts: Sequence[Encoding]) -> Logits:
+        """Return float64 logits of n texts, (n, C). Raises ModelError for logits that are not finite."""
+        new = {text.key: text for text in texts if text.key not in self._answers}
+        if new:
+            encodings, classifier = list(new.values()), self._classifier
             # Results stay on the device until all batches are queued, to wait only once.
             rows = run_batches(
                 [len(text) for text in encodings],
@@ -50,9 +46,8 @@ class Predictor:
             )
             logits = torch.stack(rows).double().cpu().numpy()
             check_logits(logits, classifier.name)
-            self._answers |= zip(texts, logits, strict=True)
-        classes = len(self._classifier.labels)
-        answers = [np.array([self._answers[text.key] for text in request]).reshape(-1, classes) for request in requests]
+            self._answers |= zip(new, logits, strict=True)
+        answers = np.array([self._answers[text.key] for text in texts]).reshape(-1, len(self._classifier.labels))
         if len(self._answers) > REMEMBERED:
             self._answers.clear()
         return answers

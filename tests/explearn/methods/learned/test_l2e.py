@@ -303,6 +303,16 @@ class TestMistakes:
         with pytest.raises(ParamsError, match="budget: got 5 with teacher 'lime'"):
             L2E(teacher="lime", budget=5)
 
+    @pytest.mark.parametrize("teacher", ["answers", "attcat"])
+    def test_texts_of_one_class_alone_are_said_to_be_so(self, teacher: str, caplog: pytest.LogCaptureFixture) -> None:
+        of, alike = tiny.classifier("bert", 3), tiny.make_classifier("bert")
+        alike.model.classifier.bias.data += torch.tensor([9.0, 0.0])
+        for classifier, said in ((alike, True), (of, False)):
+            caplog.clear()
+            L2E(**QUICK, teacher=teacher).fit(task(classifier, teachers={"attcat": {}}))
+            warned = "l2e: all 40 training texts have the class 'no', so scores of texts of other classes may mislead"
+            assert (warned in caplog.text) == said, caplog.text
+
     def test_a_config_without_the_layers_that_its_network_reads(self, trained: L2E, tmp_path: Path) -> None:
         trained.save_pretrained(tmp_path / "l2e")
         config = tmp_path / "l2e" / "config.json"

@@ -173,11 +173,10 @@ class TestLearning:
     def test_levels_are_learned(self, window: int | None) -> None:
         l2e = taught(window=window)
         encodings = tiny.classifier("bert").encode(["sea warm fox dog the tide", "tide slow castle sea guide dog"])
-        with_warm, with_slow = (of_text.tolist() for of_text in l2e.word_levels(encodings, [1, 1]))
+        (first, with_warm), (second, with_slow) = l2e.read_words(encodings, [1, 1])
         # Next to `warm` the others are below the mean of what speaks for the class.
-        assert with_warm == [1, 2, 1, 1, 1, 1]
-        assert with_slow[1] == -2 and min(with_slow[:1] + with_slow[2:]) > 0
-        first, second = l2e.word_scores(encodings, [1, 1])
+        assert with_warm.tolist() == [1, 2, 1, 1, 1, 1]
+        assert with_slow[1] == -2 and np.delete(with_slow, 1).min() > 0
         assert first.argmax() == 1 and second.argmin() == 1 and second[1] < 0
         assert l2e.signed
         assert max(epoch["agreement"] or 0.0 for epoch in l2e.history) > 0.7
@@ -185,10 +184,8 @@ class TestLearning:
     def test_ranking_puts_weight_first_whichever_its_sign(self) -> None:
         l2e = taught(formulation="ranking")
         encodings = tiny.classifier("bert").encode(["tide slow castle sea"])
-        (scores,) = l2e.word_scores(encodings, [1])
+        ((scores, _),) = l2e.read_words(encodings, [1])
         assert scores.argmax() == 1 and scores.sum() == pytest.approx(1) and not l2e.signed
-        with pytest.raises(UnsupportedError, match="knows no levels"):
-            l2e.word_levels(encodings, [1])
 
     def test_training_stops_without_better_agreement_and_keeps_the_best(self) -> None:
         rows = examples(16)
@@ -212,7 +209,7 @@ class TestLearning:
         l2e.fit_lessons(tiny.classifier("bert"), [*rows, *validation], lessons_of(rows, validation))
         agreements = [epoch["agreement"] for epoch in l2e.history]
         assert agreements[0] is not None and agreements[1:] == [None] * module.PATIENCE
-        scores = l2e.word_scores(tiny.classifier("bert").encode(["the warm fox"]), [0])[0]
+        scores, _ = l2e.read_words(tiny.classifier("bert").encode(["the warm fox"]), [0])[0]
         assert np.isfinite(scores).all()
 
     def test_the_seed_decides(self) -> None:
@@ -220,7 +217,7 @@ class TestLearning:
 
         def scores(seed: int) -> list[float]:
             l2e = L2EPaper(epochs=2, seed=seed, **SMALL).fit_lessons(tiny.classifier("bert"), rows, lessons_of(rows))
-            return l2e.word_scores(tiny.classifier("bert").encode(["the warm fox"]), [0])[0].tolist()
+            return l2e.read_words(tiny.classifier("bert").encode(["the warm fox"]), [0])[0][0].tolist()
 
         torch.manual_seed(1)
         first = scores(5)
@@ -249,8 +246,8 @@ class TestExplaining:
         for texts in (tiny.TEXTS, tiny.PAIRS):
             attributions = list(l2e.explain(classifier, texts))
             targets = [classifier.labels.index(attribution.predicted) for attribution in attributions]
-            alone = l2e.word_scores(classifier.encode(list(texts)), targets)
-            for attribution, scores in zip(attributions, alone, strict=True):
+            alone = l2e.read_words(classifier.encode(list(texts)), targets)
+            for attribution, (scores, _) in zip(attributions, alone, strict=True):
                 assert attribution.target == attribution.predicted and attribution.signed
                 np.testing.assert_allclose(attribution.scores, scores, atol=1e-5)
                 assert np.abs(attribution.scores).max() <= 2

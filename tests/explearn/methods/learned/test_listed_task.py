@@ -10,7 +10,7 @@ import pytest
 import tiny
 
 import explearn
-from explearn.core.errors import DataError, ParamsError, UnknownNameError
+from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError
 from explearn.methods.aml.paml import PAML
 from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.chance.word_list import WordList
@@ -70,6 +70,12 @@ def test_expnet_learns_from_other_tasks(method: Any, protocol: str) -> None:
     if method is ExpNetPaper:
         with pytest.raises(ParamsError, match=f"{protocol} needs another task than 'alone'"):
             method(protocol=protocol, **few).fit(task(name="alone"))
+
+
+def test_what_was_trained_need_not_be_true_of_itself() -> None:
+    assert WordList()._trained({}) == {}
+    with pytest.raises(ModelError, match="this word_list is not trained"):
+        WordList()._trained(None)
 
 
 def test_a_word_list_scores_words_by_how_often_they_were_marked() -> None:
