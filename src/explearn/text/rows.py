@@ -150,10 +150,10 @@ def read_file(path: str | Path, columns: Collection[str] | None = None) -> Itera
     than the limit once decoded (see `explearn.core.parquet`).
     """
     path = Path(path)
+    check_regular(path)
     reader = READERS.get(path.suffix)
     if reader is None:
         raise DataError(f"{path}: got a file ending in {path.suffix!r}; expected {', '.join(READERS)}")
-    check_regular(path)
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     others: tuple[str, ...] = ()
