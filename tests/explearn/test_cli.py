@@ -133,7 +133,7 @@ class TestExplain:
         result = explain(tiny_folder, "lazy dog")
         assert result.exit_code == 0
         assert result.stdout.startswith("attn_lrp: ")
-        assert result.stdout.splitlines()[-1].startswith("attn_lrp: the most faithful method here without training")
+        assert result.stdout.splitlines()[-1].startswith("attn_lrp: the default method for this classifier")
         assert "(p = 0." in result.stdout
         # Scores with signs have one before each word.
         assert result.stdout.splitlines()[1].split() == ["\N{MINUS SIGN}lazy", "\N{MINUS SIGN}dog"]

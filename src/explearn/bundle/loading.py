@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +59,7 @@ class Bundle:
         try:
             return make_explainer(get_info(self.manifest.method), self.manifest.options, path)
         except (UnknownNameError, ParamsError) as error:
-            made_with = f"made with Explearn {self.manifest.explearn}, but this is {metadata.version('explearn')}"
-            raise ModelError(f"{self.folder}: {made_with} ({error})") from error
+            raise ModelError(f"{self.folder}, made with Explearn {self.manifest.explearn}: {error}") from error
 
     @property
     def explainer_folder(self) -> Path | None:

@@ -157,7 +157,7 @@ def explain(
                     _show(loaded, text, attributions, as_json)
     if not as_json:
         if unnamed:
-            print(f"{explainers[0].name}: the most faithful method here without training; --method names another")
+            print(f"{explainers[0].name}: the default method for this classifier; --method names another")
         for path in files:
             print(printable(str(path)))
 

@@ -33,9 +33,11 @@ TIME = CATALOGUE["time"]
 
 _WORDS = {PEOPLE: "the {unit}s that people would mark", MODEL: "the {unit}s that the classifier depends on"}
 
-LEADING = ("l2e", "expnet", "consensus", "attn_lrp", "lime")
-"""Methods that lead in some figure of reports/report.md. The first plot names them, and a comparison lists those that
-it did not try."""
+BEST_ELSEWHERE = {PEOPLE: ("expnet", "consensus"), MODEL: ("l2e", "attn_lrp", "lime")}
+"""Methods that are among the best in reports/report.md, by figure; a comparison lists those that it did not try."""
+
+LEADING = (*BEST_ELSEWHERE[PEOPLE], *BEST_ELSEWHERE[MODEL])
+"""All methods in BEST_ELSEWHERE. The first plot names them."""
 
 CHEAPER = 2
 """Factor by which a method must take fewer passes through the classifier than the best, to be named with it."""
@@ -50,10 +52,14 @@ def several(count: int, noun: str) -> str:
 
 
 def near_chance(run: RunFacts, task: TaskReport) -> tuple[float, float] | None:
-    """Return test accuracy and share of the most frequent class if accuracy is hardly higher; else None."""
+    """Return test accuracy and share of the most frequent class if accuracy is hardly higher; else None.
+
+    Hardly: by less than `RunFacts.chance_margin`, or than half of the possible gain where that is smaller. None, too,
+    if all texts are of one class, so that no gain is possible.
+    """
     test = task.classifier.get("test", {})
     accuracy, majority = test.get("accuracy"), test.get("majority_rate")
-    if accuracy is None or majority is None or accuracy - majority >= run.chance_margin:
+    if accuracy is None or majority in (None, 1) or accuracy - majority >= min(run.chance_margin, (1 - majority) / 2):
         return None
     return accuracy, majority
 
@@ -243,8 +249,8 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
 
     If another method is not significantly worse and takes fewer passes by a factor of CHEAPER, it is named, too. If the
     best method learned from marked words of the task, which users may not have, the best method without them is named
-    as well, and with it the method under study if that is not significantly worse. Methods that are among the best
-    elsewhere but were not tried come last.
+    as well, and with it the method under study if that is not significantly worse. For each of the two figures, methods
+    that are among the best elsewhere but were not tried come last.
     """
     counted, times = counted_tasks(run, tasks), means(run, TIME.name, counted_tasks(run, tasks))
     if tasks and all(near_chance(run, task) for task in tasks):
@@ -258,8 +264,11 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
         leader = find_leader(run, counted, metric)
         if leader is None:
             continue
+        untried = _untried_sentence(run, metric)
         if leader.chance_too:
-            sentences.append(f"For {words}, {bold('no method is significantly better than random scores')}.")
+            alone = all(run.methods[method].family == "chance" for method in leader.values)
+            none = "only random scores were tried" if alone else "no method is significantly better than random scores"
+            sentences.append(f"For {words}, {bold(none)}.{untried}")
             continue
         roles.setdefault(leader.method, []).append(f"best at {words}")
         figures = [("F1 " if metric == PEOPLE else "without them its probability falls by ") + leader.figure]
@@ -282,15 +291,11 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
                 f"{passes[leader.method]:.0f}"
             )
             roles.setdefault(cheapest, []).append(f"not significantly worse at {words}, and cheaper")
-        sentences.append(f"For {words}, use {name}{learned}: {'; '.join(figures)}.")
+        sentences.append(f"For {words}, use {name}{learned}: {'; '.join(figures)}.{untried}")
     if not sentences:
         sentences.append("No method has figures on all tasks, so none is best.")
     elif "random" not in run.methods:
         sentences.append("Without random among the methods, nothing tells how far these figures are from chance.")
-    if run.untried:
-        untrained = [name for name in run.untried if get_info(name).untrained]
-        train = f" (train {' and '.join(untrained)} with explearn train)" if untrained else ""
-        sentences.append(f"Not tried here, but among the best elsewhere: {', '.join(run.untried)}{train}.")
     timed = [m for m in dict.fromkeys([*roles, *([run.study] if run.study else [])]) if m in times]
     costs = ", ".join(f"{method} {shown(TIME, times[method])}" for method in timed)
     return Recommendation(
@@ -298,6 +303,16 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
         f"Time to classify and explain, relative to classifying alone: {costs}." if timed else "",
         {method: "; ".join(what) for method, what in roles.items()},
     )
+
+
+def _untried_sentence(run: RunFacts, metric: str) -> str:
+    """Name the methods that are among the best by a metric elsewhere, but were not tried; empty if there are none."""
+    untried = [name for name in BEST_ELSEWHERE[metric] if name in run.untried]
+    if not untried:
+        return ""
+    untrained = [name for name in untried if get_info(name).untrained]
+    train = f" (train {' and '.join(untrained)} with explearn train)" if untrained else ""
+    return f" Not tried here, but among the best at this elsewhere: {', '.join(untried)}{train}."
 
 
 def study_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:

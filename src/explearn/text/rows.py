@@ -142,9 +142,9 @@ READERS: dict[str, Reader] = {
 
 def reader_of(path: Path) -> Reader:
     """Return the reader of a file. Raises DataError for one that is missing, not regular, or of another kind."""
+    check_regular(path)
     if path.suffix not in READERS:
         raise DataError(f"{path}: got a file ending in {path.suffix!r}; expected {', '.join(READERS)}")
-    check_regular(path)
     if not path.exists():
         raise DataError(f"{path}: no such file")
     return READERS[path.suffix]

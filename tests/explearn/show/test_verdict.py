@@ -21,6 +21,7 @@ from explearn.show.verdict import (
     find_verdict,
     leader_table,
     means,
+    near_chance,
     study_table,
 )
 
@@ -67,6 +68,14 @@ class TestMeans:
         assert "films (accuracy 0.520, most frequent class 0.500)" in counting_sentence(run(), [weak, good])
         assert counting_sentence(run(), [good]) == ""
         assert counting_sentence(run(), [good, task("plays")]) == "Figures are means over meals, plays."
+
+    @pytest.mark.parametrize(
+        ("accuracy", "majority", "weak"),
+        [(0.61, 0.5, False), (0.59, 0.5, True), (0.98, 0.95, False), (0.97, 0.95, True), (0.7, 1.0, False)],
+    )
+    def test_a_classifier_need_not_gain_more_than_is_possible(self, accuracy: float, majority: float, weak: bool):
+        of = task("films", classifier={"test": {"accuracy": accuracy, "majority_rate": majority}})
+        assert (near_chance(run(), of) is not None) is weak
 
 
 class TestLeader:
@@ -124,10 +133,14 @@ class TestVerdict:
         assert "instead of 128. For the words that the classifier depends on, use lime: without" in said
         assert said.count("cam") == 1
 
-    def test_the_best_elsewhere_that_were_not_tried_are_named(self):
-        said = verdict(judged({"cam": 0.5, "random": 0.1}), untried=["l2e", "lime"]).sentence
-        named = "l2e, lime (train l2e with explearn train)."
-        assert said.endswith(f" Not tried here, but among the best elsewhere: {named}")
+    def test_the_best_elsewhere_that_were_not_tried_are_named_with_their_question(self):
+        said = verdict(judged({"cam": 0.5, "random": 0.1}), untried=["l2e", "lime", "consensus"]).sentence
+        elsewhere = "Not tried here, but among the best at this elsewhere:"
+        assert f"random words 0.100. {elsewhere} consensus. For the words that the classifier depends on" in said
+        assert said.endswith(f"{elsewhere} l2e, lime (train l2e with explearn train).")
+
+    def test_random_scores_alone_say_nothing_about_other_methods(self):
+        assert "\x02only random scores were tried\x03" in verdict(judged({"random": 0.1})).sentence
 
     def test_without_random_scores_it_says_that_chance_is_not_known(self):
         unknown = "Without random among the methods, nothing tells how far these figures are from chance."

@@ -130,12 +130,11 @@ class ExpNet(BoundExplainer, BatchExplainer):
                 (`explearn.lens.features.feature_source`).
             device: where to train (default: the CPU, which a network this small keeps busy enough).
 
-        Raises DataError where none of the texts has features, and where no word, or every word, is evidence.
+        Raises DataError where none of the texts has features, and where all words have the same target.
         """
         words = training_words(features, curriculum)
-        if not ((words.targets > 0.5).any() and (words.targets <= 0.5).any()):
-            which = "no word is" if (words.targets <= 0.5).all() else "all words are"
-            raise DataError(f"{which} evidence in the {len(words.targets):,} training words; expected some of them")
+        if words.targets.min() == words.targets.max():
+            raise DataError(f"all {len(words.targets):,} training words have the same target; expected several")
         self.network, self.losses = train_network(
             words, self.options, self.regime, device or torch.device("cpu"), description
         )

@@ -108,7 +108,9 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], named: Collection[str], fi
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.minorticks_off()
         axes.xaxis.set_major_formatter(FuncFormatter(lambda cost, _: f"{cost:g}×"))
-    figure.supxlabel("time relative to classifying alone (logarithmic)", fontsize=9)
+    figure.supxlabel(
+        "time relative to classifying alone (logarithmic)\ngrey line: the best figure in that time or less", fontsize=9
+    )
     methods = {point.method for of_metric in points.values() for point in of_metric}
     draw_legend(figure, run.methods, methods, 4)
     # Labels are placed once the axes have their final size, which they keep.

@@ -33,7 +33,7 @@ from explearn.methods.expnet.network import (
     with_context,
 )
 from explearn.methods.expnet.params import ExpNetParams
-from explearn.methods.expnet.targets import Curriculum, curriculum_for, read_sources
+from explearn.methods.expnet.targets import Curriculum, WordTargets, curriculum_for, read_sources
 from explearn.methods.listed_task import ListedTask
 from explearn.model.classifier import Classifier
 from explearn_study.feature_files import read_features, write_features
@@ -170,6 +170,17 @@ class TestUniversal:
         for row in mine.signals("train"):
             expected = 1 / (1 + np.exp(-consensus.model.logits(consensus.model.features(row))))
             np.testing.assert_allclose(curriculum.texts[row.example_id].targets, expected, atol=1e-6)
+
+    def test_targets_that_are_all_high_still_tell_words_apart(self) -> None:
+        mine = task(gold={}, name="mine")
+        source, rows = mine.features("train")
+        rows = list(rows)
+        words = {row.example_id: max(row.word_ids) + 1 for row in rows}
+        high = {key: WordTargets(np.linspace(0.9, 0.99, count)) for key, count in words.items()}
+        assert ExpNet(epochs=2).fit_curriculum(Curriculum(high, ["other"]), rows, source).losses
+        same = {key: WordTargets(np.full(count, 0.9)) for key, count in words.items()}
+        with pytest.raises(DataError, match="training words have the same target"):
+            ExpNet().fit_curriculum(Curriculum(same, ["other"]), rows, source)
 
     @pytest.mark.parametrize("protocol", ["universal", "few_shot"])
     def test_no_other_task_has_marks(self, protocol: Any) -> None:
