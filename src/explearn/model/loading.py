@@ -14,7 +14,7 @@ import torch
 from safetensors import safe_open
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import check_regular, file_digest, is_folder
+from explearn.core.documents import file_digest, is_folder
 from explearn.core.errors import SAVED, ExplearnError, ModelError, first_line, shown
 from explearn.core.extras import need
 from explearn.core.finite import check_weights
@@ -124,15 +124,11 @@ def hub_errors(what: str, secret: str = "") -> Iterator[None]:
 
 
 def _check_place(name: str) -> None:
-    """Raise ModelError for a folder with a pipe or a device in it, reading which may never end, and for the name of
-    nothing: no folder here, nothing in the hub's cache, nothing that the hub gives.
+    """Raise ModelError for the name of nothing: no folder here, nothing in the hub's cache, nothing that the hub gives.
 
     The hub is asked once: for a file, its client tries six times in half a minute, and no setting makes these fewer.
     """
     if is_folder(name):
-        for path in Path(name).iterdir():
-            if not path.is_dir():
-                check_regular(path, ModelError)
         return
     if not may_be_on_hub(name):
         raise ModelError(f"{name}: no such folder; {SAVED}")
