@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from explearn.text.sampling import texts_to_explain
 
 REFUSAL = "refused.json"
 
-SHARD_TEXTS = 512
+SHARD_TEXTS = 128
 """Texts in memory at a time; one Parquet row group each."""
 
 
@@ -85,14 +86,14 @@ def write_texts(
     schema: pa.Schema,
     source: Mapping[str, Any],
     examples: Sequence[Example],
-    compute: Callable[[list[Example], Callable[[int], object]], Sequence[object]],
+    compute: Callable[[list[Example]], Sequence[object]],
     description: str | None = None,
 ) -> None:
     """Compute a row for each text and write them shard by shard; memory does not grow with their number.
 
     Args:
         source: what the rows come from, for the file's metadata.
-        compute: makes the rows of some texts; its second argument is to be called with the number of texts done.
+        compute: makes the rows of some texts.
         description: text of a progress bar (default: no bar).
     """
     remaining = iter(examples)
@@ -101,7 +102,8 @@ def write_texts(
         tqdm(total=len(examples), desc=description, unit="text", disable=None if description else True) as bar,
     ):
         while shard := list(islice(remaining, SHARD_TEXTS)):
-            writer.write_table(table_of(compute(shard, bar.update), schema))
+            writer.write_table(table_of(compute(shard), schema))
+            bar.update(len(shard))
 
 
 def read_rows(path: str | os.PathLike[str], schema: pa.Schema) -> Iterator[dict[str, Any]]:
@@ -170,10 +172,7 @@ def write_features(
     """Compute the features of `examples` and write them shard by shard; memory does not grow with their number."""
     source = feature_source(classifier, layers)
     schema = feature_schema(attention_width(source), source["hidden_size"] if hidden else None)
-
-    def compute(shard: list[Example], progress: Callable[[int], object]) -> list[ExampleFeatures]:
-        return compute_features(classifier, shard, layers, hidden, progress)
-
+    compute = partial(compute_features, classifier, layers=layers, hidden=hidden)
     write_texts(target, schema, source, examples, compute, description)
 
 
@@ -259,12 +258,8 @@ def write_signals(
     The file's metadata name the classifier by its fingerprint. Raises as `compute_signals` does.
     """
     available_signals(classifier)
-
-    def compute(shard: list[Example], progress: Callable[[int], object]) -> list[WordSignals]:
-        return compute_signals(classifier, shard, progress=progress)
-
     source = {"classifier": classifier.fingerprint, "signals": list(SIGNALS)}
-    write_texts(target, SIGNAL_SCHEMA, source, examples, compute, description)
+    write_texts(target, SIGNAL_SCHEMA, source, examples, partial(compute_signals, classifier), description)
 
 
 class SignalFacts(Shape):

@@ -371,23 +371,19 @@ class MethodsRun:
                 self.add(run, "of an earlier run")
                 continue
             self._expected += self.plan.expected(name) or 0.0
-            begun, seconds = time.perf_counter(), 0.0
+            share = max(1, len(self.examples) // CLOCKED_TEXTS)
+            forward = forward or ForwardClock(self.classifier, self.examples, share)
+            explainer = self._used[name]
             try:
-                # One-off imports and compilation are not part of the cost of explaining a text.
-                self._used[name].prepare()
-                seconds = time.perf_counter() - begun
-                share = max(1, len(self.examples) // CLOCKED_TEXTS)
-                forward = forward or ForwardClock(self.classifier, self.examples, share)
-                run = explain_timed(self._used[name], self.classifier, self.examples, options, forward, self.unit)
+                run = explain_timed(explainer, self.classifier, self.examples, options, forward, self.unit, warm_up=1)
                 run = replace(run, classifier=self.fingerprint)
-                seconds += run.cost.seconds if run.cost else 0.0
             except UnsupportedError as error:
                 self.refused[name] = str(error)
                 self.tell(f"{name}: left out: {error}")
                 continue
             if path is not None:
                 write_run(path, run, with_cost=True)
-            self.add(run, f"{seconds:.1f} s")
+            self.add(run, "" if run.cost is None else f"{run.cost.seconds:.1f} s")
 
     def _kept(self, path: Path, options: Mapping[str, Any]) -> MethodRun | None:
         """Return the run of an earlier call with this classifier, these texts and options; else None."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -98,9 +98,8 @@ def compute_features(
     examples: Sequence[Example],
     layers: Layers = "all",
     hidden: bool = False,
-    progress: Callable[[int], object] | None = None,
 ) -> list[ExampleFeatures]:
-    """Compute the features of examples, in their order; `progress` is called with the number of finished texts."""
+    """Compute the features of examples, in their order."""
     encodings = classifier.encode(examples)
 
     def compute(indices: list[int]) -> Iterator[ExampleFeatures]:
@@ -119,7 +118,5 @@ def compute_features(
                 attention=attention[row, positions],
                 hidden=states[row, positions] if states is not None else None,
             )
-        if progress is not None:
-            progress(len(indices))
 
     return run_batches([len(e) for e in encodings], classifier, compute)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -15,7 +16,7 @@ from explearn.core.records import Example
 from explearn.lens.passes import count_passes
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.params import Signal
-from explearn.methods.consensus.signals import METHODS, compute_signals
+from explearn.methods.consensus.signals import METHODS, batch_signals, compute_signals, text_signals
 from explearn.methods.consensus.word_features import feature_names, word_matrix
 from explearn.model.classifier import Classifier
 
@@ -42,12 +43,21 @@ def with_biases(kind: str, **compute: Any) -> Classifier:
     return classifier
 
 
+def signals_of(
+    of: Classifier, examples: list[Example], targets: list[int] | None = None, names: Sequence[str] = SIGNALS
+) -> list[WordSignals]:
+    """The signals of some texts in one batch, for these classes."""
+    batch = of.batch(of.encode(examples))
+    wanted = None if targets is None else torch.tensor(targets)
+    return [*text_signals(of, batch.encodings, *batch_signals(of, batch, wanted, names))]
+
+
 @pytest.mark.parametrize("kind", [*tiny.ARCHITECTURES, "deberta-v2", "modernbert", "llama"])
 def test_each_signal_is_its_method_s_own_word_score(kind: str) -> None:
     classifier = with_biases(kind)
     classifier.model.double()
     targets = [n % 3 for n in range(len(EXAMPLES))]
-    actual = compute_signals(classifier, EXAMPLES, targets)
+    actual = signals_of(classifier, EXAMPLES, targets)
     for column, name in enumerate(SIGNALS):
         expected = list(explearn.get_explainer(name).explain(classifier, EXAMPLES, targets))
         for signals, one in zip(actual, expected, strict=True):
@@ -64,7 +74,7 @@ def test_half_precision_gives_nearly_the_same(saved: bool) -> None:
     half = with_biases("bert", precision="fp32" if saved else "bf16")
     if saved:
         half.model.to(torch.bfloat16)
-    whole, rough = compute_signals(with_biases("bert"), EXAMPLES, [0] * 8), compute_signals(half, EXAMPLES, [0] * 8)
+    whole, rough = signals_of(with_biases("bert"), EXAMPLES, [0] * 8), signals_of(half, EXAMPLES, [0] * 8)
     for one, other in zip(whole, rough, strict=True):
         largest = np.abs(one.scores).max(0)
         assert (np.abs(one.scores - other.scores).max(0) < 0.1 * largest).all()
@@ -74,7 +84,7 @@ def test_half_precision_gives_nearly_the_same(saved: bool) -> None:
 def test_a_signal_asked_for_alone_is_the_same(name: str) -> None:
     classifier = tiny.classifier("electra", 3)
     column = SIGNALS.index(name)
-    alone, among = compute_signals(classifier, EXAMPLES, names=[name]), compute_signals(classifier, EXAMPLES)
+    alone, among = signals_of(classifier, EXAMPLES, names=[name]), compute_signals(classifier, EXAMPLES)
     for one, all_of_them in zip(alone, among, strict=True):
         np.testing.assert_allclose(one.scores[:, column], all_of_them.scores[:, column], atol=1e-5)
         assert np.isnan(np.delete(one.scores, column, axis=1)).all()
@@ -86,7 +96,7 @@ def test_a_signal_asked_for_alone_is_the_same(name: str) -> None:
 def test_one_forward_pass_serves_all(names: tuple[str, ...], backward: int) -> None:
     classifier = tiny.classifier("bert")
     with count_passes(classifier.model) as passes:
-        compute_signals(classifier, EXAMPLES[:2], names=names)
+        signals_of(classifier, EXAMPLES[:2], names=names)
     assert (passes.forward, passes.backward) == (2, 2 * backward)
 
 
@@ -106,7 +116,7 @@ def test_an_architecture_that_nobody_listed_has_its_gradient() -> None:
         np.testing.assert_allclose(one.scores[:, column], other.scores[:, column], atol=1e-5)
         assert np.isnan(np.delete(one.scores, column, axis=1)).all()
     with pytest.raises(UnsupportedError, match="has none of the signals gae, attn_lrp; it has gradient"):
-        compute_signals(unlisted, EXAMPLES, names=["gae", "attn_lrp"])
+        signals_of(unlisted, EXAMPLES, names=["gae", "attn_lrp"])
 
 
 def text(**columns: list[float]) -> WordSignals:

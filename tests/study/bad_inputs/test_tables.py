@@ -47,7 +47,6 @@ JSONL: dict[str, bytes] = {
     "no text": with_row(text=...),
     "a text that is a list": with_row(text=["a"]),
     "a text with half a character": with_row(text="a \ud800 film"),
-    "a word of 2,000 characters": with_row(text="a" * 2000),
     "an id twice": with_row(id="2"),
     "one label alone": jsonl([{**row, "label": "yes"} for row in GOOD]),
     "labels that read the same": jsonl(

@@ -116,9 +116,6 @@ class Explainer(ABC):
         `encodings` holds up to CHUNK_TEXTS texts; the method makes batches within `classifier.max_tokens`.
         """
 
-    def prepare(self) -> None:  # noqa: B027 (most have nothing to prepare)
-        """Do one-off imports and compilation, which are not counted in the time of any text."""
-
     def check(self, classifier: Classifier) -> None:  # noqa: B027 (accepting all is a default, not a gap)
         """Raise UnsupportedError if this method cannot explain this classifier. The default accepts all."""
 

@@ -64,8 +64,8 @@ def explain_timed(
         options: the method's options, recorded in the result.
         clock: a clock for the same texts.
         unit: what is scored.
-        warm_up: number of texts to explain first, if the method has not explained any in this process: the first calls
-            load kernels and allocate buffers.
+        warm_up: number of texts to explain first: the first calls import and compile packages, load kernels and
+            allocate buffers, which is no cost of a text.
 
     Raises UnsupportedError if the method cannot explain the classifier.
     """

@@ -135,33 +135,15 @@ def text_signals(
         )
 
 
-def compute_signals(
-    classifier: Classifier,
-    examples: Sequence[Example],
-    targets: Sequence[int | str] | None = None,
-    names: Sequence[str] = SIGNALS,
-    progress: Callable[[int], object] | None = None,
-) -> list[WordSignals]:
-    """Signals of some texts, in their order.
-
-    Args:
-        targets: class to explain for each text, by name or index (default: the predicted one).
-        names: the signals wanted; the columns of the others are NaN.
-        progress: called with the number of texts done.
-
-    Raises as `available_signals` does, and UnknownNameError for a target that is no class.
-    """
-    available_signals(classifier, names)
-    indices = None if targets is None else [classifier.label_index(target) for target in targets]
+def compute_signals(classifier: Classifier, examples: Sequence[Example]) -> list[WordSignals]:
+    """Return all signals of some texts for their predicted classes. Raises as `available_signals` does."""
+    available_signals(classifier)
     encodings = classifier.encode(examples)
 
     def compute(chosen: list[int]) -> Iterator[WordSignals]:
         batch = classifier.batch([encodings[i] for i in chosen])
-        wanted = None if indices is None else torch.tensor([indices[i] for i in chosen], device=classifier.device)
         with classifier.gathered():
-            scored = batch_signals(classifier, batch, wanted, names)
-        yield from text_signals(classifier, batch.encodings, *scored)
-        if progress is not None:
-            progress(len(chosen))
+            scored = batch_signals(classifier, batch, None)
+        return text_signals(classifier, batch.encodings, *scored)
 
     return run_batches([len(e) for e in encodings], classifier, compute, PASSES)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,9 +45,6 @@ class KernelShap(PerturbationExplainer):
         """The explained output f: the target's `probability`, `log_probability` or `logit`."""
         removal: Removal = "mask"
         """A missing word's sub-tokens are each replaced by the mask token (`mask`) or deleted (`delete`)."""
-
-    def prepare(self) -> None:
-        importlib.import_module("shap")
 
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         from shap import KernelExplainer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -55,9 +54,6 @@ class Lime(PerturbationExplainer):
         """The explained output f: the target's `probability`, `log_probability` or `logit`."""
         removal: Removal = "delete"
         """A missing word's sub-tokens are deleted (`delete`) or each replaced by the mask token (`mask`)."""
-
-    def prepare(self) -> None:
-        importlib.import_module("lime.lime_text")
 
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         from lime.lime_text import LimeTextExplainer

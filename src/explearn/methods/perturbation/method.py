@@ -57,7 +57,6 @@ class PerturbationExplainer(Explainer):
     def score_texts(
         self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
-        self.prepare()
         start = time.perf_counter()
         texts = [PerturbedText(encoding, stand_in(classifier)) for encoding in encodings]
         for text in texts:

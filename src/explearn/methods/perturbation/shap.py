@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -11,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from explearn.core.seeds import numpy_seeded
 from explearn.core.validation import MOST_ROUNDS, Seeded
 from explearn.core.words import lay_out
 from explearn.methods.base.outputs import Output
@@ -74,9 +72,6 @@ class Shap(PerturbationExplainer):
         level: Level = "auto"
         """`auto`, or `word`: by words also where tokens are sound."""
 
-    def prepare(self) -> None:
-        compile_library()
-
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         # The library has no hierarchy of a single token; it is a word, and goes as one.
         by_words = self.options.level == "word" or not classifier.has_model or len(text.encoding) == 1
@@ -112,13 +107,6 @@ def run_library(function: Function, masker: Any, data: Any, max_evals: int, seed
 
     explainer = shap.Explainer(function, masker, algorithm="partition", seed=seed)
     return explainer(data, max_evals=max_evals, silent=True)
-
-
-@functools.cache
-def compile_library() -> None:
-    """Have numba compile the library's loops, by explaining two words."""
-    with numpy_seeded(0):
-        run_library(lambda copies: np.zeros((len(copies), 2)), WordMasker([["a", "b"]]), np.ones((1, 2)), 6, 0)
 
 
 class WordMasker:
