@@ -14,7 +14,7 @@ import torch
 from safetensors import safe_open
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.documents import file_digest, is_folder
+from explearn.core.documents import check_regular, file_digest, is_folder
 from explearn.core.errors import SAVED, ExplearnError, ModelError, first_line, shown
 from explearn.core.extras import need
 from explearn.core.numeric_checks import check_weights
@@ -124,11 +124,15 @@ def hub_errors(what: str, secret: str = "") -> Iterator[None]:
 
 
 def _check_place(name: str) -> None:
-    """Raise ModelError for an unknown name: neither a folder, nor in the hub's cache, nor on the hub.
+    """Raise ModelError for a folder that contains a pipe or a device, which may block forever, and for an unknown name:
+    neither a folder, nor in the hub's cache, nor on the hub.
 
     The hub is asked once: for a file, its client would try six times in half a minute, whatever the settings.
     """
     if is_folder(name):
+        for path in Path(name).iterdir():
+            if not path.is_dir():
+                check_regular(path, ModelError)
         return
     if not may_be_on_hub(name):
         raise ModelError(f"{name}: no such folder; {SAVED}")

@@ -133,11 +133,11 @@ class TestGoingOn:
         begun: list[str] = []
         real = comparison_run.explain_timed
 
-        def counting(explainer: Any, *arguments: Any, **options: Any) -> Any:
+        def counting(explainer: Any, *arguments: Any) -> Any:
             begun.append(explainer.name)
             if len(begun) == 3:
                 raise KeyboardInterrupt
-            return real(explainer, *arguments, **options)
+            return real(explainer, *arguments)
 
         monkeypatch.setattr(comparison_run, "explain_timed", counting)
         with pytest.raises(KeyboardInterrupt):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,10 +124,16 @@ def test_signals_of_other_texts(tmp_path: Path) -> None:
     complaint(lambda: read(("meals-1", ("a", "film"))), str(tmp_path), "'meals-1' is not of the task")
 
 
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", ["config.json", "w.safetensors"])
-def test_trained_explainers(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("damage", ["text", "pipe"])
+def test_trained_explainers(tmp_path: Path, name: str, damage: str) -> None:
     folder = tmp_path / "kept"
     keep(folder, {"w": torch.zeros(2)}, more=1)
     assert Kept.from_pretrained(folder).state.record == {"more": 1}
-    (folder / name).write_text("[]", encoding="utf-8")
+    (folder / name).unlink()
+    if damage == "pipe":
+        os.mkfifo(folder / name)
+    else:
+        (folder / name).write_text("[]", encoding="utf-8")
     complaint(lambda: Kept.from_pretrained(folder), str(folder), "expected the folder that its training wrote")

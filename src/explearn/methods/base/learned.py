@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save, save_file
 
 from explearn.core.arguments import path_of
-from explearn.core.documents import read_json
+from explearn.core.documents import check_regular, read_json
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.numeric_checks import check_weights
 from explearn.core.records import Example
@@ -246,6 +246,7 @@ def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, 
     config = check_shape(read_json(folder / CONFIG), TrainedConfig, folder / CONFIG, "train it again")
     if config["explainer"] != explainer:
         raise ModelError(f"holds a {config['explainer']}")
+    check_regular(folder / weights)
     tensors = load_file(folder / weights)
     for name, tensor in tensors.items():
         if not tensor.is_floating_point():
