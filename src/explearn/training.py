@@ -146,7 +146,7 @@ def _checked(info: MethodInfo, texts: UserTexts, options: Mapping[str, Any]) -> 
     """Return the method, or its variant that learns from marks. Raises ParamsError if the texts lack something that it
     needs, or have marks that it does not learn from."""
     if info.own_model and not texts.labels:
-        raise ParamsError(f"labels: got none; {info.name!r} trains its own classifier, which needs them")
+        raise ParamsError(f"labels: got none; {info.name!r} may train the classifier, too, which needs them")
     if not texts.rationales:
         return info
     if MARKS not in info.needs and options.get("people") is None:

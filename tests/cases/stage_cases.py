@@ -46,7 +46,11 @@ METHODS: dict[str, dict[str, Any]] = {
     },
     "ivra_sparse": {
         "of": "ivra",
-        "options": {"criteria": ["cons"], "norm": "sparsemax", "schedule": {"epochs": 1, "batch_size": 24}},
+        "options": {
+            "criteria": ["cons"],
+            "norm": "sparsemax",
+            "schedule": {"epochs": 1, "batch_size": 24, "learning_rate": 1e-4},
+        },
     },
     "paml": {"options": {"epochs": 1, "max_texts": 8, "validation_texts": 4, "batch_size": 4}},
     "faml": {"options": {"steps": 2, "samples": 0}},

@@ -286,7 +286,7 @@ def test_learned_methods_train_on_a_prompted_model(prompted: Any, tmp_path: Path
         L2E(epochs=1, samples=4, width=16).fit(task),
         PAML(backbone=str(tmp_path / "encoder"), epochs=1, batch_size=4).fit(task),
     ]
-    ivra = IvRA(criteria=["cons"], schedule={"epochs": 1}).fit(task)
+    ivra = IvRA(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).fit(task)
     ivra.save_pretrained(tmp_path / "ivra")
     own = Classifier.from_pretrained(tmp_path / "ivra" / "classifier", device="cpu")
     assert own.completion is not None and own.labels == of.labels

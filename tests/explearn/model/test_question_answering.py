@@ -158,7 +158,7 @@ def test_methods_explain_the_answer_or_say_why_not(name: str) -> None:
 
 
 def settings(criteria: Sequence[str]) -> dict[str, Any]:
-    schedule = {"epochs": 2, "batch_size": 3, "validation_texts": 4, "accuracy_tolerance": 1.0}
+    schedule = {"epochs": 2, "batch_size": 3, "validation_texts": 4, "accuracy_tolerance": 1.0, "learning_rate": 1e-4}
     return {"criteria": list(criteria), "schedule": schedule}
 
 

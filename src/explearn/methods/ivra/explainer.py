@@ -66,14 +66,14 @@ _SIZES = Annotated[dict[Literal["layers", "heads", "head_size"], Units], Field(m
 
 
 class IvRA(BoundExplainer, BatchExplainer):
-    """Attention of all layers, weighted by feature, head and layer, trained with a classifier for chosen criteria.
+    """Attention of all layers, weighted by feature, head and layer, trained for chosen criteria.
 
     The module: `explearn.methods.ivra.attention.InterpretableAttention` (eq. 1 to 5). A token's score is its share
     of r, which is on the simplex over the text's tokens; a word's is the sum of its tokens' (IvRA, appendix H). The
-    scores do not depend on the class. The criteria are losses added to the task's cross-entropy, on classifier and
-    module together: sim (a student learns from the explanations), comp and suff (the classifier without the top words,
-    and with only these), cons (texts with similar states have similar explanations). The explainer explains only the
-    classifier trained with it, or, with a learning rate of 0 for the classifier, the one it was given.
+    scores do not depend on the class. The criteria are losses added to the task's cross-entropy: sim (a student learns
+    from the explanations), comp and suff (the classifier without the top words, and with only these), cons (texts with
+    similar states have similar explanations). With a learning rate for the classifier it is trained, too, as in the
+    paper, and the explainer explains only that one.
 
     Options: `IvRAParams`. The seed decides the order of texts, dropout and the student.
     """
@@ -269,7 +269,7 @@ class IvRA(BoundExplainer, BatchExplainer):
 
 
 class SMaT(IvRA):
-    """Attention of all layers, weighted by head alone, trained with a classifier for chosen criteria.
+    """Attention of all layers, weighted by head alone, trained for chosen criteria.
 
     Attention-SMaT: logits of attention, weighted by head. The module: `explearn.methods.ivra.attention.HeadAttention`.
     Criteria and losses are those of IvRA; the original trains for simulatability, with sparsemax.

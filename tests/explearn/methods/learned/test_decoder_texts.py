@@ -66,7 +66,9 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     paml = PAML(epochs=1, batch_size=4).fit(task)
     folder: Path = tmp_path_factory.mktemp(request.param) / "paml"
     paml.save_pretrained(folder)
-    ivra, smat = (made(criteria=["cons"], schedule={"epochs": 1}).fit(task) for made in (IvRA, SMaT))
+    ivra, smat = (
+        made(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).fit(task) for made in (IvRA, SMaT)
+    )
     return {
         "expnet": (ExpNet(protocol="in_domain", epochs=1).fit(task), of),
         # With the weights that it comes with.

@@ -57,7 +57,7 @@ class TestTraining:
     @pytest.mark.parametrize("method", [IvRA, SMaT])
     def test_ivra_and_smat(self, kind: str, method: Any) -> None:
         task = task_of(kind)
-        trained = method(criteria=["cons"], schedule={"epochs": 1}).fit(task)
+        trained = method(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).fit(task)
         for actual in explained(trained, trained.classifier):
             assert actual.token_scores.sum() == pytest.approx(1, abs=1e-4)
 
