@@ -11,6 +11,7 @@ import pytest
 
 from explearn.core.documents import parse_yaml, read_json, read_jsonl
 from explearn.core.errors import DataError
+from explearn.core.parquet import iter_rows
 from explearn.core.records import Attribution, Example, Rationale
 from explearn.core.storage import read_attributions, write_attributions
 from explearn_study.example_files import read_examples, read_rationales, write_examples, write_rationales
@@ -105,6 +106,15 @@ class TestDamage:
         pq.write_table(table, tmp_path / "r.parquet")
         with pytest.raises(DataError, match=r"row 2, field .mask.: got nothing; expected list<.*> without gaps"):
             read_rationales(tmp_path / "r.parquet")
+
+    def test_a_few_bytes_that_stand_for_gigabytes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("EXPLEARN_PARQUET_LIMIT_MB", "1")
+        pq.write_table(pa.table({"a": ["x" * 1000] * 5000}), tmp_path / "words.parquet")
+        pq.write_table(pa.table({"a": [0] * 500_000}), tmp_path / "numbers.parquet")
+        for name in ("words", "numbers"):
+            assert (tmp_path / f"{name}.parquet").stat().st_size < 20_000
+            with pytest.raises(DataError, match=r"would take \d+ MiB or more once decoded; expected at most 1 "):
+                list(iter_rows(tmp_path / f"{name}.parquet", 100))
 
 
 class TestDocuments:

@@ -156,7 +156,8 @@ def read_file(path: str | Path, columns: Collection[str] | None = None) -> Itera
     Args:
         columns: those that will be asked for; of Parquet, no other is decoded. Default: all.
 
-    Raises DataError naming file (and row) when it is missing, of another kind, not UTF-8, cut short or damaged.
+    Raises DataError naming file (and row) when it is missing, of another kind, not UTF-8, cut short, damaged, or larger
+    than the limit once decoded (see `explearn.core.parquet`).
     """
     path = Path(path)
     reader = reader_of(path)
