@@ -119,7 +119,13 @@ def _params() -> dict[str, Any]:
             "ivra": {
                 "options": {
                     "criteria": ["cons"],
-                    "schedule": {"epochs": 1, "batch_size": 24, "decay": 1, "accuracy_tolerance": 1.0},
+                    "schedule": {
+                        "epochs": 1,
+                        "batch_size": 24,
+                        "learning_rate": 1e-4,
+                        "decay": 1,
+                        "accuracy_tolerance": 1.0,
+                    },
                 }
             },
             **{name: {} for name in ("random", "raw_attention", "rollout", "input_x_gradient", "occlusion")},
