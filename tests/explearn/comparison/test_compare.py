@@ -133,11 +133,11 @@ class TestGoingOn:
         begun: list[str] = []
         real = comparison_run.explain_timed
 
-        def counting(explainer: Any, *arguments: Any) -> Any:
+        def counting(explainer: Any, *arguments: Any, **more: Any) -> Any:
             begun.append(explainer.name)
             if len(begun) == 3:
                 raise KeyboardInterrupt
-            return real(explainer, *arguments)
+            return real(explainer, *arguments, **more)
 
         monkeypatch.setattr(comparison_run, "explain_timed", counting)
         with pytest.raises(KeyboardInterrupt):
