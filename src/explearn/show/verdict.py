@@ -183,7 +183,8 @@ def leader_explanation(tasks: Sequence[TaskReport]) -> str:
         beaten = " Not beaten: no method is significantly better on the task."
     return (
         f"Not significantly worse: tested over {over}.{beaten} {neither} equal: with few texts, large differences can "
-        "go unnoticed. None clearly: random scores are not significantly worse than the best method, or are the best."
+        'go unnoticed. A row with "none clearly": random scores are not significantly worse than the best method, or '
+        "are the best."
     )
 
 
