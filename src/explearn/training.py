@@ -9,7 +9,7 @@ from typing import Any
 
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.core.records import Example
 from explearn.core.seeds import hash_order, seed_everything
 from explearn.core.validation import check_section
@@ -114,12 +114,15 @@ def finetune(
         options: fields of `explearn.model.params.FinetuneParams`: epochs, learning_rate, ...
 
     Returns the history, one entry per epoch. Raises what `explearn.model.finetune.finetune` raises, ParamsError
-    without labels, MissingExtraError without `explearn[finetune]`.
+    without labels, DataError for fewer than five texts or two labels, MissingExtraError without `explearn[finetune]`.
     """
     if labels is None:
         columns = replace(columns or TextColumns(), label=(columns and columns.label) or "label")
     user_texts = given_texts(texts, labels, columns)
     train, validation = _split(user_texts.examples, seed)
+    if not validation or len(user_texts.labels) < 2:
+        count = f"{len(user_texts.examples):,} texts with {len(user_texts.labels)} labels"
+        raise DataError(f"{user_texts.name}: got {count}; expected 5 texts at least, with 2 labels at least")
     examples = [replace(one, split="train") for one in train] + [replace(one, split="validation") for one in validation]
     params = check_section(FinetuneParams, options)
     return run_finetune(out, examples, user_texts.labels, encoder, params, compute or ComputeOptions(), seed)

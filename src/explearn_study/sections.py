@@ -172,5 +172,5 @@ class ReportParams(Section):
     remarks: list[str] = Field(default_factory=list)
     """Sentences about this run for the report's first page."""
     chance_margin: Fraction = 0.1
-    """Warn if accuracy exceeds that of always predicting the most frequent class by less than this, or than half of the
-    possible gain where that is smaller."""
+    """Warn if accuracy exceeds that of always predicting the most frequent class by less than this, unless half of
+    that prediction's errors are avoided."""

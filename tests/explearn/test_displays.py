@@ -150,7 +150,7 @@ class TestTerminal:
     def test_signs_and_text_without_colour(self) -> None:
         head, words, top = self.shown(attribution()).splitlines()[:3]
         assert (head, words.strip()) == ("m: yes (p = 0.750)", "−not +good")
-        assert top == "good +1.0000  not -0.5000"
+        assert top == "good +1.00  not -0.500"
 
     def test_colour_is_that_of_the_pages(self) -> None:
         out = self.shown(attribution(), force_terminal=True, color_system="truecolor")

@@ -123,3 +123,12 @@ def test_a_classifier_is_fine_tuned_from_a_table(tmp_path: Path) -> None:
     assert "epoch 1: loss" in done.output
     assert explearn.Classifier.from_pretrained(tmp_path / "classifier").labels == ["kind 0", "kind 1"]
     assert "epoch: no such parameter" in run("finetune", *given, "epoch=1").output
+
+
+@pytest.mark.parametrize(
+    ("labels", "given"),
+    [(["yes"] * 8, "8 texts with 1 labels"), (["yes", "no", "no"], "3 texts with 2 labels")],
+)
+def test_what_no_classifier_can_learn_from(labels: list[str], given: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=f"texts: got {given}; expected 5 texts at least, with 2 labels at least"):
+        explearn.finetune("embedded", TEXTS[: len(labels)], tmp_path / "classifier", labels=labels)

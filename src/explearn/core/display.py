@@ -149,7 +149,7 @@ def together(attribution: Attribution) -> str:
     said = []
     for pair in attribution.interactions[:3]:
         first, second = (printable(word, one_line=True) for word in pair.words)
-        said.append(f"‘{first}’ with ‘{second}’ {pair.value:+.3f}")
+        said.append(f"‘{first}’ with ‘{second}’ {pair.value:+#.3g}")
     return f"Together: {', '.join(said)}" if said else ""
 
 
@@ -158,7 +158,7 @@ def together(attribution: Attribution) -> str:
 
 def line(attribution: Attribution) -> str:
     """Return method, class and the highest-scoring words, on one line."""
-    listed = ", ".join(f"{printable(word, one_line=True)} {score:+.3f}" for word, score, *_ in top_words(attribution))
+    listed = ", ".join(f"{printable(word, one_line=True)} {score:+#.3g}" for word, score, *_ in top_words(attribution))
     said = remarks(attribution)
     of = "" if attribution.token is None else f" of {printable(attribution.words[attribution.token], one_line=True)!r}"
     head = f"{attribution.method} for {attribution.target!r}{of} ({attribution.answer()})"
@@ -194,7 +194,7 @@ def terminal(attribution: Attribution) -> Text:
         text.append(sign + printable(word, one_line=True), style=style)
         text.append("" if index + 1 in joined else " ", style="not bold")
     top = top_words(attribution, TOP)
-    below = ["  ".join(f"{printable(word, one_line=True)} {score:+.4f}" for word, score, *_ in top)]
+    below = ["  ".join(f"{printable(word, one_line=True)} {score:+#.3g}" for word, score, *_ in top)]
     text.append("".join(f"\n{part}" for part in [*below, remarks(attribution)] if part) + "\n", "dim not bold")
     return text
 

@@ -40,7 +40,7 @@ class RunFacts:
         options: method -> its options.
         evaluate: parameters of the evaluation.
         chance_margin: by how much a classifier must be better than always choosing the most frequent class for its task
-            to count; half of the possible gain, where that is smaller, is enough.
+            to count, unless it avoids half of that choice's errors.
         seed: the run's seed.
         remarks: further sentences on what not to trust.
         untried: methods that are among the best elsewhere, but were not tried.

@@ -52,10 +52,10 @@ def several(count: int, noun: str) -> str:
 
 
 def near_chance(run: RunFacts, task: TaskReport) -> tuple[float, float] | None:
-    """Return test accuracy and share of the most frequent class if accuracy is hardly higher; else None.
+    """Return test accuracy, and that of always choosing the most frequent class, if it is hardly higher; else None.
 
-    Hardly: by less than `RunFacts.chance_margin`, or than half of the possible gain where that is smaller. None, too,
-    if all texts are of one class, so that no gain is possible.
+    Hardly: by less than `RunFacts.chance_margin`, and with more than half of that choice's errors. None, too, if all
+    texts are of one class, so that no classifier could be better.
     """
     test = task.classifier.get("test", {})
     accuracy, majority = test.get("accuracy"), test.get("majority_rate")
@@ -183,7 +183,8 @@ def leader_explanation(tasks: Sequence[TaskReport]) -> str:
         beaten = " Not beaten: no method is significantly better on the task."
     return (
         f"Not significantly worse: tested over {over}.{beaten} {neither} equal: with few texts, large differences can "
-        "go unnoticed. None clearly: random scores are not significantly worse than the best method, or are the best."
+        'go unnoticed. A row with "none clearly": random scores are not significantly worse than the best method, or '
+        "are the best."
     )
 
 

@@ -70,7 +70,7 @@ def make_app(
     app.state.engine = engine
     add_api(app, engine)
     add_page(app, engine)
-    paths = [str(getattr(route, "path", "")) for route in app.routes]
+    paths = sorted({str(getattr(route, "path", "")) for route in app.routes})
 
     async def http_error(request: Request, error: Any) -> Response:
         sentence = str(error.detail)

@@ -197,7 +197,7 @@ def test_attributions_show_their_best_words() -> None:
     actual = Attribution(
         ("a", "b"), np.array([0.25, -1], np.float32), (), np.zeros(0, np.float32), "yes", "m", 0.75, "yes", "sum", True
     )
-    assert str(actual) == "m for 'yes' (p = 0.750): a +0.250, b -1.000"
+    assert str(actual) == "m for 'yes' (p = 0.750): a +0.250, b -1.00"
 
 
 def test_targets_are_numbers_of_python_numpy_or_torch() -> None:

@@ -73,7 +73,7 @@ class TestMeans:
         ("accuracy", "majority", "weak"),
         [(0.61, 0.5, False), (0.59, 0.5, True), (0.98, 0.95, False), (0.97, 0.95, True), (0.7, 1.0, False)],
     )
-    def test_a_classifier_need_not_gain_more_than_is_possible(self, accuracy: float, majority: float, weak: bool):
+    def test_a_classifier_counts_that_avoids_half_of_the_errors(self, accuracy: float, majority: float, weak: bool):
         of = task("films", classifier={"test": {"accuracy": accuracy, "majority_rate": majority}})
         assert (near_chance(run(), of) is not None) is weak
 
