@@ -27,6 +27,7 @@ from explearn.show.verdict import (
     leader_explanation,
     leader_table,
     means,
+    near_chance,
     study_table,
 )
 from explearn.show.versions import python_version, versions
@@ -84,7 +85,9 @@ def _first_page(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
         yield Paragraph(legend, style="note", page_only=True)
     if verdict.times:
         yield Paragraph(verdict.times, machine=True)
-    yield Paragraph(f"{run.subtitle} {counting_sentence(run, tasks)}".strip(), style="note")
+    # Where no task counts, that is the verdict already.
+    counting = counting_sentence(run, tasks) if any(near_chance(run, task) is None for task in tasks) else ""
+    yield Paragraph(f"{run.subtitle} {counting}".strip(), style="note")
     yield Heading("Who wins on what")
     if table := leader_table(run, counted):
         yield table

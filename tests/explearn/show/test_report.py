@@ -89,6 +89,7 @@ def test_a_classifier_that_learned_nothing_is_a_warning():
     weak = task(classifier={"test": {"accuracy": 0.55, "majority_rate": 0.5}})
     assert "> [!WARNING]\n> The classifier's test accuracy is 0.550" in render_markdown(task_section(run(), weak))
     assert "[!WARNING]" not in render_markdown(task_section(run(), task()))
+    assert render_markdown(report_blocks(run(), [weak])).count("No evidence about the methods") == 1
 
 
 class TestTables:
