@@ -54,7 +54,7 @@ class TestAML:
 def test_ivra_s_coefficients_are_heat_maps():
     coefficients = {"heads": np.eye(3, 4).tolist(), "layers": [0.1, 0.2, 0.3]}
     trained = {"criteria": ["comp", "suff"], "trained_epochs": 3, "best_epoch": 2, "coefficients": coefficients}
-    _, training, _, picture = ivra_report(run(), [task(notes={"ivra": trained})])
+    _, training, _, picture = ivra_report(run(), [task(notes={"consensus": {"coefficients": {}}, "ivra": trained})])
     assert isinstance(training, Paragraph) and training.text.endswith("ivra, films: for comp, suff, epoch 2 of 3.")
     assert isinstance(picture, Picture)
     assert "ivra, films" in svg(picture) and "layers" in svg(picture)

@@ -23,7 +23,7 @@ def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
         (f"{name}, {task.task}", notes)
         for task in tasks
         for name, notes in task.notes.items()
-        if "coefficients" in notes
+        if "criteria" in notes
     ]
     if not of:
         return []
