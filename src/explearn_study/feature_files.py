@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from tqdm.auto import tqdm
 
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError, UnsupportedError
@@ -31,7 +30,7 @@ from explearn.text.sampling import texts_to_explain
 
 REFUSAL = "refused.json"
 
-SHARD_TEXTS = 128
+SHARD_TEXTS = 512
 """Texts in memory at a time; one Parquet row group each."""
 
 
@@ -86,24 +85,20 @@ def write_texts(
     schema: pa.Schema,
     source: Mapping[str, Any],
     examples: Sequence[Example],
-    compute: Callable[[list[Example]], Sequence[object]],
+    compute: Callable[..., Sequence[object]],
     description: str | None = None,
 ) -> None:
     """Compute a row for each text and write them shard by shard; memory does not grow with their number.
 
     Args:
         source: what the rows come from, for the file's metadata.
-        compute: makes the rows of some texts.
-        description: text of a progress bar (default: no bar).
+        compute: makes the rows of some texts, with a progress bar as its argument `description` says.
+        description: text of the shards' progress bars (default: no bars).
     """
     remaining = iter(examples)
-    with (
-        parquet_writer(target, schema, {**source, "texts": len(examples)}) as writer,
-        tqdm(total=len(examples), desc=description, unit="text", disable=None if description else True) as bar,
-    ):
+    with parquet_writer(target, schema, {**source, "texts": len(examples)}) as writer:
         while shard := list(islice(remaining, SHARD_TEXTS)):
-            writer.write_table(table_of(compute(shard), schema))
-            bar.update(len(shard))
+            writer.write_table(table_of(compute(shard, description=description), schema))
 
 
 def read_rows(path: str | os.PathLike[str], schema: pa.Schema) -> Iterator[dict[str, Any]]:

@@ -98,8 +98,9 @@ def compute_features(
     examples: Sequence[Example],
     layers: Layers = "all",
     hidden: bool = False,
+    description: str | None = None,
 ) -> list[ExampleFeatures]:
-    """Compute the features of examples, in their order."""
+    """Compute the features of examples, in their order, with a progress bar when `description` is set."""
     encodings = classifier.encode(examples)
 
     def compute(indices: list[int]) -> Iterator[ExampleFeatures]:
@@ -119,4 +120,4 @@ def compute_features(
                 hidden=states[row, positions] if states is not None else None,
             )
 
-    return run_batches([len(e) for e in encodings], classifier, compute)
+    return run_batches([len(e) for e in encodings], classifier, compute, description=description)

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.nn.utils.rnn import pad_sequence
-from tqdm.auto import tqdm
 
 from explearn.core.compute import at_least_float32
 from explearn.core.errors import ModelError, UnsupportedError
@@ -36,19 +35,17 @@ def aggregate_states(
     The embeddings are not a layer's output; padding does not count (IvRA 2.2.3, Atanasova et al. 2020).
     Raises UnsupportedError for a model that does not return its hidden states.
     """
-    with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
 
-        def means(indices: list[int]) -> NDArray[np.float64]:
-            batch = classifier.batch([encodings[i] for i in indices])
-            _, parts = _run(classifier, batch)
-            layers = [states for part in parts for states in part[1:]]
-            real = batch.attention_mask[..., None].double()
-            states = sum((layer.double() for layer in layers), torch.zeros((), dtype=torch.float64, device=real.device))
-            bar.update(len(indices))
-            rows: NDArray[np.float64] = ((states * real).sum(1) / (len(layers) * real.sum(1))).cpu().numpy()
-            return rows
+    def means(indices: list[int]) -> NDArray[np.float64]:
+        batch = classifier.batch([encodings[i] for i in indices])
+        _, parts = _run(classifier, batch)
+        layers = [states for part in parts for states in part[1:]]
+        real = batch.attention_mask[..., None].double()
+        states = sum((layer.double() for layer in layers), torch.zeros((), dtype=torch.float64, device=real.device))
+        rows: NDArray[np.float64] = ((states * real).sum(1) / (len(layers) * real.sum(1))).cpu().numpy()
+        return rows
 
-        states = run_batches([len(e) for e in encodings], classifier, means)
+    states = run_batches([len(e) for e in encodings], classifier, means, description=description)
     width = int(getattr(classifier.model.config, "hidden_size", 0) or 0)
     return np.array(states) if states else np.zeros((0, width))
 

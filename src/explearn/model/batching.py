@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
+from tqdm.auto import tqdm
+
 if TYPE_CHECKING:
     import torch
 
@@ -35,7 +37,11 @@ def budget_batches(lengths: Sequence[int], max_tokens: int, same_length: bool = 
 
 
 def run_batches(
-    lengths: Sequence[int], owner: Classifier, run: Callable[[list[int]], Iterable[Result]], share: int = 1
+    lengths: Sequence[int],
+    owner: Classifier,
+    run: Callable[[list[int]], Iterable[Result]],
+    share: int = 1,
+    description: str | None = None,
 ) -> list[Result]:
     """Call `run` with the indices of texts in batches from `budget_batches`; return the results by text.
 
@@ -46,6 +52,7 @@ def run_batches(
         lengths: of the texts. owner: holds the budget, and says whether all texts of a batch must have one length.
         run: returns a result for each index that it gets.
         share: a batch gets 1 / share of the budget.
+        description: text of a progress bar (default: no bar).
 
     Raises torch.OutOfMemoryError if a single text does not fit.
     """
@@ -53,25 +60,30 @@ def run_batches(
 
     results: dict[int, Result] = {}
     remaining = list(range(len(lengths)))
-    while remaining:
-        places = budget_batches([lengths[i] for i in remaining], max(1, owner.max_tokens // share), owner.same_length)
-        batches = [[remaining[place] for place in batch] for batch in places]
-        remaining = []
-        for number, indices in enumerate(batches):
-            try:
-                results.update(zip(indices, run(indices), strict=True))
-            except torch.OutOfMemoryError:
-                if len(indices) == 1:
-                    raise
-                remaining = list(chain.from_iterable(batches[number:]))
-                break
-        if remaining:
-            # The error is gone here, and with it the device memory that its traceback held.
-            padded = len(indices) * max(lengths[i] for i in indices)
-            owner.max_tokens = max(1, min(owner.max_tokens, padded * share) // 2)
-            logger.warning("out of memory: batches have at most %s sub-tokens from here on", f"{owner.max_tokens:,}")
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
+    with tqdm(total=len(lengths), desc=description, unit="text", disable=None if description else True) as bar:
+        while remaining:
+            budget = max(1, owner.max_tokens // share)
+            places = budget_batches([lengths[i] for i in remaining], budget, owner.same_length)
+            batches = [[remaining[place] for place in batch] for batch in places]
+            remaining = []
+            for number, indices in enumerate(batches):
+                try:
+                    results.update(zip(indices, run(indices), strict=True))
+                    bar.update(len(indices))
+                except torch.OutOfMemoryError:
+                    if len(indices) == 1:
+                        raise
+                    remaining = list(chain.from_iterable(batches[number:]))
+                    break
+            if remaining:
+                # The error is gone here, and with it the device memory that its traceback held.
+                padded = len(indices) * max(lengths[i] for i in indices)
+                owner.max_tokens = max(1, min(owner.max_tokens, padded * share) // 2)
+                logger.warning(
+                    "out of memory: batches have at most %s sub-tokens from here on", f"{owner.max_tokens:,}"
+                )
+                if torch.cuda.is_available():
+                    torch.cuda.empty_cache()
     return [results[index] for index in range(len(lengths))]
 
 

@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.nn import functional
-from tqdm.auto import tqdm
 
 from explearn.core.arguments import each_text, path_of
 from explearn.core.compute import ComputeOptions, at_least_float32, autocast
@@ -345,17 +344,15 @@ class Classifier(Answers):
         and ParamsError for a single one.
         """
         encodings = self._encoded(texts)
-        with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
 
-            def predict(indices: list[int]) -> NDArray[np.float64]:
-                logits = self.logits(self.batch([encodings[i] for i in indices]))
-                rows: NDArray[np.float64] = self.probabilities(logits.double()).cpu().numpy()
-                # Of a logit that is NaN or plus infinity, the probabilities are NaN.
-                check_logits(rows, self.name)
-                bar.update(len(indices))
-                return rows
+        def predict(indices: list[int]) -> NDArray[np.float64]:
+            logits = self.logits(self.batch([encodings[i] for i in indices]))
+            rows: NDArray[np.float64] = self.probabilities(logits.double()).cpu().numpy()
+            # Of a logit that is NaN or plus infinity, the probabilities are NaN.
+            check_logits(rows, self.name)
+            return rows
 
-            probabilities = run_batches([len(e) for e in encodings], self, predict)
+        probabilities = run_batches([len(e) for e in encodings], self, predict, description=description)
         return np.array(probabilities).reshape(len(encodings), len(self.labels))
 
     def _encoded(self, texts: Iterable[Encoding] | Iterable[Text]) -> Sequence[Encoding]:

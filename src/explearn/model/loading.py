@@ -135,7 +135,7 @@ def _check_place(name: str) -> None:
                 check_regular(path, ModelError)
         return
     if not may_be_on_hub(name):
-        raise ModelError(f"{name}: no such folder; {SAVED}")
+        raise ModelError(f"{name}: {'is a file' if Path(name).is_file() else 'no such folder'}; {SAVED}")
     from huggingface_hub import constants, model_info
     from huggingface_hub.file_download import repo_folder_name
 

@@ -135,8 +135,13 @@ def text_signals(
         )
 
 
-def compute_signals(classifier: Classifier, examples: Sequence[Example]) -> list[WordSignals]:
-    """Return all signals of some texts for their predicted classes. Raises as `available_signals` does."""
+def compute_signals(
+    classifier: Classifier, examples: Sequence[Example], description: str | None = None
+) -> list[WordSignals]:
+    """Return all signals of some texts for their predicted classes, with a progress bar when `description` is set.
+
+    Raises as `available_signals` does.
+    """
     available_signals(classifier)
     encodings = classifier.encode(examples)
 
@@ -146,4 +151,4 @@ def compute_signals(classifier: Classifier, examples: Sequence[Example]) -> list
             scored = batch_signals(classifier, batch, None)
         return text_signals(classifier, batch.encodings, *scored)
 
-    return run_batches([len(e) for e in encodings], classifier, compute, PASSES)
+    return run_batches([len(e) for e in encodings], classifier, compute, PASSES, description)

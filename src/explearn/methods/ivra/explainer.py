@@ -108,9 +108,10 @@ class IvRA(BoundExplainer, BatchExplainer):
     # ---- training ------------------------------------------------------------------------------------------------
 
     def fit(self, task: TaskData, *, description: str | None = None) -> Self:
-        """Train an attention module together with a copy of a task's classifier; `self.classifier` is that copy.
+        """Train an attention module for a task's classifier.
 
-        With a learning rate of 0 the copy stays equal to the classifier.
+        With a learning rate for the classifier, a copy of it is trained together with the module. `self.classifier` is
+        the classifier that is explained: that copy, or the given one.
 
         The split `train` is used for the task loss and comp, suff and cons; `validation` chooses the best epoch, and
         with criterion sim the student learns from STUDENT_SHARE of it. The task's classifier is not changed.
@@ -125,7 +126,8 @@ class IvRA(BoundExplainer, BatchExplainer):
         check_task(task)
         classifier, options = task.classifier, self.options
         self.check_problem(classifier)
-        classifier.check_plain("training ivra, which trains the classifier with it,")
+        if options.own_model or classifier.spread is not None:
+            classifier.check_plain("training ivra")
         train, validation = task.examples("train"), task.examples("validation")
         encodings, labels = classifier.encode_labelled(train)
         kept = reached(encodings, classifier.max_length) if train else []
@@ -134,7 +136,7 @@ class IvRA(BoundExplainer, BatchExplainer):
         weights = None
         if task.balanced:
             weights = torch.tensor(class_weights(labels, len(classifier.labels)), device=classifier.device)
-        copied = classifier.with_model(copy.deepcopy(classifier.model))
+        copied = classifier.with_model(copy.deepcopy(classifier.model)) if options.own_model else classifier
         module = self._sized(*size_of(copied.model)).to(classifier.device)
         generator = torch.Generator().manual_seed(options.seed)
         order = np.random.default_rng(options.seed).permutation(len(validation)).tolist()

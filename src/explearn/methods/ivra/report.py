@@ -20,10 +20,7 @@ _MARGIN = 1.1
 def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
     """Return how IvRA's methods were trained on each task, and heat maps of the coefficients that they learned."""
     of = [
-        (f"{name}, {task.task}", notes)
-        for task in tasks
-        for name, notes in task.notes.items()
-        if "criteria" in notes
+        (f"{name}, {task.task}", notes) for task in tasks for name, notes in task.notes.items() if "criteria" in notes
     ]
     if not of:
         return []

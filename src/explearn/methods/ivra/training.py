@@ -91,17 +91,20 @@ class JointTrainer:
             groups.append({"params": learned, "lr": schedule.learning_rate, "weight_decay": WEIGHT_DECAY})
         optimiser = torch.optim.AdamW(groups)
         decay = torch.optim.lr_scheduler.ExponentialLR(optimiser, schedule.decay)
-        with seeded(self.params.seed, self.classifier.device), torch.inference_mode(False), torch.enable_grad():
-            self._end_epoch({})
-            epochs = epoch_bar(schedule.epochs, description)
-            for _ in epochs:
-                losses = self._epoch(optimiser, learned)
-                decay.step()
-                self._end_epoch(losses)
-                epochs.set_postfix(accuracy=f"{self.history[-1]['accuracy']:.3f}", **self.history[-1]["criteria"])
-            self._best.restore()
-        self.model.requires_grad_(False).eval()
-        self.module.requires_grad_(False).eval()
+        try:
+            with seeded(self.params.seed, self.classifier.device), torch.inference_mode(False), torch.enable_grad():
+                self._end_epoch({})
+                epochs = epoch_bar(schedule.epochs, description)
+                for _ in epochs:
+                    losses = self._epoch(optimiser, learned)
+                    decay.step()
+                    self._end_epoch(losses)
+                    epochs.set_postfix(accuracy=f"{self.history[-1]['accuracy']:.3f}", **self.history[-1]["criteria"])
+                self._best.restore()
+        finally:
+            # A classifier that is not trained is the user's own.
+            self.model.requires_grad_(False).eval()
+            self.module.requires_grad_(False).eval()
         return self.history
 
     def _epoch(self, optimiser: torch.optim.Optimizer, learned: list[nn.Parameter]) -> dict[str, float]:
