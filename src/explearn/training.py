@@ -47,7 +47,7 @@ def train(
 
     `l2e` and `paml` learn from the classifier's predictions for the texts. `expnet` learns from marked words if the
     texts have some, else from the consensus that comes with the package. `ivra` and `smat` need labels, because they
-    train their own classifier.
+    add their criteria to the task's loss.
 
     Args:
         method: name of a learned method.
@@ -149,7 +149,7 @@ def _checked(info: MethodInfo, texts: UserTexts, options: Mapping[str, Any]) -> 
     """Return the method, or its variant that learns from marks. Raises ParamsError if the texts lack something that it
     needs, or have marks that it does not learn from."""
     if info.own_model and not texts.labels:
-        raise ParamsError(f"labels: got none; {info.name!r} may train the classifier, too, which needs them")
+        raise ParamsError(f"labels: got none; {info.name!r} adds its criteria to the task's loss, which needs them")
     if not texts.rationales:
         return info
     if MARKS not in info.needs and options.get("people") is None:

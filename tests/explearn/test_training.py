@@ -79,7 +79,7 @@ def test_expnet_with_marks_learns_from_them(tmp_path: Path) -> None:
         ("gae", {}, "'gae' has nothing to train"),
         ("faml", {}, "it starts from a trained paml"),
         ("consensus", {}, "learns from the marks of other tasks"),
-        ("ivra", {}, "'ivra' may train the classifier, too"),
+        ("ivra", {}, "'ivra' adds its criteria to the task's loss"),
         ("l2ee", {}, "did you mean l2e"),
         ("l2e", {"texts": [{"text": "a b", "m": "[1,0]"}], "columns": TextColumns(rationales="mask:m")}, "leave them"),
     ],

@@ -20,8 +20,7 @@ def train(
         str,
         typer.Argument(
             help="l2e or paml, which learn from the classifier's predictions; expnet, which learns from marked "
-            "words or, without any, from the consensus; ivra or smat, which train their own classifier and need "
-            "labels.",
+            "words or, without any, from the consensus; ivra or smat, which weigh attention and need labels.",
             show_default=False,
         ),
     ],

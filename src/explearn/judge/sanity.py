@@ -129,7 +129,7 @@ def check_methods(
     perturbed copy the reason is recorded, and other methods continue.
 
     Args:
-        explainers: ready to explain; results are keyed by their `name`.
+        explainers: methods (`explearn.Explainer`) that are ready to explain; results are keyed by their `name`.
         classifier: the original model, which is not changed.
         examples: texts, at least one.
         params: cascade, noise_samples and noise_radius.

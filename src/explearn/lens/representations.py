@@ -5,7 +5,7 @@ A function of texts has no hidden states; `read_states` then returns features of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -77,6 +77,22 @@ def read_states(classifier: Classifier, batch: Batch, layers: Sequence[int]) -> 
     if max(layers) >= len(states):
         raise ModelError(f"layers: got {max(layers)}; {classifier.name} gives {len(states)}, numbered from 0")
     return logits, torch.cat([states[layer].float() for layer in layers], -1)
+
+
+def text_states(classifier: Classifier, encodings: Sequence[Encoding], layers: Sequence[int]) -> list[torch.Tensor]:
+    """Return what `read_states` reads of each text, (tokens, layers d), on the CPU; float16 if that holds its values.
+
+    Raises as `read_states` does.
+    """
+
+    def read(indices: list[int]) -> Iterator[torch.Tensor]:
+        _, states = read_states(classifier, classifier.batch([encodings[i] for i in indices]), layers)
+        for row, index in enumerate(indices):
+            of_text = states[row, : len(encodings[index])].cpu()
+            # Some decoders have activations beyond 65,504.
+            yield of_text.half() if of_text.abs().max() < torch.finfo(torch.float16).max else of_text.clone()
+
+    return run_batches([len(e) for e in encodings], classifier, read)
 
 
 def _run(classifier: Classifier, batch: Batch) -> tuple[torch.Tensor, list[list[torch.Tensor]]]:

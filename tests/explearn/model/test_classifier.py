@@ -128,6 +128,8 @@ class TestFromPretrained:
 
     def test_what_is_not_there(self, tmp_path: Path) -> None:
         assert "no such folder; expected a folder as save_pretrained" in complaint(tmp_path / "nothing")
+        (tmp_path / "a.bin").touch()
+        assert "is a file; expected a folder as save_pretrained" in complaint(tmp_path / "a.bin")
         assert f"{tmp_path}: cannot be loaded as a classifier" in complaint(tmp_path)
         assert "nobody/nothing: no such folder, and not to be had from the hub (" in complaint("nobody/nothing")
 

@@ -6,6 +6,7 @@ classifier's.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +16,9 @@ import transformers
 from torch import nn
 
 from explearn.core.errors import ModelError, first_line
-from explearn.lens.representations import read_states, spaced_layers
+from explearn.lens.representations import read_states, spaced_layers, text_states
 from explearn.methods.l2e.reader import Reader
 from explearn.model.architectures import architecture, position_offset, tells_segments_apart
-from explearn.model.batching import run_batches
 from explearn.model.classifier import Classifier
 from explearn.model.encoding import Batch, Encoding, collate, encode_segments, max_length
 from explearn.model.loading import holds_no_words, load_model, quiet_transformers, resolve_encoder
@@ -114,20 +114,20 @@ class Reading:
 # ---- G ---------------------------------------------------------------------------------------------------------------
 
 
-class AttributionModel(nn.Module):
+class AttributionModel(nn.Module, ABC):
     """G: from a text and the prediction y, (b, C), to the logits of the attributions, a = sigmoid of them."""
 
     def pretrained(self) -> list[nn.Parameter]:
-        """Return the parameters that have been trained on other tasks before."""
+        """Return the parameters that were pretrained on other tasks."""
         return []
 
+    @abstractmethod
     def read(self, classifier: Classifier, batch: Batch) -> Reading:
         """Return the classifier's answers to a batch, and what G reads of it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def forward(self, classifier: Classifier, reading: Reading, predictions: torch.Tensor) -> torch.Tensor:
         """Return the logits of the attributions at the classifier's sub-tokens, (b, n), float32; y: (b, C)."""
-        raise NotImplementedError
 
 
 class StatesModel(AttributionModel):
@@ -153,13 +153,7 @@ class StatesModel(AttributionModel):
         Raises UnsupportedError for a model that does not give its hidden states.
         """
         layers = spaced_layers(classifier, LAYERS)
-
-        def read(indices: list[int]) -> list[torch.Tensor]:
-            batch = classifier.batch([encodings[i] for i in indices])
-            _, states = read_states(classifier, batch, layers)
-            return [row[: len(encodings[i])].cpu() for i, row in zip(indices, states, strict=True)]
-
-        states = torch.cat(run_batches([len(encoding) for encoding in encodings], classifier, read))
+        states = torch.cat(text_states(classifier, encodings, layers)).float()
         model = cls(states.shape[1], len(classifier.labels), layers)
         model.reader.standardise(states)
         return model

@@ -9,7 +9,7 @@ from pydantic import Field
 from explearn.core.validation import MOST_ROUNDS, Fraction, PositiveInt, Rounds, Seeded, Units
 
 STATES = "states"
-"""Name of the backbone that is the classifier itself."""
+"""The backbone that is the classifier itself."""
 
 Metric = Literal[
     "sufficiency",
@@ -32,8 +32,8 @@ class PAMLParams(Seeded):
     protocol: Literal["default", "aml"] = "default"
     """How the metric is computed, as `evaluate.protocol`: over words, or over sub-tokens as in AML's code."""
     backbone: str = STATES
-    """What G reads with: `states`, a small network on the classifier's own hidden states; or, as in the paper, an
-    encoder: `encoder` (the parameter of that name), a hub name or a local folder; it may have another tokenizer."""
+    """`states`: a small network reads the classifier's own hidden states. As in the paper, an encoder reads the text:
+    `encoder` (the parameter of that name), a hub name or a local folder; it may have another tokenizer."""
     prediction_weight: Fraction = 0.5
     """lambda_p: the masked text keeps the prediction. 0 leaves the term out."""
     size_weight: Fraction = 0.5

@@ -136,8 +136,8 @@ class IvRA(BoundExplainer, BatchExplainer):
         weights = None
         if task.balanced:
             weights = torch.tensor(class_weights(labels, len(classifier.labels)), device=classifier.device)
-        copied = classifier.with_model(copy.deepcopy(classifier.model)) if options.own_model else classifier
-        module = self._sized(*size_of(copied.model)).to(classifier.device)
+        explained = classifier.with_model(copy.deepcopy(classifier.model)) if options.own_model else classifier
+        module = self._sized(*size_of(explained.model)).to(classifier.device)
         generator = torch.Generator().manual_seed(options.seed)
         order = np.random.default_rng(options.seed).permutation(len(validation)).tolist()
         sim = None
@@ -150,13 +150,15 @@ class IvRA(BoundExplainer, BatchExplainer):
                     f"criterion 'sim': of {len(validation)} validation texts the student would learn from {len(texts)} "
                     f"and be judged on {len(order)}; expected at least 2 for each"
                 )
-            sim = SimulatabilityLoss(copied, module, texts, generator)
+            sim = SimulatabilityLoss(explained, module, texts, generator)
         judged = [validation[i] for i in order]
-        trainer = JointTrainer(copied, module, train, sim, options, generator, weights, lambda: self._measure(judged))
-        self.attention, self.classifier, self.trained_classifier, self.history = module, copied, "", []
+        trainer = JointTrainer(
+            explained, module, train, sim, options, generator, weights, lambda: self._measure(judged)
+        )
+        self.attention, self.classifier, self.trained_classifier, self.history = module, explained, "", []
         self.history = trainer.run(description)
-        copied.__dict__.pop("fingerprint", None)
-        self.trained_classifier = copied.fingerprint
+        explained.__dict__.pop("fingerprint", None)
+        self.trained_classifier = explained.fingerprint
         if self.best_epoch == 0:
             logger.warning(
                 "%s: none of %d epochs was better than the start, so module and classifier are untrained; lower "

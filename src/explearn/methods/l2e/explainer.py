@@ -23,7 +23,7 @@ from explearn.core.certificate import certificates
 from explearn.core.errors import DataError, ModelError
 from explearn.core.records import Example
 from explearn.core.validation import Count, Number
-from explearn.lens.representations import PIECES, read_states, spaced_layers
+from explearn.lens.representations import PIECES, read_states, spaced_layers, text_states
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, Calibration, TrainedState
 from explearn.methods.base.task import TaskData, check_task
@@ -213,7 +213,7 @@ class L2E(BoundExplainer, BatchExplainer):
                 one.answers.astype(np.float32),
                 _marks(one.text.encoding, marks),
             )
-            for states, one in zip(self._states(classifier, encodings), answered, strict=True)
+            for states, one in zip(text_states(classifier, encodings, self.layers), answered, strict=True)
         ]
 
     def _taught(
@@ -228,7 +228,7 @@ class L2E(BoundExplainer, BatchExplainer):
             check_lesson(self.options.teacher, of_teacher[example.id], example)
         encodings = task.classifier.encode(chosen)
         texts = []
-        for encoding, states in zip(encodings, self._states(task.classifier, encodings), strict=True):
+        for encoding, states in zip(encodings, text_states(task.classifier, encodings, self.layers), strict=True):
             lesson, owners = of_teacher[str(encoding.example_id)], np.asarray(encoding.word_ids)
             words = np.unique(owners[owners != NO_WORD])
             values = np.full((len(words), len(task.classifier.labels)), np.nan, dtype=np.float32)
@@ -237,19 +237,6 @@ class L2E(BoundExplainer, BatchExplainer):
         if not texts:
             raise DataError(f"teacher {self.options.teacher!r} explains no training text; expected some to learn from")
         return texts
-
-    @torch.inference_mode()
-    def _states(self, classifier: Classifier, encodings: Sequence[Encoding]) -> list[torch.Tensor]:
-        """Return what the reader reads of each text, (tokens, inputs), float16 where its range suffices."""
-
-        def read(indices: list[int]) -> Iterator[torch.Tensor]:
-            _, states = read_states(classifier, classifier.batch([encodings[i] for i in indices]), self.layers)
-            for row, index in enumerate(indices):
-                of_text = states[row, : len(encodings[index])].cpu()
-                # Some decoders have activations beyond 65,504.
-                yield of_text.half() if of_text.abs().max() < torch.finfo(torch.float16).max else of_text.clone()
-
-        return run_batches([len(e) for e in encodings], classifier, read)
 
     @torch.inference_mode()
     def _certify(
