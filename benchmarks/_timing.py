@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from explearn.model.classifier import Classifier
-from explearn.model.finetune import load_encoder
-from explearn.model.loading import quiet_transformers
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.finetune import load_encoder
+from explearn.predictors.loading import quiet_transformers
 
 CORPUS = Path(__file__).resolve().parents[1] / "data" / "corpus" / "reviews.jsonl"
 

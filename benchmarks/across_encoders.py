@@ -43,15 +43,15 @@ from numpy.typing import NDArray
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.writing import atomic_folder, write_json
-from explearn.judge.plausibility import rationale_counts, rationale_k, select_top_k
 from explearn.lens.word_signals import SIGNALS
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, weight_of_skill
 from explearn.methods.consensus.signals import available_signals
-from explearn.model.classifier import Classifier
-from explearn.model.finetune import evaluate_classifier, finetune
-from explearn.model.loading import EMBEDDED, embedded_encoder
-from explearn.model.params import FinetuneParams
+from explearn.metrics.plausibility import rationale_counts, rationale_k, select_top_k
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.finetune import evaluate_classifier, finetune
+from explearn.predictors.loading import EMBEDDED, embedded_encoder
+from explearn.predictors.params import FinetuneParams
 from explearn.text.sampling import texts_to_explain
 from explearn_study.feature_files import read_signals, write_signals
 from explearn_study.params import Params, load_params

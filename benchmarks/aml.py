@@ -28,16 +28,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from explearn.core.records import Attribution, Example
-from explearn.judge.catalogue import CATALOGUE
-from explearn.judge.faithfulness import faithfulness
-from explearn.judge.plausibility import f1_of_texts, rationale_counts, select_top_k
+from explearn.core.attribution import Attribution
+from explearn.core.examples import Example
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import accepted_options, get_explainer
-from explearn.model.classifier import Classifier
+from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.plausibility import f1_of_texts, rationale_counts, select_top_k
+from explearn.predictors.classifier import Classifier
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params, load_params
 from explearn_study.workspace import Workspace

@@ -20,11 +20,11 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from explearn.core.compute import ComputeOptions
-from explearn.judge.plausibility import rationale_counts, rationale_k, select_top_k
 from explearn.lens.word_signals import SIGNALS
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, marked_texts, source_weights
 from explearn.methods.consensus.params import ConsensusParams
+from explearn.metrics.plausibility import rationale_counts, rationale_k, select_top_k
 from explearn_study.params import load_params
 from explearn_study.train import WorkspaceTask
 from explearn_study.workspace import Workspace

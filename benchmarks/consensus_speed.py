@@ -21,10 +21,10 @@ import torch
 import transformers
 
 from _timing import CORPUS, load_classifier, load_texts, paired
-from explearn.core.records import Attribution
+from explearn.core.attribution import Attribution
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.params import ConsensusParams
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 LIMIT = 3.3
 """A tenth above the aim, 3, for machines other than the one where it was reached (docs/explearn/consensus.md)."""

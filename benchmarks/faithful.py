@@ -36,18 +36,19 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from explearn.core.records import Attribution, Example
-from explearn.judge.faithfulness import faithfulness
-from explearn.judge.params import EvaluateParams, SanityParams
-from explearn.judge.sanity import check_methods
-from explearn.judge.significance import holm
+from explearn.core.attribution import Attribution
+from explearn.core.examples import Example
 from explearn.methods.l2e.answers import Answered, ask
 from explearn.methods.l2e.certificate import top_words
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_explainer, known_infos
-from explearn.model.callable import CallableClassifier
-from explearn.model.classifier import Classifier
+from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.params import EvaluateParams, SanityParams
+from explearn.metrics.sanity import check_methods
+from explearn.metrics.significance import holm
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.function import CallableClassifier
 from explearn_study.example_files import read_examples
 
 BUDGETS = (16, 32, 64)

@@ -28,17 +28,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
+from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
-from explearn.core.records import Attribution, Example
+from explearn.core.examples import Example
 from explearn.core.writing import write_json
-from explearn.judge.faithfulness import faithfulness
-from explearn.judge.params import EvaluateParams
-from explearn.judge.plausibility import rationale_counts, rationale_k, select_top_k
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.registry import get_explainer
+from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.params import EvaluateParams
+from explearn.metrics.plausibility import rationale_counts, rationale_k, select_top_k
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params, load_params
 from explearn_study.train import WorkspaceTask

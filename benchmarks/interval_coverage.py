@@ -2,7 +2,7 @@
 
     python benchmarks/interval_coverage.py --draws 1000 --texts 10,20,60
 
-Texts are drawn from a known distribution, a figure and its interval are computed as `explearn.judge` does, and the
+Texts are drawn from a known distribution, a figure and its interval are computed as `explearn.metrics` does, and the
 share of draws is counted in which the interval holds the figure of the distribution.
 """
 
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
-from explearn.judge.arrays import correlation, ranks
-from explearn.judge.consistency import consistency, padded
-from explearn.judge.plausibility import f1_of_texts
-from explearn.judge.significance import mean_interval, pooled_interval, resampled_areas
+from explearn.metrics.arrays import correlation, ranks
+from explearn.metrics.consistency import consistency, padded
+from explearn.metrics.plausibility import f1_of_texts
+from explearn.metrics.significance import mean_interval, pooled_interval, resampled_areas
 
 Rng = np.random.Generator
 MANY = 20_000

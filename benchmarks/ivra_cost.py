@@ -18,12 +18,12 @@ from pathlib import Path
 import torch
 
 from _timing import CORPUS, load_classifier, load_texts, paired
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention, size_of
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.ivra.params import IvRAParams
 from explearn.methods.ivra.training import JointTrainer
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 STEP_LIMIT = 3.5
 """Largest ratio of a step to a plain one."""

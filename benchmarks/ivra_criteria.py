@@ -35,18 +35,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
-from explearn.core.records import Attribution, Example
-from explearn.judge.consistency import consistency
-from explearn.judge.faithfulness import faithfulness
-from explearn.judge.params import EvaluateParams
-from explearn.judge.simulatability import simulatability
+from explearn.core.examples import Example
 from explearn.lens.representations import aggregate_states, word_embeddings
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_explainer
-from explearn.model.classifier import Classifier
-from explearn.model.loading import quiet_transformers
+from explearn.metrics.consistency import consistency
+from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.params import EvaluateParams
+from explearn.metrics.simulatability import simulatability
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.loading import quiet_transformers
 from explearn_study.workspace import Workspace
 
 CRITERIA = ("sim", "comp", "suff", "cons")

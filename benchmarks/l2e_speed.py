@@ -18,11 +18,11 @@ import torch
 import transformers
 
 from _timing import CORPUS, load_classifier, load_texts, paired
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.l2e.paper import L2EPaper
 from explearn.methods.registry import get_explainer
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 LIMITS = {"input_x_gradient": 5.0, "lime": 500.0}
 """Teacher -> least ratio with the class given."""

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from explearn.core.compute import ComputeOptions
-from explearn.judge.faithfulness import faithfulness
-from explearn.judge.params import EvaluateParams
 from explearn.methods.registry import get_explainer
-from explearn.model.classifier import Classifier
+from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.params import EvaluateParams
+from explearn.predictors.classifier import Classifier
 from explearn_study.example_files import read_examples
 
 

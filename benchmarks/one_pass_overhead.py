@@ -26,7 +26,7 @@ from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 LIMITS = {128: {"expnet": 1.10, "l2e": 1.15}, 512: {"expnet": 1.15, "l2e": 1.15}}
 """Sub-tokens a text -> method -> largest ratio allowed."""

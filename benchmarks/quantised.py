@@ -15,7 +15,7 @@ import numpy as np
 
 from explearn.core.compute import ComputeOptions, Precision
 from explearn.methods.registry import get_explainer
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 from explearn_study.example_files import read_examples
 
 

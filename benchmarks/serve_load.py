@@ -31,7 +31,7 @@ import httpx
 import explearn
 from explearn.cli.demo.classifier import demo_classifier, headlines
 from explearn.core.compute import ComputeOptions
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.methods.expnet.explainer import ExpNet
 
 CORPUS = Path(__file__).resolve().parents[1] / "data" / "corpus" / "topics.jsonl"

@@ -38,18 +38,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.attribution import filled
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
-from explearn.core.records import Example, filled
+from explearn.core.examples import Example
 from explearn.core.writing import write_json
-from explearn.judge.plausibility import binarise, rationale_counts, rationale_k, select_top_k
-from explearn.judge.significance import holm
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, marked_texts, source_weights
 from explearn.methods.consensus.signals import compute_signals
 from explearn.methods.expnet.targets import read_sources
 from explearn.methods.registry import get_explainer
+from explearn.metrics.plausibility import binarise, rationale_counts, rationale_k, select_top_k
+from explearn.metrics.significance import holm
 from explearn.text.sampling import texts_to_explain
 from explearn_study.marks_curve import KeptTask, trained
 from explearn_study.params import Params, load_params

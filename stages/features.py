@@ -4,10 +4,10 @@ import logging
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnsupportedError
-from explearn.core.records import SPLITS
+from explearn.core.examples import SPLITS
 from explearn.core.writing import atomic_folder
 from explearn.lens.attention import layer_count
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 from explearn_study.feature_files import texts_to_learn_from, write_features, write_refusal, write_signals
 from explearn_study.params import Params
 from explearn_study.staging import TaskOption, stage

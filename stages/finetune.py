@@ -5,8 +5,8 @@ from dataclasses import asdict, replace
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.writing import write_json
-from explearn.model.classifier import Classifier
-from explearn.model.finetune import FinetuneEpoch, evaluate_classifier, finetune
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.finetune import FinetuneEpoch, evaluate_classifier, finetune
 from explearn_study.importing import import_classifier
 from explearn_study.params import Params
 from explearn_study.staging import TaskOption, stage

@@ -1,6 +1,6 @@
 """Stage prepare: a task's texts from its source into one Parquet file a split."""
 
-from explearn.core.records import SPLITS
+from explearn.core.examples import SPLITS
 from explearn.core.writing import atomic_folder, write_json
 from explearn_study.example_files import write_examples, write_rationales
 from explearn_study.params import Params

@@ -7,7 +7,7 @@ import typer
 from explearn.core.compute import ComputeOptions
 from explearn.methods.base.teachers import make_teacher
 from explearn.methods.registry import with_seed
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params
 from explearn_study.staging import TaskOption, stage

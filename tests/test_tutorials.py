@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from explearn.cli.app import app
 from explearn.methods import registry
-from explearn.model import finetune
+from explearn.predictors import finetune
 
 MOST_WORDS = 500
 PAGES = sorted((ROOT / "docs/tutorials").glob("*.md"))

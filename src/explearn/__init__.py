@@ -23,16 +23,17 @@ if TYPE_CHECKING:
     from explearn.comparison.result import Comparison
     from explearn.comparison.run import compare
     from explearn.comparison.texts import TextColumns
-    from explearn.core.records import Attribution, Example, Rationale
-    from explearn.core.side_by_side import SideBySide, side_by_side
+    from explearn.core.attribution import Attribution
+    from explearn.core.examples import Example, Rationale
     from explearn.core.word_tables import to_arrow, to_frame
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer
     from explearn.methods.base.learned import LearnedExplainer
     from explearn.methods.explaining import explain
     from explearn.methods.interactions import interactions
     from explearn.methods.listed_task import ListedTask
-    from explearn.model.callable import CallableClassifier
-    from explearn.model.classifier import Classifier
+    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.function import CallableClassifier
+    from explearn.show.side_by_side import SideBySide, side_by_side
     from explearn.training import finetune, train
 
 __all__ = [
@@ -75,16 +76,17 @@ _LAZY = {
     "explearn.comparison.result": ("Comparison",),
     "explearn.comparison.run": ("compare",),
     "explearn.comparison.texts": ("TextColumns",),
-    "explearn.core.records": ("Attribution", "Example", "Rationale"),
-    "explearn.core.side_by_side": ("SideBySide", "side_by_side"),
+    "explearn.core.attribution": ("Attribution",),
+    "explearn.core.examples": ("Example", "Rationale"),
+    "explearn.show.side_by_side": ("SideBySide", "side_by_side"),
     "explearn.core.word_tables": ("to_arrow", "to_frame"),
     "explearn.methods.base.explainer": ("BatchExplainer", "BatchScores", "Explainer"),
     "explearn.methods.base.learned": ("LearnedExplainer",),
     "explearn.methods.explaining": ("explain",),
     "explearn.methods.interactions": ("interactions",),
     "explearn.methods.listed_task": ("ListedTask",),
-    "explearn.model.callable": ("CallableClassifier",),
-    "explearn.model.classifier": ("Classifier",),
+    "explearn.predictors.function": ("CallableClassifier",),
+    "explearn.predictors.classifier": ("Classifier",),
     "explearn.training": ("finetune", "train"),
 }
 """Module -> names exported from it, loaded lazily: importing torch takes seconds, `import explearn` must not."""

@@ -10,18 +10,18 @@ from typing import Any
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.core.seeds import hash_order, seed_everything
 from explearn.core.validation import check_section
 from explearn.methods.base.learned import LearnedExplainer, check_explainer_place, text_hashes
 from explearn.methods.info import MethodInfo
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_info, known_infos, make_explainer, with_seed
-from explearn.model.as_classifier import as_classifier
-from explearn.model.finetune import FinetuneEpoch
-from explearn.model.finetune import finetune as run_finetune
-from explearn.model.labels import check_labels
-from explearn.model.params import FinetuneParams
+from explearn.predictors.as_classifier import as_classifier
+from explearn.predictors.finetune import FinetuneEpoch
+from explearn.predictors.finetune import finetune as run_finetune
+from explearn.predictors.labels import check_labels
+from explearn.predictors.params import FinetuneParams
 from explearn.text.rationales import merge_annotators
 
 MOST_VALIDATION = 400
@@ -111,9 +111,9 @@ def finetune(
         encoder: `embedded`, a hub name or a folder.
         texts, labels, columns: as for `train`; without `columns`, a table's labels are in its column `label`.
         out: folder to save the classifier to.
-        options: fields of `explearn.model.params.FinetuneParams`: epochs, learning_rate, ...
+        options: fields of `explearn.predictors.params.FinetuneParams`: epochs, learning_rate, ...
 
-    Returns the history, one entry per epoch. Raises what `explearn.model.finetune.finetune` raises, ParamsError
+    Returns the history, one entry per epoch. Raises what `explearn.predictors.finetune.finetune` raises, ParamsError
     without labels, DataError for fewer than five texts or two labels, MissingExtraError without `explearn[finetune]`.
     """
     if labels is None:

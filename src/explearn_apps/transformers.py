@@ -23,9 +23,9 @@ from explearn.bundle.loading import find_explainer
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_of
 from explearn.methods.base.explainer import Explainer
-from explearn.model.classifier import Classifier
-from explearn.model.completion import COMPLETION_FILE
-from explearn.model.problems import Problem
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.heads.completion import COMPLETION_FILE
+from explearn.predictors.problems import Problem
 from explearn.text.units import Unit
 
 TASK = "text-classification-with-rationale"

@@ -68,8 +68,8 @@ def verify(
     """
     with user_errors():
         from explearn.bundle.manifest import differences, read_manifest
-        from explearn.model.classifier import Classifier
-        from explearn.show.manifest import check_manifest, manifests_in
+        from explearn.predictors.classifier import Classifier
+        from explearn.report.manifest import check_manifest, manifests_in
 
         # What was checked, the sentence for no difference, and the differences.
         results: list[tuple[Path, str, list[str]]] = []

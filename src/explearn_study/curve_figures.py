@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.core.records import filled
-from explearn.judge.arrays import float_or_none
-from explearn.judge.plausibility import binarise, f1_of_texts, rationale_counts, select_top_k
-from explearn.judge.significance import pooled_interval, resampled_areas
+from explearn.core.attribution import filled
+from explearn.metrics.arrays import float_or_none
+from explearn.metrics.plausibility import binarise, f1_of_texts, rationale_counts, select_top_k
+from explearn.metrics.significance import pooled_interval, resampled_areas
 
 FIGURES = ("f1_topk", "auroc", "f1")
 """F1 with the top K words, AUROC, and F1 by the explainer's own rule."""
@@ -28,7 +28,7 @@ def judge_draws(
 
     Args:
         draws: of each draw, scores of each text's words; NaN: the word was not read. Such words are never chosen and
-            come last, as in `explearn.judge.evaluate`. marked: masks of the same texts.
+            come last, as in `explearn.metrics.evaluate`. marked: masks of the same texts.
         k: words chosen by the top-K rule. rule: the explainer's own; one of `explearn.methods.info.Binarisation`.
         confidence: coverage of the intervals.
 

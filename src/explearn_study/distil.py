@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from explearn.core.attribution import filled
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
-from explearn.core.records import filled
-from explearn.judge.context import mean_where_defined
-from explearn.judge.plausibility import rationale_k
-from explearn.judge.predictions import Predictions
-from explearn.judge.sanity import rank_correlations, top_overlaps
-from explearn.judge.stability import levels, lexical_similarity, nearest, semantic_similarity
 from explearn.lens.representations import aggregate_states
 from explearn.methods.base.targets import judged_targets
 from explearn.methods.base.teachers import combine_weights, make_teacher, members
 from explearn.methods.l2e.paper import L2EPaper
-from explearn.model.classifier import Classifier
+from explearn.metrics.context import mean_where_defined
+from explearn.metrics.plausibility import rationale_k
+from explearn.metrics.predictions import Predictions
+from explearn.metrics.sanity import rank_correlations, top_overlaps
+from explearn.metrics.stability import levels, lexical_similarity, nearest, semantic_similarity
+from explearn.predictors.classifier import Classifier
 from explearn.text.alignment import NO_WORD
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params

@@ -9,11 +9,11 @@ from typing import Any
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
 from explearn.core.writing import write_json
-from explearn.judge.evaluate import TaskEvaluation, evaluate_task
-from explearn.judge.plausibility import rationale_k
-from explearn.judge.runs import read_run
-from explearn.model.classifier import Classifier
-from explearn.model.finetune import evaluate_classifier
+from explearn.metrics.evaluate import TaskEvaluation, evaluate_task
+from explearn.metrics.plausibility import rationale_k
+from explearn.metrics.runs import read_run
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.finetune import evaluate_classifier
 from explearn_study.metric_files import write_by_text, write_pairs
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace, read_document

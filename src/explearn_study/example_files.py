@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from explearn.core.errors import DataError, located
+from explearn.core.examples import Example, Rationale, check_mask_length
 from explearn.core.parquet import make_schema, open_parquet, read_table, write_table
-from explearn.core.records import Example, Rationale, check_mask_length
 
 _STRING, _STRINGS = pa.string(), pa.list_(pa.string())
 

@@ -12,11 +12,11 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError
 from explearn.core.writing import write_json
-from explearn.judge.runs import read_run, write_run
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.timing import ForwardClock, explain_timed
 from explearn.methods.registry import make_explainer, with_seed
-from explearn.model.classifier import Classifier
+from explearn.metrics.runs import read_run, write_run
+from explearn.predictors.classifier import Classifier
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params, RunMethod
 from explearn_study.workspace import Workspace

@@ -17,14 +17,14 @@ import pyarrow as pa
 
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.examples import Example
 from explearn.core.parquet import make_schema, open_parquet, parquet_writer, read_group, read_metadata
-from explearn.core.records import Example
 from explearn.core.validation import Count, Shape, check_shape
 from explearn.core.writing import write_json
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.signals import available_signals, compute_signals
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 from explearn.text.alignment import NO_WORD
 from explearn.text.sampling import texts_to_explain
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError
 from explearn.core.writing import atomic_folder
-from explearn.model.classifier import Classifier
-from explearn.model.labels import check_labels
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.labels import check_labels
 from explearn_study.sections import ClassifierParams
 
 

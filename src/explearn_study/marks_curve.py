@@ -12,10 +12,10 @@ from tqdm.auto import tqdm
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
-from explearn.judge.plausibility import rationale_k
 from explearn.lens.features import ExampleFeatures
 from explearn.methods.expnet.explainer import ExpNet, check_source
 from explearn.methods.expnet.targets import PSEUDO_SPLITS, Sources, curriculum_for, marked_targets, read_sources
+from explearn.metrics.plausibility import rationale_k
 from explearn.text.sampling import texts_to_explain
 from explearn_study.curve_figures import judge_draws
 from explearn_study.params import Params

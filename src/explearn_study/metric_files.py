@@ -17,7 +17,7 @@ from explearn.core.parquet import parquet_writer, read_table
 
 if TYPE_CHECKING:
     # It imports torch, which takes seconds; reading results does not need it.
-    from explearn.judge.evaluate import TaskEvaluation
+    from explearn.metrics.evaluate import TaskEvaluation
 
 Array = NDArray[np.float64]
 Path = str | os.PathLike[str]

@@ -17,11 +17,11 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from explearn.core.documents import read_yaml
 from explearn.core.errors import ParamsError, UnknownNameError, kind_of
 from explearn.core.validation import Fraction, Section, Seed, problems_sentence
-from explearn.judge.params import EvaluateParams, SanityParams
 from explearn.methods.base.teachers import ANSWERS, members
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info, list_explainers
-from explearn.model.params import FinetuneParams
+from explearn.metrics.params import EvaluateParams, SanityParams
+from explearn.predictors.params import FinetuneParams
 from explearn_study.sections import (
     AttendParams,
     AttributeParams,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from explearn.core.errors import DataError
-from explearn.core.records import Rationale
+from explearn.core.examples import Rationale
 from explearn_study.annotate.store import Store
 from explearn_study.annotate.task import TaskMarks
 from explearn_study.example_files import read_rationales

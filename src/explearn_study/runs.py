@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from explearn.judge.runs import COST_FIGURES, Cost
+from explearn.metrics.runs import COST_FIGURES, Cost
 from explearn_study.workspace import read_document
 
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.core.writing import scratch_folder
-from explearn.judge.arrays import mean_of_known
-from explearn.judge.sanity import SanityResult, ScoreSimilarity, check_methods
 from explearn.methods.base.explainer import Explainer
-from explearn.model.classifier import Classifier
-from explearn.model.finetune import finetune
+from explearn.metrics.arrays import mean_of_known
+from explearn.metrics.sanity import SanityResult, ScoreSimilarity, check_methods
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.finetune import finetune
 from explearn.text.sampling import texts_to_explain
 from explearn_study.explaining import make_method
 from explearn_study.params import Params

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from explearn.core.records import RationaleKind, Split
+from explearn.core.examples import RationaleKind, Split
 from explearn.core.validation import (
     MOST,
     MOST_ROUNDS,
@@ -16,7 +16,7 @@ from explearn.core.validation import (
     Rounds,
     Section,
 )
-from explearn.model.params import CompletionParams
+from explearn.predictors.params import CompletionParams
 
 
 class RationaleFile(Section):

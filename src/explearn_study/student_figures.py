@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.judge.catalogue import CATALOGUE
-from explearn.judge.context import mean_where_defined
-from explearn.judge.faithfulness import logit
-from explearn.judge.plausibility import ranking
-from explearn.judge.protocols import top_count
-from explearn.judge.significance import paired_tests
-from explearn.judge.stability import stability
+from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.context import mean_where_defined
+from explearn.metrics.faithfulness import logit
+from explearn.metrics.plausibility import ranking
+from explearn.metrics.protocols import top_count
+from explearn.metrics.significance import paired_tests
+from explearn.metrics.stability import stability
 
 if TYPE_CHECKING:
-    from explearn.judge.predictions import Predictions
-    from explearn.model.encoding import Encoding
+    from explearn.metrics.predictions import Predictions
+    from explearn.predictors.encoding import Encoding
 
 Array = NDArray[np.float64]
 SIDES = ("teacher", "student", "random")
@@ -109,7 +109,7 @@ def judge(
 
     agreement: 1 where the positive words alone are given the text's own class. `both`: 1 where those of teacher and
     student are given the same class. delta_log_odds_*: logit p(x) - logit p(x with those words masked), NaN where there
-    are none. stability_*: as `explearn.judge.stability.stability`. precision, recall, f1: of the k best words against
+    are none. stability_*: as `explearn.metrics.stability.stability`. precision, recall, f1: of the k best words against
     the marked ones.
 
     Args:
@@ -117,7 +117,7 @@ def judge(
         orders: side -> scores by which its k best words are chosen.
         encodings: of the texts.
         predictions: of the classifier that is explained.
-        neighbours: `semantic` and `lexical` -> (n, k), as of `explearn.judge.stability.nearest`.
+        neighbours: `semantic` and `lexical` -> (n, k), as of `explearn.metrics.stability.nearest`.
         gold: marked words, (words,); None for texts that are not judged.
         k: words compared with the marked ones.
     """

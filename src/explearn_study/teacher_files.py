@@ -14,15 +14,15 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from explearn.core.errors import DataError
+from explearn.core.examples import Example
 from explearn.core.parquet import read_metadata
-from explearn.core.records import Example
 from explearn.core.storage import read_attributions, write_attributions
 from explearn.core.writing import atomic_folder, write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
 from explearn.methods.base.task import Lessons
 from explearn.methods.base.teachers import combine_lessons, lesson_of
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 from explearn_study.workspace import read_document
 
 MANIFEST = "teacher.json"

@@ -11,7 +11,7 @@ import torch
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.core.seeds import seed_everything
 from explearn.lens.features import ExampleFeatures
 from explearn.lens.word_signals import WordSignals
@@ -26,7 +26,7 @@ from explearn_study.workspace import Workspace, read_document
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every method needs it.
-    from explearn.model.classifier import Classifier
+    from explearn.predictors.classifier import Classifier
 
 Item = TypeVar("Item", WordSignals, ExampleFeatures, Lesson)
 
@@ -39,7 +39,7 @@ class WorkspaceTask:
 
     @cached_property
     def classifier(self) -> Classifier:
-        from explearn.model.classifier import Classifier
+        from explearn.predictors.classifier import Classifier
 
         return Classifier.from_pretrained(self.workspace.classifier(self.name), self.compute)
 

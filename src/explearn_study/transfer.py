@@ -6,16 +6,17 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
-from explearn.core.records import Attribution, Example
-from explearn.judge.evaluate import evaluate_task
-from explearn.judge.params import EvaluateParams
-from explearn.judge.runs import MethodRun
+from explearn.core.examples import Example
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.registry import make_explainer
-from explearn.model.classifier import Classifier
-from explearn.model.finetune import evaluate_classifier
+from explearn.metrics.evaluate import evaluate_task
+from explearn.metrics.params import EvaluateParams
+from explearn.metrics.runs import MethodRun
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.finetune import evaluate_classifier
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace, read_document

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from explearn.core.documents import read_json
-from explearn.core.records import SPLITS, Example, Rationale
+from explearn.core.examples import SPLITS, Example, Rationale
 from explearn.core.validation import Count, Shape, check_shape
 from explearn.text.rationales import merge_annotators
 from explearn_study.example_files import read_examples, read_rationales

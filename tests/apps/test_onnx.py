@@ -19,11 +19,11 @@ from typer.testing import CliRunner
 
 import explearn
 from explearn.cli.app import app
+from explearn.core.attribution import Attribution
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError
 from explearn.core.extras import MissingExtraError
-from explearn.core.records import Attribution
 from explearn.methods.base.learned import LearnedExplainer
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 from explearn_apps.onnx import OnnxExplainer, export_onnx, writing
 
 onnx = pytest.importorskip("onnx")

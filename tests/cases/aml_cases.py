@@ -10,13 +10,13 @@ import numpy as np
 import tiny
 import torch
 
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.loss import Weights
 from explearn.methods.aml.paml import PAML
 from explearn.methods.aml.target_metric import MapJudge, Metric, protocol_of
 from explearn.methods.listed_task import ListedTask
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 LEARNING: dict[str, Any] = {
     "batch_size": 8,

@@ -71,8 +71,8 @@ def sentence(call: Callable[[], object]) -> dict[str, Any]:
 def missing(classifier: str, repository: Path) -> dict[str, Any]:
     """What needs an extra, by its name and the package that is missed first."""
     from explearn.core.compute import ComputeOptions
-    from explearn.model.finetune import finetune
-    from explearn.model.params import FinetuneParams
+    from explearn.predictors.finetune import finetune
+    from explearn.predictors.params import FinetuneParams
     from explearn.text.agreement import krippendorff_alpha
     from explearn_study.sources.hub import folder_configs, read_hub
 

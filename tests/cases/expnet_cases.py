@@ -9,7 +9,7 @@ import tiny
 
 from explearn.lens.features import ExampleFeatures
 from explearn.methods.listed_task import ListedTask
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 WIDTH = tiny.LAYERS * 2 * tiny.HEADS
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from explearn.core.records import Attribution
+from explearn.core.attribution import Attribution
 
 MASK = 103
 CLS, SEP = 101, 102

@@ -12,8 +12,8 @@ from places import ROOT
 
 from explearn.core.compute import ComputeOptions
 from explearn.methods.base.explainer import BatchExplainer
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Encoding
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Encoding
 from explearn.text.alignment import NO_WORD
 
 FOLDER = ROOT / "tests" / "reference"

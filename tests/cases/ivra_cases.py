@@ -9,15 +9,15 @@ import numpy as np
 import tiny
 import torch
 
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.methods.ivra.attention import HeadAttention, InterpretableAttention, size_of
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.simulatability import SimulatabilityLoss
 from explearn.methods.ivra.training import JointTrainer
 from explearn.methods.listed_task import ListedTask
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
 
 EMPTY = "\u200b"
 """A word of which the tokenizer leaves no piece."""

@@ -10,7 +10,7 @@ import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.listed_task import ListedTask
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 LIMIT = 24
 """Most sub-tokens of a text."""

@@ -15,7 +15,7 @@ from chat_server import ChatServer
 from typer.testing import CliRunner
 
 from explearn.cli.app import app
-from explearn.core.records import SPLITS, Example, Rationale
+from explearn.core.examples import SPLITS, Example, Rationale
 from explearn.core.writing import write_json
 from explearn_study.example_files import write_examples, write_rationales
 from explearn_study.params import load_params

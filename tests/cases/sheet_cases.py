@@ -7,7 +7,7 @@ from pathlib import Path
 
 from project_cases import example
 
-from explearn.core.records import Example
+from explearn.core.examples import Example
 
 HOSTILE = [
     example(20, "<script>alert(1)</script> & \"quoted\" <img src=x onerror=alert(2)> 'x' {{ 7*7 }}", "positive"),

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from explearn.core.errors import DataError
-from explearn.core.records import Split
+from explearn.core.examples import Split
 from explearn_study.sources import SourceDataset, load_task
 from explearn_study.sources.params import SourceParams
 

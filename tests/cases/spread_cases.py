@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from explearn.model.architectures import blocks_in_order
+from explearn.predictors.architectures import blocks_in_order
 
 
 def halves(model: Any, first: str, second: str) -> dict[str, str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from explearn.core.records import Attribution, Example
-from explearn.judge.catalogue import CATALOGUE
-from explearn.judge.significance import PairedTests
+from explearn.core.attribution import Attribution
+from explearn.core.examples import Example
 from explearn.methods.registry import get_info
 from explearn.methods.results import ExampleReport, RunFacts, TaskReport, in_table_order
+from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.significance import PairedTests
 
 HOSTILE = "<script>alert(1)</script>"
 

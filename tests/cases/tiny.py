@@ -16,9 +16,9 @@ from explearn.core.compute import ComputeOptions
 from explearn.lens.anatomy import BlockTrace, TracedPass
 from explearn.lens.attention import read_weights
 from explearn.lens.watch import LayerGradients
-from explearn.model.architectures import blocks_in_order
-from explearn.model.classifier import Classifier, QuestionAnswerer, TokenClassifier
-from explearn.model.encoding import Batch
+from explearn.predictors.architectures import blocks_in_order
+from explearn.predictors.classifier import Classifier, QuestionAnswerer, TokenClassifier
+from explearn.predictors.encoding import Batch
 from explearn.testing import tiny as shipped
 from explearn.testing.tiny import ARCHITECTURES, CORPUS, HEADS, HIDDEN, LABELS, LAYERS, PAIRS, POSITIONS, TEXTS
 

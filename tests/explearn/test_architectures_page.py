@@ -11,8 +11,8 @@ import tiny
 import explearn
 from explearn.core.errors import UnsupportedError
 from explearn.lens.attention import layer_count
-from explearn.model.architectures import architecture, reads
-from explearn.model.classifier import Classifier
+from explearn.predictors.architectures import architecture, reads
+from explearn.predictors.classifier import Classifier
 
 COLUMNS = (
     ("raw_attention", "attention_mean", "rollout"),

@@ -19,7 +19,7 @@ from explearn import Attribution, get_explainer
 from explearn.comparison.plan import choose_methods
 from explearn.comparison.texts import given_texts
 from explearn.core.escape import printable, printable_json
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 RECORD: dict[str, Any] = {"words": ["a", "film"], "scores": [1, -2.5], "target": "yes", "method": "theirs"}
 GOOD = Attribution.from_record(RECORD)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from explearn.model.batching import random_batches
+from explearn.predictors.batching import random_batches
 
 
 def batches(lengths: list[int], size: int, seed: int = 0, **options: int | bool) -> list[list[int]]:

@@ -15,7 +15,7 @@ import explearn
 from explearn.cli.app import app
 from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.listed_task import ListedTask
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 
 class TestMethods:

@@ -14,7 +14,7 @@ from explearn.cli.demo import classifier
 from explearn.cli.demo.classifier import demo_classifier, headlines
 from explearn.cli.demo.command import METHODS
 from explearn.core.compute import ComputeOptions
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 OWN = "The <b>goalkeeper</b> saved two penalties."
 

@@ -17,8 +17,8 @@ from rich.console import Console
 
 import explearn
 from explearn.core import display
+from explearn.core.attribution import Attribution
 from explearn.core.certificate import Certificate
-from explearn.core.records import Attribution
 from explearn.core.word_tables import WORD_SCHEMA
 
 HOSTILE = '<img src=x onerror="alert(1)">'.replace(" ", "/")

@@ -15,7 +15,7 @@ import explearn
 from explearn.comparison.texts import TextColumns, given_texts
 from explearn.core.errors import DataError, ParamsError
 from explearn.methods.explaining import AT_ONCE, best_at_once
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 TEXT = "the quick brown fox"
 

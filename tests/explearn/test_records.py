@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, UnknownNameError
-from explearn.core.records import Attribution, Example, Rationale
+from explearn.core.examples import Example, Rationale
 
 GOOD: dict[str, Any] = {"id": "a", "words": ("two", "words"), "label": "x", "split": "train", "task": "t"}
 

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from explearn.core.attribution import Attribution
 from explearn.core.documents import parse_yaml, read_json, read_jsonl
 from explearn.core.errors import DataError
+from explearn.core.examples import Example, Rationale
 from explearn.core.parquet import iter_rows
-from explearn.core.records import Attribution, Example, Rationale
 from explearn.core.storage import read_attributions, write_attributions
 from explearn_study.example_files import read_examples, read_rationales, write_examples, write_rationales
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from explearn.cli.app import app
 from explearn.core.documents import read_json
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 TEXTS = ("the quick brown fox", "a warm funny sequel", "no refund whatsoever", "our friendly guide sleeps")
 
@@ -111,8 +111,8 @@ class TestManifest:
         manifest = project / "reports/report.json"
         document = read_json(manifest)
         document["versions"]["torch"] = "0.1"
-        assert {"explearn/core/records.py", "explearn_study/params.py"} <= set(document["parts"]["code"]["files"])
-        document["parts"]["code"]["files"]["explearn/core/records.py"] = "0" * 64
+        assert {"explearn/core/attribution.py", "explearn_study/params.py"} <= set(document["parts"]["code"]["files"])
+        document["parts"]["code"]["files"]["explearn/core/attribution.py"] = "0" * 64
         manifest.write_text(json.dumps(document), encoding="utf-8")
         code, said = verify(project)
         assert code == 1
@@ -122,7 +122,7 @@ class TestManifest:
             "data: data/examples/films/more.parquet was added",
             "results: data/attributions/films/more.parquet was added",
             "models: data/classifiers/films/added_tokens.json was added",
-            "code: explearn/core/records.py differs",
+            "code: explearn/core/attribution.py differs",
         ):
             assert line in said.splitlines()
         assert "version of torch: 0.1 then" in said

@@ -26,5 +26,5 @@ def test_every_stage_and_method_has_one(tmp_path: Path) -> None:
     }
     assert " src/explearn/" in (tmp_path / "data/code/methods/floor.txt").read_text(encoding="utf-8")
     finetune, report = ((tmp_path / f"data/code/{stage}.txt").read_text("utf-8") for stage in ("finetune", "report"))
-    for shown in ("core/display.py", "core/look.css"):
+    for shown in ("show/display.py", "show/look.css"):
         assert shown in report and shown not in finetune

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from explearn.judge.significance import pooled_interval, resampled_areas
+from explearn.metrics.significance import pooled_interval, resampled_areas
 from explearn_study.curve_figures import judge_draws
 
 MARKED = [np.array([True, False, False]), np.array([False, True, False, False])]

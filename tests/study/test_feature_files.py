@@ -11,7 +11,7 @@ import tiny
 from rounding import assert_close, tolerance
 
 from explearn.core.errors import DataError, ParamsError
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.methods.consensus.signals import compute_signals
 from explearn.text.alignment import NO_WORD
 from explearn_study import feature_files

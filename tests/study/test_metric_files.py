@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from explearn.core.parquet import read_table
-from explearn.judge.evaluate import TaskEvaluation
-from explearn.judge.significance import paired_tests
+from explearn.metrics.evaluate import TaskEvaluation
+from explearn.metrics.significance import paired_tests
 from explearn_study.metric_files import (
     PAIR_SCHEMA,
     read_agreement,

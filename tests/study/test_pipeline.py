@@ -181,7 +181,7 @@ def test_an_experiment_with_another_option_runs_what_depends_on_it(ran: Checkout
 @pytest.mark.parametrize(
     ("file", "rerun"),
     [
-        ("explearn/core/look.css", {"code", "report"}),
+        ("explearn/show/look.css", {"code", "report"}),
         ("explearn/methods/perturbation/occlusion.py", {"code", "explain", "judge", "report"}),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.text.sampling import texts_to_explain
 from explearn_study.feature_files import texts_to_learn_from
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explearn.judge.sanity import SanityResult, ScoreSimilarity
+from explearn.metrics.sanity import SanityResult, ScoreSimilarity
 from explearn_study.sanity import over_draws
 
 

@@ -7,7 +7,7 @@ import pytest
 from fakes import MASK, FakeClassifier, encode
 from scipy.stats import wilcoxon
 
-from explearn.judge.predictions import Predictions
+from explearn.metrics.predictions import Predictions
 from explearn_study.student_figures import ChosenWords, SideScores, choose, judge, summarise
 
 

@@ -9,14 +9,15 @@ import pytest
 import tiny
 
 import explearn
+from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
-from explearn.core.records import Attribution, Example
+from explearn.core.examples import Example
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.teachers import members, scaled_ranks
 from explearn.methods.l2e.paper import L2EPaper
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Encoding
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Encoding
 from explearn_study.example_files import write_examples
 from explearn_study.params import Params
 from explearn_study.teacher_files import read_lessons, teach

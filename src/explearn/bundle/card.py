@@ -11,8 +11,8 @@ import jinja2
 from huggingface_hub import EvalResult, ModelCardData
 
 from explearn.bundle.manifest import ClassifierFacts
-from explearn.judge.catalogue import CATALOGUE, Metric
 from explearn.methods.info import MethodInfo
+from explearn.metrics.catalogue import CATALOGUE, Metric
 from explearn.show.markdown import Markdown, escape_markdown, table
 
 GROUPS = ("plausibility", "faithfulness", "behaviour")

@@ -31,10 +31,10 @@ from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
 from explearn.core.validation import Figures, Shape, check, check_shape
 from explearn.core.writing import atomic_folder, write_json, write_text
-from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.registry import get_info, make_explainer
-from explearn.model.classifier import Classifier
+from explearn.metrics.catalogue import CATALOGUE
+from explearn.predictors.classifier import Classifier
 
 
 def export(

@@ -24,14 +24,14 @@ from explearn.bundle.manifest import (
     read_manifest,
 )
 from explearn.core.arguments import path_of
+from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError, kind_of
-from explearn.core.records import Attribution
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.registry import get_explainer, get_info, known_infos, make_explainer
-from explearn.model.classifier import Classifier
-from explearn.model.loading import hub_errors, may_be_on_hub
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.loading import hub_errors, may_be_on_hub
 
 TOKEN = "HF_TOKEN"
 

@@ -70,7 +70,7 @@ def methods(
     infos = list(known_infos())
     refused: dict[str, str] = {}
     if classifier is not None:
-        from explearn.model.classifier import Classifier
+        from explearn.predictors.classifier import Classifier
 
         loaded = Classifier.from_pretrained(classifier)
         for info in infos:

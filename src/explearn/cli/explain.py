@@ -16,15 +16,16 @@ from rich.console import Console
 
 from explearn.cli import options
 from explearn.cli.common import Compute, command, plain_console
-from explearn.core.display import MOST_INTERACTING, PAGE_END, PAGE_START, block, rows
+from explearn.core.attribution import MOST_INTERACTING
 from explearn.core.documents import decoded_lines
 from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.escape import printable, printable_json
 from explearn.core.writing import atomic_path, check_own, is_page
+from explearn.show.display import PAGE_END, PAGE_START, block, rows
 
 if TYPE_CHECKING:
-    from explearn.core.records import Attribution
-    from explearn.model.classifier import Classifier
+    from explearn.core.attribution import Attribution
+    from explearn.predictors.classifier import Classifier
 
 Write = Callable[[Sequence["Attribution"]], object]
 """Writes the attributions of one text, one per method."""
@@ -121,7 +122,7 @@ def explain(
     lines = texts or _lines()
     from explearn.methods.explaining import best_at_once
     from explearn.methods.interactions import interactions as pairs
-    from explearn.model.classifier import Classifier
+    from explearn.predictors.classifier import Classifier
 
     loaded = Classifier.from_pretrained(classifier, compute, completion=completion).renamed(names)
     for chosen in methods:
@@ -173,7 +174,7 @@ def _lines() -> list[str]:
 
 def _show(classifier: Classifier, text: Any, attributions: Sequence[Attribution], as_json: bool) -> None:
     """Print a text's attributions: in colour, or as JSON Lines."""
-    from explearn.model.classifier import QuestionAnswerer
+    from explearn.predictors.classifier import QuestionAnswerer
 
     # For a question, the answer is what is explained.
     answer = {"answer": classifier.answer(text)} if isinstance(classifier, QuestionAnswerer) else {}

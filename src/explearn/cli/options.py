@@ -19,7 +19,7 @@ from explearn.methods.registry import accepted_options, get_info, make_explainer
 if TYPE_CHECKING:
     from explearn.bundle.loading import Bundle
     from explearn.methods.base.explainer import Explainer
-    from explearn.model.classifier import Classifier
+    from explearn.predictors.classifier import Classifier
 
 DEFAULT = "attn_lrp"
 """The method if none is named."""

@@ -17,7 +17,7 @@ from explearn.core.validation import MOST, Number, Shape, check
 from explearn.core.writing import write_json
 from explearn.methods import __file__ as METHODS
 from explearn.methods.registry import get_info, known_infos
-from explearn.show.verdict import LEADING
+from explearn.report.verdict import LEADING
 
 ROSTERS = Path(METHODS).with_name("rosters.json")
 """Roster -> method -> options; `make index` writes it from conf/roster/."""

@@ -16,9 +16,9 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder
 from explearn.core.errors import ParamsError
 from explearn.core.writing import check_own
-from explearn.model.classifier import Classifier
-from explearn.show.manifest import CODE, hashes, is_manifest, part
-from explearn.show.versions import COMPARISON, python_version, versions
+from explearn.predictors.classifier import Classifier
+from explearn.report.manifest import CODE, hashes, is_manifest, part
+from explearn.report.versions import COMPARISON, python_version, versions
 
 CHANGED_WEIGHTS = ("saved", "nf4", "int8")
 """Precisions in which a classifier's weights differ from those that `explearn verify` loads."""

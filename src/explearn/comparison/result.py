@@ -8,14 +8,14 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explearn.core.blocks import BOLD_END, BOLD_START, Cell, Table, columns
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.extras import need
-from explearn.judge.catalogue import CATALOGUE, Metric
 from explearn.methods.results import Number, RunFacts, TaskReport
-from explearn.show.columns import leaderboard
+from explearn.metrics.catalogue import CATALOGUE, Metric
+from explearn.report.columns import leaderboard
+from explearn.report.verdict import MODEL, find_verdict
+from explearn.show.blocks import BOLD_END, BOLD_START, Cell, Table, columns
 from explearn.show.tables import latex_of
-from explearn.show.verdict import MODEL, find_verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +31,7 @@ class Comparison:
     Attributes:
         report: path of the page.
         texts: number of texts in the comparison.
-        methods: method -> metric -> value, as on the page; names of metrics: `explearn.judge.catalogue`.
+        methods: method -> metric -> value, as on the page; names of metrics: `explearn.metrics.catalogue`.
         left_out: method -> why it is not in the comparison.
         task: everything that the page shows: figures, paired tests, values by text, sanity checks. run: facts about
             the methods and their evaluation.
@@ -89,8 +89,8 @@ class Comparison:
         Raises UnknownNameError for an unknown metric, ParamsError for one without paired tests, MissingExtraError
         without `explearn[report]`.
         """
-        from explearn.show.figures.critical_difference import critical_difference_picture
-        from explearn.show.figures.style import svg
+        from explearn.report.figures.critical_difference import critical_difference_picture
+        from explearn.report.figures.style import svg
 
         of, tests = _metric(metric), self.task.comparisons.get(metric)
         if tests is None or len(tests.methods) < 2:

@@ -25,35 +25,36 @@ from explearn.comparison.plan import (
 from explearn.comparison.result import Comparison
 from explearn.comparison.score_files import Records, match_scores, read_scores
 from explearn.comparison.texts import TextColumns, UserTexts, given_texts
+from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.examples import Rationale
 from explearn.core.extras import check_installed
-from explearn.core.records import Attribution, Rationale
 from explearn.core.seeds import seed_everything
 from explearn.core.validation import PositiveInt, Section, Seed, check_section
 from explearn.core.writing import check_own, check_place, check_replaceable, is_page, locked, write_text
-from explearn.judge.evaluate import evaluate_task
-from explearn.judge.faithfulness import faithfulness
-from explearn.judge.params import EvaluateParams, SanityParams
-from explearn.judge.plausibility import rationale_k
-from explearn.judge.predictions import Predictions
-from explearn.judge.runs import COST_FIGURES, MethodRun, read_run, write_run
-from explearn.judge.sanity import SanityResult, check_methods
-from explearn.judge.stability import SHARED_UNITS
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.base.learned import LearnedExplainer, text_hashes
 from explearn.methods.base.timing import ForwardClock, explain_timed
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_explainer, get_info, known_infos, with_seed
 from explearn.methods.results import RunFacts, TaskReport, in_table_order
-from explearn.model.as_classifier import as_classifier
-from explearn.model.classifier import Classifier
-from explearn.model.finetune import evaluate_classifier
-from explearn.model.labels import check_labels
-from explearn.model.params import Prompt
-from explearn.model.problems import CLASSES, Problem
-from explearn.show.examples import draw_examples
-from explearn.show.verdict import LEADING, several
+from explearn.metrics.evaluate import evaluate_task
+from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.params import EvaluateParams, SanityParams
+from explearn.metrics.plausibility import rationale_k
+from explearn.metrics.predictions import Predictions
+from explearn.metrics.runs import COST_FIGURES, MethodRun, read_run, write_run
+from explearn.metrics.sanity import SanityResult, check_methods
+from explearn.metrics.stability import SHARED_UNITS
+from explearn.predictors.as_classifier import as_classifier
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.finetune import evaluate_classifier
+from explearn.predictors.labels import check_labels
+from explearn.predictors.params import Prompt
+from explearn.predictors.problems import CLASSES, Problem
+from explearn.report.examples import draw_examples
+from explearn.report.verdict import LEADING, several
 from explearn.text.agreement import agreement_metrics
 from explearn.text.encoding import Encoding
 from explearn.text.rationales import merge_annotators
@@ -133,8 +134,8 @@ def compare(
     """
     check_installed("matplotlib", "adjustText", extra="report", what="the page of a comparison")
     from explearn.comparison.provenance import check_manifest_place, facts_of, manifest_of
-    from explearn.show.manifest import write_manifest
-    from explearn.show.report import page
+    from explearn.report.manifest import write_manifest
+    from explearn.report.page import page
 
     check_unit(unit)
     if unit == "phrase":

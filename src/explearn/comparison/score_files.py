@@ -10,9 +10,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from explearn.core.attribution import Attribution
 from explearn.core.documents import read_jsonl
 from explearn.core.errors import DataError, ParamsError
-from explearn.core.records import Attribution, Example
+from explearn.core.examples import Example
 from explearn.core.validation import Shape, check
 from explearn.methods.info import MethodInfo
 

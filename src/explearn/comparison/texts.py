@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from explearn.core.arguments import check_listed, each_text
 from explearn.core.errors import DataError, ParamsError, located
-from explearn.core.records import Example, Rationale
+from explearn.core.examples import Example, Rationale
 from explearn.core.words import word_number, words_of
 from explearn.text.custom import CustomRows
 from explearn.text.encoding import TEXT, Text, as_segments
@@ -18,7 +18,7 @@ from explearn.text.params import Columns
 from explearn.text.rows import RawRow, read_file
 
 if TYPE_CHECKING:
-    from explearn.model.classifier import Classifier
+    from explearn.predictors.classifier import Classifier
 
 RATIONALES = ("mask", "marked", "spans")
 """Formats in which a column may hold marked words; see `explearn.text.params.Columns`."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, located
 from explearn.core.parquet import (
     make_schema,
@@ -15,7 +16,6 @@ from explearn.core.parquet import (
     read_table,
     write_table,
 )
-from explearn.core.records import Attribution
 
 _STRING, _STRINGS, _NUMBERS = pa.string(), pa.list_(pa.string()), pa.list_(pa.float32())
 

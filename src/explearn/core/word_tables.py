@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from explearn.core.attribution import Attribution, each_attribution
 from explearn.core.extras import need
 from explearn.core.parquet import make_schema
-from explearn.core.records import Attribution, each_attribution
 
 if TYPE_CHECKING:
     import pandas as pd

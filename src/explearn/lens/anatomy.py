@@ -19,10 +19,10 @@ from torch import nn
 from explearn.core.errors import UnsupportedError
 from explearn.lens.attention import Attention, AttentionCalls, layer_count
 from explearn.lens.threads import here_only, hooked
-from explearn.model.architectures import architecture, blocks_in_order, unusual_build
-from explearn.model.encoding import Batch
-from explearn.model.question_answering import SpanScorer
-from explearn.model.token_classification import WordReader
+from explearn.predictors.architectures import architecture, blocks_in_order, unusual_build
+from explearn.predictors.encoding import Batch
+from explearn.predictors.heads.question_answering import SpanScorer
+from explearn.predictors.heads.token_classification import WordReader
 
 Activation = Callable[[torch.Tensor], torch.Tensor]
 

@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from explearn.core.compute import at_least_float32
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.lens.threads import here_only, hooked
-from explearn.model.architectures import (
+from explearn.predictors.architectures import (
     ARCHITECTURES,
     architecture,
     blocks_in_order,
@@ -30,9 +30,9 @@ from explearn.model.architectures import (
     reads,
     unusual_build,
 )
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
-from explearn.model.token_classification import marked_position
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
+from explearn.predictors.heads.token_classification import marked_position
 
 Reduced = TypeVar("Reduced")
 

@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.errors import ParamsError
+from explearn.core.examples import Example
 from explearn.core.numeric_checks import check_logits
-from explearn.core.records import Example
 from explearn.lens.anatomy import passing
 from explearn.lens.attention import Attention, layer_count, reduced_attention, resolve_layer
-from explearn.model.batching import run_batches
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
+from explearn.predictors.batching import run_batches
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
 
 Layers = Literal["all"] | Sequence[int]
 """Layers whose attention is taken: indices from 0, or from the end if negative."""

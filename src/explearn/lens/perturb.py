@@ -11,9 +11,9 @@ import torch
 
 from explearn.core.errors import UnknownNameError, UnsupportedError
 from explearn.lens.words import table_weight
-from explearn.model.architectures import UNKNOWN, architecture
-from explearn.model.classifier import Classifier
-from explearn.model.quantised import dequantised
+from explearn.predictors.architectures import UNKNOWN, architecture
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.quantised import dequantised
 
 _ANY_BLOCK = re.compile(r"\.(?:layers?|h|blocks?)\.(\d+)\.")
 """Common names of blocks, for model types without an entry in the table."""

@@ -17,9 +17,9 @@ from torch.nn.utils.rnn import pad_sequence
 from explearn.core.compute import at_least_float32
 from explearn.core.errors import ModelError, UnsupportedError
 from explearn.lens.words import table_weight
-from explearn.model.batching import run_batches
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch, Encoding
+from explearn.predictors.batching import run_batches
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch, Encoding
 from explearn.text.alignment import NO_WORD
 
 PIECES = 2048

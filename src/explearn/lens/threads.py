@@ -2,7 +2,7 @@
 
 Methods use hooks to look into a model's modules. Another thread may predict with the same model at that moment: a hook
 made by `here_only` does nothing there. A library that sets hooks and attributes of its own gets a copy of the modules
-that shares the weights (`explearn.model.problems.sharing_copy`).
+that shares the weights (`explearn.predictors.problems.sharing_copy`).
 """
 
 from __future__ import annotations

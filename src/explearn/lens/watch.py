@@ -18,9 +18,9 @@ from explearn.lens.anatomy import check_head, passing
 from explearn.lens.attention import Attention, attention_layers, layer_count, read_weights
 from explearn.lens.threads import here_only, hooked
 from explearn.lens.words import word_layers
-from explearn.model.architectures import blocks_in_order
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
+from explearn.predictors.architectures import blocks_in_order
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
 
 
 @dataclass(slots=True)

@@ -16,8 +16,8 @@ from torch import nn
 
 from explearn.core.errors import UnsupportedError, first_line
 from explearn.lens.threads import here_only, hooked
-from explearn.model.architectures import architecture, word_table
-from explearn.model.classifier import Classifier
+from explearn.predictors.architectures import architecture, word_table
+from explearn.predictors.classifier import Classifier
 
 UNSCALED = 0.05
 """Bound below which the length of the embeddings counts as irrelevant: the change of the output when the embeddings are

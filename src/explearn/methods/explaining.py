@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from explearn.core.arguments import is_pair
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError, UnsupportedError, kind_of
-from explearn.core.side_by_side import SideBySide, side_by_side
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import Target
 from explearn.methods.registry import get_explainer
-from explearn.model.as_classifier import as_classifier
-from explearn.model.classifier import Classifier
+from explearn.predictors.as_classifier import as_classifier
+from explearn.predictors.classifier import Classifier
+from explearn.show.side_by_side import SideBySide, side_by_side
 from explearn.text.units import Unit
 
 if TYPE_CHECKING:
-    from explearn.model.encoding import Text
+    from explearn.predictors.encoding import Text
 
 AT_ONCE = ("attn_lrp", "integrated_gradients", "lime")
 """Methods that need no training, each the most faithful (reports/report.md) of those that need the same access to the

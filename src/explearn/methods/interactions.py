@@ -7,13 +7,12 @@ from math import comb
 
 import numpy as np
 
-from explearn.core.display import MOST_INTERACTING, Interaction
+from explearn.core.attribution import MOST_INTERACTING, Attribution, Interaction
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
-from explearn.core.records import Attribution
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import check_mask_token, outputs, stand_in
 from explearn.methods.perturbation.predictor import Predictor
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 from explearn.text.encoding import Text, as_segments
 from explearn.text.units import in_units
 

@@ -9,14 +9,14 @@ import torch
 
 from explearn.core.arguments import check_listed
 from explearn.core.errors import DataError, UnknownNameError, UnsupportedError
-from explearn.core.records import SPLITS, Example, Split
+from explearn.core.examples import SPLITS, Example, Split
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.targets import check_classifier
 from explearn.methods.base.task import Lessons, TaskData
 from explearn.methods.base.teachers import lessons_of, make_teacher, members
 from explearn.methods.consensus.signals import compute_signals
-from explearn.model.classifier import Classifier, ZeroShotClassifier
+from explearn.predictors.classifier import Classifier, ZeroShotClassifier
 
 LabelledText = Example | tuple[str, str]
 """An example, or a text with its label."""

@@ -2,7 +2,7 @@
 
 Evaluation code fills these objects and passes them to `explearn.show`. A learned method's folder may have a module
 `report` with a function `report(run, tasks) -> list[Block]` that returns its section of the report, empty if the run
-does not have the method (`explearn.show.report`).
+does not have the method (`explearn.report.page`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.records import Attribution, Example, RationaleKind
-from explearn.judge.catalogue import CATALOGUE
-from explearn.judge.params import EvaluateParams
-from explearn.judge.significance import PairedTests
+from explearn.core.attribution import Attribution
+from explearn.core.examples import Example, RationaleKind
 from explearn.methods.info import FAMILIES, MethodInfo
+from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.params import EvaluateParams
+from explearn.metrics.significance import PairedTests
 
 Number = int | float | None
 
@@ -110,18 +111,18 @@ class TaskReport:
         split_counts: texts of each split.
         agreement: figures of `explearn.text.agreement.agreement_metrics`; any may be missing or None.
         classifier: by split, accuracy, macro_f1, mcc, majority_rate, texts; any may be missing.
-        methods: by method, the metrics of `explearn.judge.evaluate.evaluate_task`, costs joined.
+        methods: by method, the metrics of `explearn.metrics.evaluate.evaluate_task`, costs joined.
         texts: example texts.
         k: number of words that the top-K rule chooses in a text; None where unknown.
         positive_rate: share of marked words in training; None where unknown.
         thresholds: method -> lowest score of a chosen word, for methods that choose by a threshold.
         comparisons: by metric, the paired tests, the best methods, and those that tie with them.
         by_text: metric -> method -> its value on each text, (texts,), in the same order for all methods, NaN where
-            undefined; names are those of `explearn.judge.catalogue.Metric.by_text`.
+            undefined; names are those of `explearn.metrics.catalogue.Metric.by_text`.
         method_agreement: mean rank correlation of every two methods' scores, (methods, methods), in the order of
             `methods`; None where it is not known.
         sanity: texts, and by method random_model, random_labels, max_sensitivity and skipped
-            (`explearn.judge.sanity.SanityResult`); empty where nothing was checked.
+            (`explearn.metrics.sanity.SanityResult`); empty where nothing was checked.
         own_models: explainer -> results on the classifier that it trained: classifier and methods (as above), tied
             (metric -> methods).
         notes: method -> its notes (`Explainer.notes`), for methods that have some; of a trained one `best_epoch`, 0 if

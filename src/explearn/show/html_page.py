@@ -10,10 +10,10 @@ from importlib import resources
 
 from markupsafe import Markup, escape
 
-from explearn.core.blocks import BOLD_END, BOLD_START, Block, ExampleText, Heading, Picture, Table, walk
-from explearn.core.display import LOOK, css, words_html
-from explearn.core.templates import html_templates
+from explearn.show.blocks import BOLD_END, BOLD_START, Block, ExampleText, Heading, Picture, Table, walk
+from explearn.show.display import LOOK, css, words_html
 from explearn.show.tables import csv_of, latex_of
+from explearn.show.templates import html_templates
 
 
 def render_html(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
@@ -51,7 +51,7 @@ def render_html(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
 
 
 def inline_html(text: str) -> Markup:
-    """Return a block's text as HTML: parts marked by `explearn.core.blocks.bold` are <strong>, all else is escaped.
+    """Return a block's text as HTML: parts marked by `explearn.show.blocks.bold` are <strong>, all else is escaped.
 
     Long names may break after an underscore.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from explearn.core.blocks import BOLD_END, BOLD_START
+from explearn.show.blocks import BOLD_END, BOLD_START
 
 _SPECIAL = "`*_[]|\\~#$@^"
 _REFERENCES = {ord(char): f"&#{ord(char)};" for char in _SPECIAL} | {
@@ -45,7 +45,7 @@ def escape_markdown(text: str) -> Markdown:
 
 
 def inline_markdown(text: str, starts_line: bool = True) -> Markdown:
-    """Return a block's text as Markdown: parts marked by `explearn.core.blocks.bold` are bold, all else is escaped."""
+    """Return a block's text as Markdown: parts marked by `explearn.show.blocks.bold` are bold, all else is escaped."""
     parts = [_escape(part) for part in _BOLD.split(re.sub(r"\s+", " ", text).strip())]
     line = "".join(f"**{part}**" if index % 2 else part for index, part in enumerate(parts))
     return Markdown(_LINE_START.sub(_first_as_reference, line) if starts_line else line)

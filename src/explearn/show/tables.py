@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from explearn.core.blocks import BOLD_END, BOLD_START, Cell, Table
+from explearn.show.blocks import BOLD_END, BOLD_START, Cell, Table
 
 _LATEX = str.maketrans(
     {character: f"\\{character}" for character in "_&%#${}"}

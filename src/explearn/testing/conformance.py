@@ -12,13 +12,13 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
+from explearn.core.attribution import Attribution
 from explearn.core.errors import ParamsError
-from explearn.core.records import Attribution
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.learned import LearnedExplainer, RefiningExplainer
 from explearn.methods.info import MethodInfo
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Text
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Text
 from explearn.testing import tiny
 from explearn.text.alignment import NO_WORD
 

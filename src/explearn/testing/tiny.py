@@ -16,7 +16,7 @@ import transformers
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from explearn.core.compute import ComputeOptions
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 ARCHITECTURES = ("bert", "distilbert", "roberta", "albert", "electra")
 LABELS = {1: ("rude",), 2: ("no", "yes"), 3: ("bad", "fair", "good")}

@@ -9,8 +9,8 @@ from itertools import combinations
 
 import numpy as np
 
+from explearn.core.examples import SPLITS, Example, Rationale, Split, check_mask_length
 from explearn.core.extras import need
-from explearn.core.records import SPLITS, Example, Rationale, Split, check_mask_length
 from explearn.text.rationales import merge_annotators
 
 MAX_PAIRS = 10

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.attribution import Aggregation
 from explearn.core.errors import ExplearnError
-from explearn.core.records import Aggregation
 from explearn.core.words import Span
 
 NO_WORD = -1

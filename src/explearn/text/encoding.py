@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from explearn.core.errors import DataError, kind_of, located
-from explearn.core.records import Example, check_text
+from explearn.core.examples import Example, check_text
 from explearn.core.words import Segment, Span, joined_words, segments_of
 from explearn.text.alignment import NO_WORD, align
 
@@ -42,7 +42,7 @@ class Encoding:
             length n; empty in encodings made without a tokenizer.
         pair_start: index in `words` of the second segment's first word; None where there is one segment.
         answer: [first, end) of `words` that are the answer to a question, whose sub-tokens count as special; None
-            elsewhere (`explearn.model.question_answering`).
+            elsewhere (`explearn.predictors.heads.question_answering`).
         spans: of each word, its [start, end) in the characters of its segment; empty in encodings made without a
             tokenizer.
         shared: (word, other word) for each word that has no sub-token of its own, for one of the other's is of

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explearn.core.escape import is_unicode
-from explearn.core.records import RationaleKind, Split
+from explearn.core.examples import RationaleKind, Split
 from explearn.text.rows import RawRow
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from explearn.core.errors import DataError
-from explearn.core.records import Rationale
+from explearn.core.examples import Rationale
 
 
 def merge_annotators(rationales: Iterable[Rationale], agreement: float = 0.5) -> dict[str, tuple[bool, ...]]:

@@ -16,8 +16,8 @@ from typing import Any
 
 from explearn.core.documents import check_regular, read_jsonl, read_lines
 from explearn.core.errors import DataError, located, shown
+from explearn.core.examples import check_text, check_words
 from explearn.core.parquet import column_names, iter_rows
-from explearn.core.records import check_text, check_words
 from explearn.core.validation import check
 from explearn.text.encoding import TEXT
 

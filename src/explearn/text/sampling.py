@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.core.seeds import hash_order
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
+from explearn.core.examples import Example
 from explearn.core.extras import need
-from explearn.core.records import Example
 from explearn.core.words import Segment, Span
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Encoding, align_words

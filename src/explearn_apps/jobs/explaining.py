@@ -23,7 +23,7 @@ from explearn_apps.jobs.parts import Explained, write_part
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
-    from explearn.model.classifier import Classifier
+    from explearn.predictors.classifier import Classifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Worker:
     def __init__(self, job: Job, stamp: tuple[int, int], max_tokens: int | None) -> None:
         from explearn.methods.base.explainer import CHUNK_TEXTS
         from explearn.methods.base.targets import check_request
-        from explearn.model.classifier import Classifier, TokenClassifier
+        from explearn.predictors.classifier import Classifier, TokenClassifier
 
         self.job = job
         self._explainers: list[Explainer] = make(job.choices, job.options)

@@ -15,7 +15,7 @@ from explearn.text.encoding import TEXT
 from explearn.text.rows import RawRow, read_file
 
 if TYPE_CHECKING:
-    from explearn.model.encoding import Text
+    from explearn.predictors.encoding import Text
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from explearn.core.attribution import Attribution
 from explearn.core.documents import file_digest
 from explearn.core.parquet import parquet_writer
-from explearn.core.records import Attribution
 from explearn.core.word_tables import WORD_SCHEMA, WordRows
 from explearn_apps.jobs.manifest import Part
 

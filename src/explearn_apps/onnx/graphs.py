@@ -22,9 +22,9 @@ from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.expnet.network import log_attention
 from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.l2e.explainer import L2E, aimed
-from explearn.model.architectures import reads
-from explearn.model.classifier import Classifier
-from explearn.model.problems import Problem
+from explearn.predictors.architectures import reads
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.problems import Problem
 from explearn.text.alignment import NO_WORD
 from explearn_apps.onnx.metadata import CERTIFICATE, OUTPUTS, Input
 

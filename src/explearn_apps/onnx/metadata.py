@@ -7,9 +7,10 @@ from typing import Literal
 
 from pydantic import Field
 
+from explearn.core.attribution import Aggregation
 from explearn.core.documents import parse_json
 from explearn.core.errors import ModelError
-from explearn.core.records import Aggregation, label_problem
+from explearn.core.examples import label_problem
 from explearn.core.validation import MOST, Fraction, Shape, check
 
 METADATA, TOKENIZER = "explearn", "tokenizer"

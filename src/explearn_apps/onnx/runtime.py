@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.arguments import check_listed, path_of
+from explearn.core.attribution import Attribution
 from explearn.core.certificate import certificates
 from explearn.core.errors import ModelError, ParamsError, first_line
 from explearn.core.extras import need
 from explearn.core.numeric_checks import check_logits
-from explearn.core.records import Attribution
 from explearn.core.validation import Count, Fraction, check
 from explearn.methods.base.attributions import TextScores, attribution_of
 from explearn.methods.base.targets import Target, targeted_texts, windows_of
-from explearn.model.batching import budget_batches
-from explearn.model.labelled import Labelled, Problem
+from explearn.predictors.batching import budget_batches
+from explearn.predictors.labelled import Labelled, Problem
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Encoding, Text, as_segments, encoding_of
 from explearn.text.units import Unit, unit_name

@@ -15,13 +15,13 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.bundle.loading import find_explainer
+from explearn.core.attribution import Attribution
 from explearn.core.documents import is_folder
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.extras import check_installed
-from explearn.core.records import Attribution
 from explearn.core.writing import atomic_path, check_own
 from explearn.methods.base.explainer import Explainer, unread_words_known
-from explearn.model.classifier import Classifier, QuestionAnswerer, TokenClassifier
+from explearn.predictors.classifier import Classifier, QuestionAnswerer, TokenClassifier
 from explearn.text.encoding import Text
 from explearn_apps.onnx.graphs import Graph, graph_of
 from explearn_apps.onnx.metadata import METADATA, TOKENIZER, Input, Metadata

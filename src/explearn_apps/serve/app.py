@@ -18,7 +18,7 @@ from explearn.core.escape import printable
 from explearn.core.validation import check
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.info import first_sentence
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 from explearn_apps.serve.engine import Engine
 from explearn_apps.serve.guard import SECURITY_HEADERS, Guard
 from explearn_apps.serve.limits import Limits

@@ -13,12 +13,12 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
+from explearn.core.attribution import Attribution
 from explearn.core.documents import is_folder
 from explearn.core.errors import ExplearnError, ParamsError, UnknownNameError, UnsupportedError
-from explearn.core.records import Attribution
 from explearn.methods.base.explainer import Explainer
-from explearn.model.classifier import Classifier, QuestionAnswerer, TokenClassifier
-from explearn.model.problems import Problem
+from explearn.predictors.classifier import Classifier, QuestionAnswerer, TokenClassifier
+from explearn.predictors.problems import Problem
 from explearn.text.encoding import as_segments
 from explearn_apps.serve.batching import Batcher
 from explearn_apps.serve.limits import Limits

@@ -10,7 +10,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.methods.base.explainer import Explainer
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 QUICK = ("attn_lrp", "attcat", "gae", "occlusion")
 """Default methods, if they can explain the classifier. Each takes a few model passes, or, for occlusion, which needs

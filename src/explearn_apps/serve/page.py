@@ -16,12 +16,12 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
-from explearn.core.display import LOOK, STYLE, rows
 from explearn.core.errors import DataError, ExplearnError
 from explearn.core.escape import printable
-from explearn.core.templates import html_templates
 from explearn.core.validation import check, whole_number
 from explearn.methods.info import first_sentence
+from explearn.show.display import LOOK, STYLE, rows
+from explearn.show.templates import html_templates
 from explearn.text.units import UNITS
 from explearn_apps.serve.engine import Engine, TextAnswer
 from explearn_apps.serve.schemas import ExplainRequest, result

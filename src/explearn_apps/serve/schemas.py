@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from explearn.core.records import Attribution
+from explearn.core.attribution import Attribution
 from explearn.core.validation import Section
 from explearn_apps.serve.limits import Limits
 

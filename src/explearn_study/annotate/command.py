@@ -14,11 +14,11 @@ import typer
 from rich.table import Table
 
 from explearn.cli.common import command, plain_console, printed
+from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, UnknownNameError
-from explearn.core.records import Attribution
 from explearn.core.seeds import hash_order
 from explearn.core.writing import check_output, locked, write_json
-from explearn.judge.runs import read_run
+from explearn.metrics.runs import read_run
 from explearn.text.agreement import agreement_metrics
 from explearn.text.rationales import merge_annotators
 from explearn_study.annotate.options import Budget

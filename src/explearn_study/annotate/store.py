@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from explearn.core.records import Example, Rationale
+from explearn.core.examples import Example, Rationale
 from explearn.core.writing import locked, write_text
 from explearn.text.rows import read_file
 from explearn_study.sections import RationaleFile

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Protocol, TypeVar
 
-from explearn.core.records import Example, Rationale
+from explearn.core.examples import Example, Rationale
 from explearn_study.annotate.store import Store
 from explearn_study.sections import LLMParams
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from explearn.judge.catalogue import CATALOGUE
+from explearn.metrics.catalogue import CATALOGUE
 
 Number = int | float | None
 Figures = dict[str, dict[str, Number]]

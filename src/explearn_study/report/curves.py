@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from explearn.core.blocks import Block, Fold, Heading, Paragraph, Picture, Table, columns
 from explearn.methods.results import RunFacts, TaskReport
+from explearn.show.blocks import Block, Fold, Heading, Paragraph, Picture, Table, columns
 from explearn_study.curve_figures import FIGURES
 
 SHOWN = {"f1_topk": "F1 top-K", "auroc": "AUROC", "f1": "F1"}
@@ -73,7 +73,7 @@ def drawn_baselines(run: RunFacts, task: TaskReport, metric: str) -> dict[str, f
 def _draw(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mapping[str, Any]], figure: Any) -> None:
     from matplotlib.ticker import MaxNLocator, NullLocator
 
-    from explearn.show.figures.style import STYLES
+    from explearn.report.figures.style import STYLES
 
     colour = STYLES["learned"][0]
     grid = figure.subplots(len(tasks), 2, squeeze=False)

@@ -12,7 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from explearn.core.blocks import (
+from explearn.core.writing import write_text
+from explearn.methods.results import RunFacts, TaskReport
+from explearn.report.page import draw, report_blocks
+from explearn.show.blocks import (
     Block,
     Bullets,
     Cell,
@@ -25,11 +28,8 @@ from explearn.core.blocks import (
     Table,
     bold,
 )
-from explearn.core.writing import write_text
-from explearn.methods.results import RunFacts, TaskReport
 from explearn.show.html_page import render_html
 from explearn.show.markdown import Markdown, escape_markdown, inline_markdown, table
-from explearn.show.report import draw, report_blocks
 
 NARROW = 6
 """Most columns of a table that shows its cells' small print, such as intervals."""

@@ -10,12 +10,12 @@ from typing import Any
 
 from pydantic import Field
 
-from explearn.core.blocks import Block, Cell, Column, Heading, Paragraph, Table
 from explearn.core.documents import read_yaml
 from explearn.core.validation import Section
-from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.results import TaskReport
-from explearn.show.columns import shown
+from explearn.metrics.catalogue import CATALOGUE
+from explearn.report.columns import shown
+from explearn.show.blocks import Block, Cell, Column, Heading, Paragraph, Table
 from explearn_study.params import Params
 
 

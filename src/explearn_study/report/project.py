@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 
 from explearn.core.writing import put_files, scratch_folder, write_json
-from explearn.judge.arrays import mean_of_known
 from explearn.methods.results import Number, RunFacts, TaskReport, in_table_order
+from explearn.metrics.arrays import mean_of_known
 from explearn_study.params import Params
 from explearn_study.report.costs import split_costs
 from explearn_study.workspace import Workspace, read_document
@@ -35,7 +35,7 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     Raises DataError if a file of an earlier stage is missing, damaged or from another run.
     """
     # These load matplotlib and scipy, which take seconds that --help need not wait for.
-    from explearn.show.manifest import write_manifest
+    from explearn.report.manifest import write_manifest
     from explearn_study.report.curves import curve_blocks
     from explearn_study.report.pages import write_report
     from explearn_study.report.papers import paper_blocks

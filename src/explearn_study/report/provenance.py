@@ -1,12 +1,12 @@
-"""The inputs and code of a run, for the manifest of its report (`explearn.show.manifest`)."""
+"""The inputs and code of a run, for the manifest of its report (`explearn.report.manifest`)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from explearn.judge.runs import read_run
-from explearn.show.manifest import CODE, part
-from explearn.show.versions import versions
+from explearn.metrics.runs import read_run
+from explearn.report.manifest import CODE, part
+from explearn.report.versions import versions
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace
 

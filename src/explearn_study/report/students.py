@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from explearn.core.blocks import Block, Cell, Heading, Paragraph, Table, columns
-from explearn.judge.significance import holm
+from explearn.metrics.significance import holm
+from explearn.show.blocks import Block, Cell, Heading, Paragraph, Table, columns
 from explearn_study.params import Params
 from explearn_study.report.papers import published
 

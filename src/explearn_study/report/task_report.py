@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from explearn.core.records import SPLITS
-from explearn.judge.plausibility import rationale_k
-from explearn.judge.runs import read_run
-from explearn.judge.significance import compare_methods
+from explearn.core.examples import SPLITS
 from explearn.methods.results import TaskReport
-from explearn.show.examples import draw_examples
+from explearn.metrics.plausibility import rationale_k
+from explearn.metrics.runs import read_run
+from explearn.metrics.significance import compare_methods
+from explearn.report.examples import draw_examples
 from explearn_study.metric_files import read_agreement, read_by_text
 from explearn_study.params import Params
 from explearn_study.report.costs import join_costs

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from explearn.core.blocks import Block, Heading, Paragraph, Picture, Table, columns
-from explearn.core.heat_map import draw_heat_map
-from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.results import Number
-from explearn.show.columns import column, shown
+from explearn.metrics.catalogue import CATALOGUE
+from explearn.report.columns import column, shown
+from explearn.show.blocks import Block, Heading, Paragraph, Picture, Table, columns
+from explearn.show.heat_map import draw_heat_map
 
 CRITERIA = {
     "sim": CATALOGUE["simulatability"],

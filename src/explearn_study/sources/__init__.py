@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from explearn.core.errors import DataError, ParamsError, located
-from explearn.core.records import SPLITS, Example, Rationale, Split, label_problem
+from explearn.core.examples import SPLITS, Example, Rationale, Split, label_problem
 from explearn.text.mapping import MappedRow, one_of
 from explearn.text.rows import RawRow, read_file
 from explearn_study.sources.adapters import get_adapter

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.core.records import Split
+from explearn.core.examples import Split
 from explearn.text.mapping import MappedRow
 from explearn.text.rows import RawRow
 from explearn_study.sources.annotated import CorpusAdapter, HateXplainAdapter, MovieRationalesAdapter

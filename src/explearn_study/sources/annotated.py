@@ -11,7 +11,7 @@ from pydantic import Field
 
 from explearn.core.errors import UnknownNameError
 from explearn.core.escape import is_unicode
-from explearn.core.records import SPLITS, RationaleKind, Split
+from explearn.core.examples import SPLITS, RationaleKind, Split
 from explearn.core.validation import Shape
 from explearn.text.mapping import MappedRow, Marks
 from explearn.text.marks import parse_mask

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from explearn.core.errors import DataError, first_line
+from explearn.core.examples import SPLITS, Split
 from explearn.core.extras import need
-from explearn.core.records import SPLITS, Split
 from explearn.text.rows import TABLES, RawRow
 
 

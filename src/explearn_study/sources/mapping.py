@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from explearn.core.records import Split
+from explearn.core.examples import Split
 from explearn.core.validation import whole_number
 from explearn.text.mapping import MappedRow, identifier, one_of
 from explearn.text.rows import RawRow

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from explearn.core.records import Split
+from explearn.core.examples import Split
 from explearn.core.validation import OpenFraction, PositiveInt, Section
 from explearn.text.params import Columns
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explearn.core.records import ANSWER_LABELS, ANSWER_WORDS
+from explearn.core.examples import ANSWER_LABELS, ANSWER_WORDS
 from explearn.core.validation import Count, Shape
 from explearn.core.words import locate
 from explearn.text.mapping import MappedRow

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from itertools import zip_longest
 from pathlib import Path
 
-from explearn.core.records import Example, Rationale
+from explearn.core.examples import Example, Rationale
 from explearn.text.marks import (
     parse_marked,
     parse_mask,

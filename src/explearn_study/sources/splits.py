@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from explearn.core.errors import DataError, ParamsError
-from explearn.core.records import Split
+from explearn.core.examples import Split
 from explearn.core.seeds import hash_order
 
 

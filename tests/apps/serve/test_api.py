@@ -20,7 +20,7 @@ from serving_cases import METHODS, app_of
 import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 from explearn_apps.serve import limits as limits_module
 from explearn_apps.serve.app import make_app
 from explearn_apps.serve.engine import Engine

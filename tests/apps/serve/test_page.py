@@ -17,9 +17,9 @@ from serving_cases import METHODS
 
 import explearn
 from explearn.core.compute import ComputeOptions
-from explearn.core.display import words_html
-from explearn.model.callable import CallableClassifier
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.function import CallableClassifier
+from explearn.show.display import words_html
 from explearn_apps.serve.app import make_app
 
 HOSTILE = '</textarea><script>alert(1)</script> "onmouseover="alert(2) \x1b[2J \u202efox'

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.methods.base import timing
 from explearn.methods.base.timing import ForwardClock
 

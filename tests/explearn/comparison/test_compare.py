@@ -21,9 +21,9 @@ from explearn.comparison.texts import TextColumns
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.storage import read_attributions
-from explearn.judge.faithfulness import faithfulness
 from explearn.methods.perturbation.occlusion import Occlusion
-from explearn.model.classifier import Classifier
+from explearn.metrics.faithfulness import faithfulness
+from explearn.predictors.classifier import Classifier
 
 METHODS = "random,input_x_gradient,occlusion"
 
@@ -61,7 +61,7 @@ class TestWithoutLabelsOrMarks:
         ]
         encodings = {e.id: encoding for e, encoding in zip(examples, classifier.encode(examples), strict=True)}
         attributions = list(explearn.get_explainer("occlusion").explain(classifier, examples))
-        from explearn.judge.params import EvaluateParams
+        from explearn.metrics.params import EvaluateParams
 
         expected = faithfulness(classifier, encodings, {"occlusion": attributions}, EvaluateParams())["occlusion"]
         shown = comparison.methods["occlusion"]["aopc_comprehensiveness"]

@@ -13,8 +13,8 @@ from rounding import tolerance
 
 import explearn
 from explearn.core.errors import ParamsError
-from explearn.judge.params import EvaluateParams
-from explearn.judge.protocols import top_count
+from explearn.metrics.params import EvaluateParams
+from explearn.metrics.protocols import top_count
 
 METHODS = "random,occlusion,rollout"
 

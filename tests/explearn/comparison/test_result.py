@@ -10,9 +10,9 @@ from task_reports import comparison, metrics, run, task
 
 from explearn.comparison.result import Comparison
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.judge.catalogue import CATALOGUE
-from explearn.judge.significance import paired_tests
-from explearn.show.figures.critical_difference import groups, mean_ranks
+from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.significance import paired_tests
+from explearn.report.figures.critical_difference import groups, mean_ranks
 
 AOPC = "aopc_comprehensiveness"
 

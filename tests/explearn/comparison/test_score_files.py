@@ -12,7 +12,7 @@ from rounding import tolerance
 
 import explearn
 from explearn.core.errors import DataError, ParamsError
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 
 def write(path: Path, records: list[dict[str, Any]]) -> Path:

@@ -18,9 +18,9 @@ from comparison_cases import TEXTS
 import explearn
 from explearn.comparison import run
 from explearn.core.errors import DataError, ParamsError
-from explearn.judge.runs import read_run
 from explearn.methods.base.attributions import TextScores
 from explearn.methods.perturbation.occlusion import Occlusion
+from explearn.metrics.runs import read_run
 
 SECONDS = 0.5
 

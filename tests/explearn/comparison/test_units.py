@@ -19,7 +19,7 @@ from explearn.cli.app import app
 from explearn.comparison.texts import TextColumns
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.words import Segment, joined_words
-from explearn.judge.runs import read_run
+from explearn.metrics.runs import read_run
 from explearn_study.annotate.marked_text import format_marked
 
 WEIGHTS = {"good": 2.0, "bad": -3.0, "fine": 1.0}

@@ -8,7 +8,7 @@ import torch
 
 from explearn.core.errors import UnsupportedError
 from explearn.lens.anatomy import TracedPass, block_calls, dissect, merge_heads
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 KINDS = (*tiny.ARCHITECTURES, "deberta-v2", "mpnet")
 

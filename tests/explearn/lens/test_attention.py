@@ -20,9 +20,9 @@ from explearn.lens.attention import (
     resolve_layer,
 )
 from explearn.lens.features import batch_features
-from explearn.model.architectures import ARCHITECTURES, blocks_in_order, is_captured
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
+from explearn.predictors.architectures import ARCHITECTURES, blocks_in_order, is_captured
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
 
 TOLERANCE = 1e-5
 """Of attention in float32: rounding of logits of a size of about 10, 10 x 2^-24, grows with the products' length."""

@@ -11,7 +11,7 @@ import torch
 
 from explearn.core.errors import UnsupportedError
 from explearn.lens.watch import content_mask, differentiate, watch
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 KINDS = (
     *tiny.ARCHITECTURES,

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import tiny
 
+from explearn.core.attribution import Aggregation, Attribution
 from explearn.core.errors import ExplearnError, ModelError
-from explearn.core.records import Aggregation, Attribution
 from explearn.methods.base.attributions import TextScores, answer_fields, attribution_of
-from explearn.model.callable import CallableClassifier
-from explearn.model.problems import Problem
-from explearn.model.windows import Windowed, cut
+from explearn.predictors.function import CallableClassifier
+from explearn.predictors.problems import Problem
+from explearn.predictors.windows import Windowed, cut
 from explearn.text.alignment import aggregate
 
 OF = tiny.classifier("bert", 3)

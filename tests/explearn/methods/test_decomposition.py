@@ -18,8 +18,8 @@ from explearn.core.compute import ComputeOptions
 from explearn.lens.anatomy import EncoderBlock, dissect
 from explearn.methods.decomposition.decompx import DecompX
 from explearn.methods.decomposition.mixing import head_vectors, head_weights, normalise_rows, transformed_vectors
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
 
 METHODS = ("alti", "globenc", "decompx")
 KINDS = (*tiny.ARCHITECTURES, "deberta-v2", "mpnet")

@@ -26,8 +26,8 @@ from explearn.methods.perturbation.method import stand_in
 from explearn.methods.perturbation.predictor import Predictor
 from explearn.methods.registry import get_info, list_explainers
 from explearn.methods.relevance.cam import head_states
-from explearn.model.architectures import architecture, blocks_in_order
-from explearn.model.classifier import Classifier
+from explearn.predictors.architectures import architecture, blocks_in_order
+from explearn.predictors.classifier import Classifier
 
 POST_NORM = ("bert", "roberta", "distilbert", "xlm-roberta")
 PROJECTED = ("albert", "electra")

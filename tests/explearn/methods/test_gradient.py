@@ -25,7 +25,7 @@ from scipy.stats import spearmanr
 import explearn
 from explearn.lens.words import word_layers
 from explearn.methods.base.explainer import BatchExplainer
-from explearn.model.encoding import text_seed
+from explearn.predictors.encoding import text_seed
 
 
 @pytest.mark.parametrize(("kind", "classes", "output"), CASES)

@@ -13,7 +13,7 @@ from gradient_cases import FEW, METHODS, TEXTS, double_classifier, explained
 
 import explearn
 from explearn.methods.gradient.embedded import EmbeddedClassifier
-from explearn.model.encoding import text_seed
+from explearn.predictors.encoding import text_seed
 
 
 class TestEmbeddedClassifier:

@@ -12,8 +12,9 @@ import tiny
 import torch
 
 import explearn
+from explearn.core.attribution import Attribution
 from explearn.core.errors import ExplearnError, ParamsError, UnknownNameError
-from explearn.core.records import Attribution, Example
+from explearn.core.examples import Example
 from explearn.methods.registry import explainer_class
 from explearn.testing import check_explainer
 from explearn.text.alignment import aggregate

@@ -12,13 +12,13 @@ import torch
 
 import explearn
 from explearn.core.errors import UnsupportedError
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.lens.passes import count_passes
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.params import Signal
 from explearn.methods.consensus.signals import METHODS, batch_signals, compute_signals, text_signals
 from explearn.methods.consensus.word_features import feature_names, word_matrix
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 EXAMPLES = [
     *(Example(f"text-{n}", tuple(text.split()), "yes", "test", "t") for n, text in enumerate(tiny.TEXTS)),

@@ -26,9 +26,9 @@ from explearn.lens.representations import aggregate_states
 from explearn.methods.aml.paml import PAML
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_info, list_explainers
-from explearn.model.architectures import ARCHITECTURES
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch, Encoding
+from explearn.predictors.architectures import ARCHITECTURES
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch, Encoding
 
 TEXTS, TARGETS = ["unbelievably slow delivery", "the lazy fox", "a warm funny sequel that nobody asked for"], [1, 0, 1]
 FEW: dict[str, dict[str, Any]] = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from task_reports import check, comparison, metrics, run, similarity, task
 
-from explearn.show.caveats import OPEN_CAVEATS, Caveat, CaveatKind, find_caveats, part_caveats
+from explearn.report.caveats import OPEN_CAVEATS, Caveat, CaveatKind, find_caveats, part_caveats
 
 
 def said(*tasks, **changes) -> str:

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from task_reports import HOSTILE, check, comparison, metrics, run, shown, task
 
+from explearn.report.page import draw, report_blocks
 from explearn.show.html_page import render_html
-from explearn.show.report import draw, report_blocks
 
 BROWSER = next((b for b in ("chromium", "chromium-browser", "google-chrome") if shutil.which(b)), None)
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from task_reports import HOSTILE, attributed
 
-from explearn.core.blocks import (
+from explearn.core.examples import Example
+from explearn.show.blocks import (
     Bullets,
     Cell,
     Code,
@@ -25,7 +26,6 @@ from explearn.core.blocks import (
     TextRow,
     bold,
 )
-from explearn.core.records import Example
 from explearn.show.markdown import Markdown, escape_markdown, inline_markdown
 from explearn_study.report.pages import render_markdown
 

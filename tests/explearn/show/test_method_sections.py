@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from task_reports import metrics, run, task
 
-from explearn.core.blocks import Fold, Paragraph, Picture, Table, walk
 from explearn.methods.aml.report import report as aml_report
 from explearn.methods.consensus.report import feature_weights
 from explearn.methods.consensus.report import report as consensus_report
 from explearn.methods.ivra.report import report as ivra_report
-from explearn.show.figures.style import svg
+from explearn.report.figures.style import svg
+from explearn.show.blocks import Fold, Paragraph, Picture, Table, walk
 
 
 def tables(blocks) -> list[Table]:

@@ -12,14 +12,14 @@ import pytest
 from markdown_it import MarkdownIt
 from task_reports import HOSTILE, check, comparison, metrics, run, shown, similarity, task
 
-from explearn.core.blocks import Cell, Column, Fold, Heading, Paragraph, Table, bold, walk
-from explearn.show.figures.intervals import interval_picture
-from explearn.show.figures.pareto import CostPoint, cost_points, pareto_front
-from explearn.show.figures.style import svg
-from explearn.show.report import report_blocks
+from explearn.report.figures.intervals import interval_picture
+from explearn.report.figures.pareto import CostPoint, cost_points, pareto_front
+from explearn.report.figures.style import svg
+from explearn.report.page import report_blocks
+from explearn.report.task_sections import own_model_blocks, pair_tables, sanity_table, task_section
+from explearn.report.versions import versions
+from explearn.show.blocks import Cell, Column, Fold, Heading, Paragraph, Table, bold, walk
 from explearn.show.tables import csv_of, latex_of
-from explearn.show.task_sections import own_model_blocks, pair_tables, sanity_table, task_section
-from explearn.show.versions import versions
 from explearn_study.report.pages import render_markdown, select, write_report
 
 OF_MACHINE = {"report.html", "machine/costs.md", "machine/glance.svg"}
@@ -176,7 +176,7 @@ def test_versions_name_python_and_every_direct_dependency():
 
 def test_the_report_knows_neither_torch_nor_the_study() -> None:
     heavy = ("torch", "transformers", "explearn_study", "explearn_apps")
-    code = f"import sys, explearn.show.report; sys.exit(' '.join(set({heavy}) & set(sys.modules)) or 0)"
+    code = f"import sys, explearn.report.page; sys.exit(' '.join(set({heavy}) & set(sys.modules)) or 0)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from task_reports import comparison, metrics, run, shown, task
 
-from explearn.judge.catalogue import CATALOGUE, METRICS
-from explearn.judge.runs import MethodRun
-from explearn.show.columns import leaderboard, metrics_of
-from explearn.show.examples import choose_examples, draw_examples, example_text, first_text
-from explearn.show.verdict import (
+from explearn.metrics.catalogue import CATALOGUE, METRICS
+from explearn.metrics.runs import MethodRun
+from explearn.report.columns import leaderboard, metrics_of
+from explearn.report.examples import choose_examples, draw_examples, example_text, first_text
+from explearn.report.verdict import (
     MODEL,
     PEOPLE,
     counted_tasks,

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from explearn.core.words import Span, word_spans
-from explearn.model.encoding import Encoding
+from explearn.predictors.encoding import Encoding
 from explearn.text.alignment import NO_WORD, align
 
 spaced = st.characters(exclude_categories=("Cs",), max_codepoint=0xDFF) | st.characters(

@@ -11,10 +11,10 @@ import tiny
 from script_cases import KINDS, TEXTS, classifier
 
 import explearn
-from explearn.core.display import words_html
+from explearn.core.examples import Example
 from explearn.core.extras import MissingExtraError
-from explearn.core.records import Example
 from explearn.core.words import Segment, joined_words, lay_out, words_of
+from explearn.show.display import words_html
 from explearn.text.marks import parse_marked
 from explearn_study.annotate.marked_text import format_marked
 from explearn_study.example_files import read_examples, write_examples

@@ -12,11 +12,11 @@ import pytest
 import tiny
 
 import explearn
+from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
-from explearn.core.records import Attribution
 from explearn.core.words import word_spans
 from explearn.methods.base.attributions import TextScores, attribution_of
-from explearn.model.windows import Windowed
+from explearn.predictors.windows import Windowed
 from explearn.text.units import find_phrases
 
 WEIGHTS = {"good": 2.0, "fine": 1.0, "bad": -3.0, "plot": 0.5}

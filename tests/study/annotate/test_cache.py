@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from explearn.core.errors import DataError
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn_study.annotate.llm.cache import AnswerCache, CachedAnswer, answer_key, read_answers
 
 EXAMPLE = Example("t-1", ("a", "warm", "film"), "positive", "train", "t")

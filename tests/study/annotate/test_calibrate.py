@@ -14,7 +14,7 @@ from chat_server import ChatServer, Reply, Request, answer_json
 from places import ROOT as REPOSITORY
 from project_cases import TEXTS, Project
 
-from explearn.core.records import Example, Rationale
+from explearn.core.examples import Example, Rationale
 from explearn_study.annotate import command
 from explearn_study.annotate.llm.quotes import quote_evidence
 

@@ -11,8 +11,8 @@ from chat_server import ChatServer, Reply, Request
 from project_cases import Project, example, make_project
 
 from explearn.comparison.score_files import match_scores, read_scores
-from explearn.core.records import Attribution
-from explearn.judge.runs import MethodRun, write_run
+from explearn.core.attribution import Attribution
+from explearn.metrics.runs import MethodRun, write_run
 
 TEXTS = [
     example(0, "a warm , warm film", "positive", "test"),

@@ -13,7 +13,7 @@ from chat_server import ChatServer, Reply, answer_json
 from project_cases import TEXTS, Project, mask
 from sheet_cases import HOSTILE, rows
 
-from explearn.core.records import Example, Rationale
+from explearn.core.examples import Example, Rationale
 from explearn_study.annotate import command
 from explearn_study.annotate.people.sheets import SheetRow, read_sheet, write_new_sheet
 from explearn_study.annotate.store import Store

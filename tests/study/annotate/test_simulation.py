@@ -11,9 +11,9 @@ import pytest
 from project_cases import Project, example, make_project
 from sheet_cases import rows
 
+from explearn.core.attribution import Attribution
 from explearn.core.documents import read_json
-from explearn.core.records import Attribution
-from explearn.judge.runs import MethodRun, write_run
+from explearn.metrics.runs import MethodRun, write_run
 from explearn_study.annotate import command
 from explearn_study.annotate.people.simulation import Guess, simulation_figures
 

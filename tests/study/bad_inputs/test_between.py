@@ -16,8 +16,8 @@ import torch
 from saying import complaint
 from trained_cases import Kept, keep
 
+from explearn.core.examples import Example
 from explearn.core.parquet import METADATA_KEY, parquet_writer, read_metadata
-from explearn.core.records import Example
 from explearn.core.storage import ATTRIBUTION_SCHEMA, read_attributions
 from explearn.lens.features import ExampleFeatures
 from explearn.lens.word_signals import SIGNALS, WordSignals

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from explearn.cli.app import app
 from explearn.comparison.score_files import read_scores
-from explearn.show.manifest import check_manifest
+from explearn.report.manifest import check_manifest
 
 
 @pytest.mark.parametrize("score", [1e39, 10**90, True], ids=ascii)

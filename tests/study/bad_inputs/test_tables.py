@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from saying import complaint
 
+from explearn.core.examples import Example
 from explearn.core.parquet import parquet_limit
-from explearn.core.records import Example
 from explearn_study.example_files import read_examples, write_examples
 from explearn_study.sources import load_task
 from explearn_study.sources.params import SourceParams

@@ -12,9 +12,9 @@ import yaml
 from parameter_cases import EXPNETS
 from task_reports import metrics, run, task
 
-from explearn.core.blocks import Picture, Table
-from explearn.judge.catalogue import CATALOGUE
-from explearn.show.figures.style import svg
+from explearn.metrics.catalogue import CATALOGUE
+from explearn.report.figures.style import svg
+from explearn.show.blocks import Picture, Table
 from explearn_study.params import Params
 from explearn_study.report.curves import curve_blocks
 from explearn_study.report.papers import paper_blocks, published

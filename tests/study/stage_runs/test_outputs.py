@@ -28,9 +28,9 @@ from stage_cases import (
 from typer.testing import CliRunner
 
 from explearn.cli.app import app
-from explearn.judge.catalogue import METRICS
-from explearn.judge.runs import read_run
-from explearn.judge.significance import compare_methods
+from explearn.metrics.catalogue import METRICS
+from explearn.metrics.runs import read_run
+from explearn.metrics.significance import compare_methods
 from explearn_study.metric_files import read_agreement, read_by_text
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from stage_cases import succeed
 
-from explearn.core.records import Rationale
+from explearn.core.examples import Rationale
 from explearn_study.example_files import read_examples, read_rationales
 from explearn_study.params import Params, load_params
 from explearn_study.report.papers import published

@@ -6,7 +6,7 @@ import torch
 
 from explearn import About, BatchExplainer, BatchScores, Classifier
 from explearn.core.validation import Section
-from explearn.model.encoding import Batch
+from explearn.predictors.encoding import Batch
 
 
 class WordLength(BatchExplainer):

@@ -11,10 +11,10 @@ from torch.nn import functional
 
 from explearn.core.compute import ComputeOptions
 from explearn.methods.base.training import descend, epoch_bar
-from explearn.model.batching import random_batches
-from explearn.model.classifier import Classifier
-from explearn.model.finetune import load_encoder
-from explearn.model.loading import EMBEDDED
+from explearn.predictors.batching import random_batches
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.finetune import load_encoder
+from explearn.predictors.loading import EMBEDDED
 
 if TYPE_CHECKING:
     from transformers import BertForSequenceClassification

@@ -51,8 +51,8 @@ def demo(
         raise ParamsError(f"--save: {save} already exists; expected the name of a new folder")
     # These load torch and transformers, which --help need not wait for.
     from explearn.cli.demo.classifier import demo_classifier, headlines
-    from explearn.core.side_by_side import side_by_side
     from explearn.methods.registry import get_explainer
+    from explearn.show.side_by_side import side_by_side
 
     methods = [get_explainer(name) for name in METHODS]
     console = Console()

@@ -18,10 +18,10 @@ from torch import nn
 from explearn.core.errors import ModelError, first_line
 from explearn.lens.representations import read_states, spaced_layers, text_states
 from explearn.methods.l2e.reader import Reader
-from explearn.model.architectures import architecture, position_offset, tells_segments_apart
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch, Encoding, collate, encode_segments, max_length
-from explearn.model.loading import holds_no_words, load_model, quiet_transformers, resolve_encoder
+from explearn.predictors.architectures import architecture, position_offset, tells_segments_apart
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch, Encoding, collate, encode_segments, max_length
+from explearn.predictors.loading import holds_no_words, load_model, quiet_transformers, resolve_encoder
 from explearn.text.alignment import NO_WORD
 
 PREDICTION_STD = 0.02

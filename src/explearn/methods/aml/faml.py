@@ -16,9 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from explearn.core.attribution import filled
 from explearn.core.errors import ModelError
-from explearn.core.records import filled
-from explearn.judge.plausibility import ranking
 from explearn.lens.threads import here_only
 from explearn.methods.aml.attribution_model import AttributionModel, EncoderModel, Reading, StatesModel
 from explearn.methods.aml.loss import DivergedError, Weights, loss_terms, removes, weighted
@@ -28,9 +27,10 @@ from explearn.methods.aml.target_metric import JudgedText, Map, MapJudge
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import RefiningExplainer
 from explearn.methods.info import About
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch, text_seed
-from explearn.model.problems import ONE_CLASS
+from explearn.metrics.plausibility import ranking
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch, text_seed
+from explearn.predictors.problems import ONE_CLASS
 
 ADAM_EPSILON = 1e-6
 """Larger than torch's, so that gradients that are only rounding errors (of key biases) have no effect."""

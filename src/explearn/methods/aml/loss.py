@@ -19,10 +19,10 @@ from explearn.core.compute import at_least_float32
 from explearn.core.errors import ModelError
 from explearn.lens.watch import content_mask
 from explearn.lens.words import replaced_words
-from explearn.model.architectures import architecture
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
-from explearn.model.padding import reads_last
+from explearn.predictors.architectures import architecture
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
+from explearn.predictors.padding import reads_last
 
 LEAST = 1e-12
 """Weight of a key whose gate is 0: negligible next to other tokens, and its logarithm has a gradient."""

@@ -15,8 +15,6 @@ from torch import nn
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.validation import Count, Number
-from explearn.judge.catalogue import CATALOGUE
-from explearn.judge.protocols import FaithfulnessProtocol
 from explearn.lens.words import check_words
 from explearn.methods.aml.attribution_model import (
     AttributionModel,
@@ -36,11 +34,13 @@ from explearn.methods.base.learned import BoundExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
 from explearn.methods.info import About
-from explearn.model.batching import random_batches, run_batches
-from explearn.model.classifier import Classifier, QuestionAnswerer, TokenClassifier
-from explearn.model.encoding import Batch, Encoding, max_length
-from explearn.model.loading import check_sizes, errors_of_loading
-from explearn.model.problems import ONE_CLASS
+from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.protocols import FaithfulnessProtocol
+from explearn.predictors.batching import random_batches, run_batches
+from explearn.predictors.classifier import Classifier, QuestionAnswerer, TokenClassifier
+from explearn.predictors.encoding import Batch, Encoding, max_length
+from explearn.predictors.loading import check_sizes, errors_of_loading
+from explearn.predictors.problems import ONE_CLASS
 from explearn.text.sampling import texts_to_explain
 
 BACKBONE_FOLDER = "backbone"

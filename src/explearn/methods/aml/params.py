@@ -20,7 +20,7 @@ Metric = Literal[
     "difference",
     "aopc_difference",
 ]
-"""Those of `explearn.judge.faithfulness`; a difference is comprehensiveness - sufficiency, of the headline percent or
+"""Those of `explearn.metrics.faithfulness`; a difference is comprehensiveness - sufficiency, of the headline percent or
 of the AOPCs."""
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explearn.core.blocks import Block, Fold, Heading, Paragraph, Table, bold, columns, figure
-from explearn.judge.catalogue import CATALOGUE
 from explearn.methods.results import RunFacts, TaskReport
+from explearn.metrics.catalogue import CATALOGUE
+from explearn.show.blocks import Block, Fold, Heading, Paragraph, Table, bold, columns, figure
 
 
 def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:

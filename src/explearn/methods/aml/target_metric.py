@@ -1,4 +1,4 @@
-"""The metrics of interest, measured on the classifier while maps are made: those of `explearn.judge.faithfulness`,
+"""The metrics of interest, measured on the classifier while maps are made: those of `explearn.metrics.faithfulness`,
 each alone, so that no more passes are made than the metric needs.
 """
 
@@ -9,14 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.records import filled
-from explearn.judge.catalogue import CATALOGUE
-from explearn.judge.plausibility import ranking
-from explearn.judge.predictions import Predictions
-from explearn.judge.protocols import FaithfulnessProtocol, as_sub_tokens, log_probability
+from explearn.core.attribution import filled
 from explearn.methods.aml.params import Metric
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Encoding
+from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.plausibility import ranking
+from explearn.metrics.predictions import Predictions
+from explearn.metrics.protocols import FaithfulnessProtocol, as_sub_tokens, log_probability
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Encoding
 from explearn.text.alignment import aggregate
 
 RIDGE = 1.0

@@ -15,9 +15,9 @@ from explearn.core.validation import LayerIndex, Rounds, Section
 from explearn.lens.attention import Attention, layer_count, read_weights, reduced_attention, resolve_layer
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.model.architectures import reads
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
+from explearn.predictors.architectures import reads
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
 
 CAPACITY_UNITS = 2**30
 """scipy's max-flow takes 32-bit whole numbers: a capacity of 1 is this many units. What leaves a node sums to 1, so no

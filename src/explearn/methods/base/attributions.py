@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.attribution import Aggregation, Attribution
 from explearn.core.certificate import Certificate
 from explearn.core.numeric_checks import check_logits
-from explearn.core.records import Aggregation, Attribution
 from explearn.methods.base.targets import joint_probabilities
-from explearn.model.labelled import Problem
-from explearn.model.windows import Windowed
+from explearn.predictors.labelled import Problem
+from explearn.predictors.windows import Windowed
 from explearn.text.alignment import aggregate
 from explearn.text.encoding import Encoding
 from explearn.text.units import in_phrases
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
     import torch
 
-    from explearn.model.classifier import Classifier
+    from explearn.predictors.classifier import Classifier
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,21 +21,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import torch
 from tqdm.auto import tqdm
 
+from explearn.core.attribution import Aggregation, Attribution
 from explearn.core.errors import UnsupportedError, located
-from explearn.core.records import Aggregation, Attribution
 from explearn.core.validation import Section, check_section
 from explearn.methods.base.attributions import BatchScores, TextScores, attribution_of, resolve_targets
 from explearn.methods.base.targets import Target, TargetedText, check_classifier, targeted_texts, windows_of
 from explearn.methods.info import About, Variant
-from explearn.model.batching import run_batches
-from explearn.model.encoding import Batch, Encoding
-from explearn.model.problems import Problem
+from explearn.predictors.batching import run_batches
+from explearn.predictors.encoding import Batch, Encoding
+from explearn.predictors.problems import Problem
 from explearn.text.units import Unit, unit_name
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
-    from explearn.model.classifier import Classifier, ZeroShotClassifier
-    from explearn.model.encoding import Text
+    from explearn.predictors.classifier import Classifier, ZeroShotClassifier
+    from explearn.predictors.encoding import Text
 
 __all__ = ["BatchExplainer", "BatchScores", "Explainer", "TextScores", "resolve_targets", "unread_words_known"]
 
@@ -168,7 +168,7 @@ class Explainer(ABC):
                 regression each value).
             description: text of a progress bar (default: no bar).
             windows: read texts that are too long for the classifier through windows, this many sub-tokens apart, and
-                combine their scores (`explearn.model.windows`); the mean of the windows' outputs is then explained
+                combine their scores (`explearn.predictors.windows`); the mean of the windows' outputs is then explained
                 (default: longer texts are cut).
             unit: what is scored: `word`, `token`, `phrase`, `sentence`, the matches of a compiled pattern, or the
                 [start, end) character spans that a function returns. Methods that perturb texts leave out whole units;

@@ -22,15 +22,15 @@ from safetensors.torch import load_file, save, save_file
 from explearn.core.arguments import path_of
 from explearn.core.documents import check_regular, read_json
 from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError, first_line
+from explearn.core.examples import Example
 from explearn.core.numeric_checks import check_weights
-from explearn.core.records import Example
 from explearn.core.validation import Count, Number, Shape, check, check_shape
 from explearn.core.writing import atomic_folder, check_replaceable, locked, write_json
 from explearn.methods.base.explainer import Explainer
 
 if TYPE_CHECKING:
     from explearn.methods.base.task import TaskData
-    from explearn.model.classifier import Classifier
+    from explearn.predictors.classifier import Classifier
 
 ModuleT = TypeVar("ModuleT", bound=torch.nn.Module)
 PartT = TypeVar("PartT")

@@ -8,7 +8,7 @@ import torch
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and the names of outputs need none of it.
-    from explearn.model.classifier import Classifier
+    from explearn.predictors.classifier import Classifier
 
 Output = Literal["logit", "probability", "log_probability"]
 

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from explearn.core.arguments import check_listed, each_text
 from explearn.core.errors import ParamsError, UnsupportedError, kind_of
-from explearn.core.records import Example
-from explearn.model.labelled import Problem
-from explearn.model.windows import Windowed, check_stride, cut
+from explearn.core.examples import Example
+from explearn.predictors.labelled import Problem
+from explearn.predictors.windows import Windowed, check_stride, cut
 from explearn.text.encoding import Encoding, as_segments, name_of
 from explearn.text.units import Unit, check_unit, in_units
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
-    from explearn.model.classifier import Classifier
-    from explearn.model.encoding import Text
+    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.encoding import Text
 
 Target = int | str | Sequence[int | str]
 """A class, by name or index, or several of them."""
@@ -109,7 +109,7 @@ def check_classifier(classifier: Any, reader: str = "") -> None:
             f"classifier: got {kind_of(classifier)}; expected an explearn.Classifier, or CallableClassifier"
         )
     if reader and classifier.spread is not None and classifier.spread.offloaded:
-        from explearn.model.spread import OFFLOADED
+        from explearn.predictors.spread import OFFLOADED
 
         raise UnsupportedError(f"{reader}: {OFFLOADED}")
 

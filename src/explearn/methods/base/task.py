@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.errors import ParamsError, kind_of
-from explearn.core.records import Example
+from explearn.core.examples import Example
 
 if TYPE_CHECKING:
     # torch and transformers take seconds to import, and reading a run's parameters needs neither.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from explearn.lens.features import ExampleFeatures
     from explearn.lens.word_signals import WordSignals
-    from explearn.model.classifier import Classifier
+    from explearn.predictors.classifier import Classifier
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
-from explearn.core.records import Attribution, Example
-from explearn.judge.arrays import ranks
+from explearn.core.examples import Example
 from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.registry import get_explainer, with_seed
+from explearn.metrics.arrays import ranks
 
 if TYPE_CHECKING:
     # Reading a run's parameters needs only the names, without torch.
     from explearn.methods.base.explainer import Explainer
-    from explearn.model.classifier import Classifier
+    from explearn.predictors.classifier import Classifier
 
 ANSWERS = "answers"
 """The teacher that is not a method: the classifier itself."""

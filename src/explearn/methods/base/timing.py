@@ -10,12 +10,12 @@ from typing import Any
 
 from explearn.core.compute import peak_from_here
 from explearn.core.errors import DataError
-from explearn.core.records import Example
-from explearn.judge.runs import Cost, MethodRun
+from explearn.core.examples import Example
 from explearn.lens.passes import count_passes
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
-from explearn.model.classifier import Classifier
+from explearn.metrics.runs import Cost, MethodRun
+from explearn.predictors.classifier import Classifier
 from explearn.text.units import Unit
 
 

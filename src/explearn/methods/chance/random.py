@@ -10,8 +10,8 @@ import torch
 from explearn.core.validation import Seeded
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch, Encoding
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch, Encoding
 
 
 class Random(BatchExplainer):

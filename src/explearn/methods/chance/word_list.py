@@ -15,8 +15,8 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.info import About
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

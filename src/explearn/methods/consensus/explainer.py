@@ -20,10 +20,10 @@ from explearn.methods.consensus.params import ConsensusParams, Signal
 from explearn.methods.consensus.signals import PASSES, available_signals, batch_signals, text_signals
 from explearn.methods.consensus.word_features import feature_names
 from explearn.methods.info import About
-from explearn.model.encoding import Batch
+from explearn.predictors.encoding import Batch
 
 if TYPE_CHECKING:
-    from explearn.model.classifier import Classifier
+    from explearn.predictors.classifier import Classifier
 
 WEIGHTS_FILE = "consensus.safetensors"
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from explearn.core.errors import DataError
-from explearn.judge.significance import mean_interval
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.base.task import TaskData
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.word_features import feature_names, word_matrix
+from explearn.metrics.significance import mean_interval
 
 Array = NDArray[np.float64]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from explearn.core.blocks import Block, Cell, Fold, Heading, Paragraph, Table, bold, columns
 from explearn.methods.results import RunFacts, TaskReport
+from explearn.show.blocks import Block, Cell, Fold, Heading, Paragraph, Table, bold, columns
 
 CONSENSUS = "consensus"
 

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.errors import UnsupportedError
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.lens.attention import read_weights
 from explearn.lens.watch import check_differentiable, full_precision, gradients_of, watch
 from explearn.lens.word_signals import SIGNALS, WordSignals
@@ -22,9 +22,9 @@ from explearn.methods.base.explainer import BatchExplainer, resolve_targets
 from explearn.methods.gradient.gradient import Gradient
 from explearn.methods.relevance.attn_lrp import AttnLRP, changed_backward
 from explearn.methods.relevance.gae import GAE, gae_row
-from explearn.model.batching import run_batches
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch, Encoding
+from explearn.predictors.batching import run_batches
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch, Encoding
 from explearn.text.alignment import NO_WORD, aggregate
 
 METHODS: dict[str, type[BatchExplainer]] = {"rollout": Rollout, "gae": GAE, "gradient": Gradient, "attn_lrp": AttnLRP}

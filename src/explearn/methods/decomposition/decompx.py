@@ -14,10 +14,10 @@ from explearn.lens.anatomy import Activation, BlockTrace, EncoderBlock, TracedPa
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
 from explearn.methods.decomposition.mixing import check_parts, deviation, linear_norm, slices
 from explearn.methods.info import About
-from explearn.model.batching import run_batches
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch, Encoding
-from explearn.model.quantised import weight_of
+from explearn.predictors.batching import run_batches
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch, Encoding
+from explearn.predictors.quantised import weight_of
 
 Bias = Literal["absdot", "norm", "equal", "none"]
 Rule = Literal["zero_origin", "linear"]

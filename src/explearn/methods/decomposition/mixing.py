@@ -24,9 +24,9 @@ from explearn.core.validation import Section
 from explearn.lens.anatomy import BlockTrace, EncoderBlock, TracedPass, dissect
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
-from explearn.model.quantised import rounds_inputs, weight_of
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
+from explearn.predictors.quantised import rounds_inputs, weight_of
 
 
 def check_parts(classifier: Classifier) -> None:

@@ -37,11 +37,11 @@ from explearn.methods.expnet.network import (
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.expnet.targets import PSEUDO_SPLITS, Curriculum, curriculum_for
 from explearn.methods.info import About, Variant
-from explearn.model.encoding import Batch
+from explearn.predictors.encoding import Batch
 from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
-    from explearn.model.classifier import Classifier
+    from explearn.predictors.classifier import Classifier
 
 TEXT_OFFSET = 2**32
 """Offset that keeps the words of different texts of a batch apart."""

@@ -26,10 +26,10 @@ from explearn.methods.base.training import descend, epoch_bar
 from explearn.methods.expnet.explainer import check_source
 from explearn.methods.expnet.params import ExpNetPaperParams
 from explearn.methods.info import About
-from explearn.model.encoding import Batch
+from explearn.predictors.encoding import Batch
 
 if TYPE_CHECKING:
-    from explearn.model.classifier import Classifier
+    from explearn.predictors.classifier import Classifier
 
 HIDDEN = 16
 """Units of the hidden layer (section 3.3)."""

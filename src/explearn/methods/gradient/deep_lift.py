@@ -16,9 +16,9 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, baseline_embeddings
 from explearn.methods.info import About
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
-from explearn.model.problems import sharing_copy
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
+from explearn.predictors.problems import sharing_copy
 
 STOPS = ("used more than once", "cannot register a hook")
 """Parts of captum's messages about an activation module that runs twice in a pass, or on input that no word affects."""

@@ -14,8 +14,8 @@ from explearn.lens.watch import content_mask
 from explearn.lens.words import replaced_embeddings, word_layers
 from explearn.methods.base.explainer import resolve_targets
 from explearn.methods.base.outputs import Output, outputs
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch, text_seed
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch, text_seed
 
 
 class EmbeddedClassifier(nn.Module):

@@ -14,8 +14,8 @@ from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, baseline_embeddings
 from explearn.methods.info import About
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Encoding, text_seed
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Encoding, text_seed
 
 
 class GradientShap(Explainer):

@@ -11,8 +11,8 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, baseline_embeddings, baseline_vector
 from explearn.methods.info import About
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
 from explearn.text.alignment import NO_WORD
 
 

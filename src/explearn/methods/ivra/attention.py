@@ -14,9 +14,9 @@ from explearn.core.compute import at_least_float32
 from explearn.core.errors import UnsupportedError
 from explearn.lens.attention import Attention, capture_attention, layer_count
 from explearn.lens.watch import content_mask
-from explearn.model.architectures import head_size
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
+from explearn.predictors.architectures import head_size
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
 
 Norm = Literal["softmax", "sparsemax"]
 Level = Literal["feature", "head", "layer"]

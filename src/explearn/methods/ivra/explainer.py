@@ -18,13 +18,9 @@ import torch
 from pydantic import Field
 
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
+from explearn.core.examples import Example
 from explearn.core.numeric_checks import check_weights
-from explearn.core.records import Example
 from explearn.core.validation import Units
-from explearn.judge.consistency import consistency
-from explearn.judge.faithfulness import faithfulness
-from explearn.judge.params import EvaluateParams, SimulatabilityParams
-from explearn.judge.simulatability import simulatability
 from explearn.lens.representations import aggregate_states, word_embeddings
 from explearn.methods.base.attributions import attribution_of
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
@@ -42,13 +38,17 @@ from explearn.methods.ivra.objectives import PERCENTS
 from explearn.methods.ivra.params import LEAST_TEXTS, IvRAParams, SMaTParams
 from explearn.methods.ivra.simulatability import SimulatabilityLoss
 from explearn.methods.ivra.training import JointTrainer
-from explearn.model.architectures import architecture
-from explearn.model.classifier import Classifier, QuestionAnswerer
-from explearn.model.encoding import Batch
-from explearn.model.finetune import class_weights
-from explearn.model.problems import ONE_CLASS
-from explearn.model.question_answering import reached
-from explearn.model.windows import Windowed
+from explearn.metrics.consistency import consistency
+from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.params import EvaluateParams, SimulatabilityParams
+from explearn.metrics.simulatability import simulatability
+from explearn.predictors.architectures import architecture
+from explearn.predictors.classifier import Classifier, QuestionAnswerer
+from explearn.predictors.encoding import Batch
+from explearn.predictors.finetune import class_weights
+from explearn.predictors.heads.question_answering import reached
+from explearn.predictors.problems import ONE_CLASS
+from explearn.predictors.windows import Windowed
 
 logger = logging.getLogger(__name__)
 

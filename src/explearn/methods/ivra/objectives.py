@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from explearn.judge.protocols import top_count
 from explearn.lens.watch import content_mask
-from explearn.model.architectures import position_offset
-from explearn.model.encoding import Batch
+from explearn.metrics.protocols import top_count
+from explearn.predictors.architectures import position_offset
+from explearn.predictors.encoding import Batch
 from explearn.text.alignment import NO_WORD
 
 PERCENTS = (1, 5, 10, 20, 50)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from explearn.core.blocks import Block, Heading, Paragraph, Picture
-from explearn.core.heat_map import draw_heat_map
 from explearn.methods.results import RunFacts, TaskReport
+from explearn.show.blocks import Block, Heading, Paragraph, Picture
+from explearn.show.heat_map import draw_heat_map
 
 # In inches.
 _CELL = 0.24

@@ -16,9 +16,9 @@ from torch.nn import functional
 
 from explearn.lens.watch import content_mask
 from explearn.methods.ivra.attention import AttentionModule, explain_batch
-from explearn.model.batching import random_batches
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch, Encoding
+from explearn.predictors.batching import random_batches
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch, Encoding
 
 Parameters = dict[str, torch.Tensor]
 

@@ -13,15 +13,15 @@ from torch import nn
 from torch.nn import functional
 
 from explearn.core.errors import ModelError
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
 from explearn.methods.ivra import objectives
 from explearn.methods.ivra.attention import AttentionModule, ExplainedBatch, explain_batch
 from explearn.methods.ivra.params import LEAST_TEXTS, SMaTParams
 from explearn.methods.ivra.simulatability import SimulatabilityLoss
-from explearn.model.batching import random_batches
-from explearn.model.classifier import Classifier, QuestionAnswerer
-from explearn.model.encoding import Batch
+from explearn.predictors.batching import random_batches
+from explearn.predictors.classifier import Classifier, QuestionAnswerer
+from explearn.predictors.encoding import Batch
 
 SORTED_BATCHES = 8
 """Batches' worth of texts that are sorted by length together, so that little is padding."""

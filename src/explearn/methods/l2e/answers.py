@@ -13,8 +13,8 @@ from tqdm.auto import tqdm
 from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import outputs, stand_in
 from explearn.methods.perturbation.predictor import Predictor
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Encoding, text_seed
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Encoding, text_seed
 
 TEXTS_TOGETHER = 64
 """Texts that are answered in one go."""

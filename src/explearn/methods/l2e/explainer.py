@@ -21,7 +21,7 @@ from pydantic import Field
 
 from explearn.core.certificate import certificates
 from explearn.core.errors import DataError, ModelError
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.core.validation import Count, Number
 from explearn.lens.representations import PIECES, read_states, spaced_layers, text_states
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
@@ -38,13 +38,13 @@ from explearn.methods.l2e.reader import Reader, TrainingText, train_reader
 from explearn.methods.l2e.repair import passes_of, repaired
 from explearn.methods.perturbation.method import outputs
 from explearn.methods.perturbation.predictor import Predictor
-from explearn.model.batching import run_batches
-from explearn.model.encoding import Batch, Encoding
-from explearn.model.problems import ONE_CLASS, Problem
+from explearn.predictors.batching import run_batches
+from explearn.predictors.encoding import Batch, Encoding
+from explearn.predictors.problems import ONE_CLASS, Problem
 from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
-    from explearn.model.classifier import Classifier
+    from explearn.predictors.classifier import Classifier
 
 logger = logging.getLogger(__name__)
 

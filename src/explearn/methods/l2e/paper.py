@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.errors import DataError
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.core.validation import Figures
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, TrainedState
@@ -32,9 +32,9 @@ from explearn.methods.l2e.student_training import (
     token_scores,
     train,
 )
-from explearn.model.batching import budget_batches
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch, Encoding
+from explearn.predictors.batching import budget_batches
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch, Encoding
 from explearn.text.alignment import NO_WORD, aggregate
 
 

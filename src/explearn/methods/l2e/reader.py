@@ -19,7 +19,7 @@ from explearn.core.errors import DataError
 from explearn.methods.base.training import descend, epoch_bar, seeded
 from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.student import PreNormBlock
-from explearn.model.batching import random_batches
+from explearn.predictors.batching import random_batches
 
 DROPOUT = 0.3
 """Share of the inputs, and of the units they feed, dropped in training."""

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
-from explearn.judge.arrays import correlation, ranks
-from explearn.judge.stability import levels
 from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
 from explearn.methods.l2e.params import L2EPaperParams
 from explearn.methods.l2e.student import LEVELS, Student
-from explearn.model.batching import random_batches
-from explearn.model.encoding import Encoding
+from explearn.metrics.arrays import correlation, ranks
+from explearn.metrics.stability import levels
+from explearn.predictors.batching import random_batches
+from explearn.predictors.encoding import Encoding
 from explearn.text.alignment import NO_WORD
 
 BATCH_TEXTS = 32

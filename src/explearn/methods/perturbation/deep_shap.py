@@ -10,8 +10,8 @@ from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.deep_lift import check_rescale, rescale, view_for_rescale
 from explearn.methods.gradient.embedded import EmbeddedClassifier, reference_embeddings
 from explearn.methods.info import About
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
 
 
 class DeepShap(BatchExplainer):

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.model.encoding import Encoding
+from explearn.predictors.encoding import Encoding
 from explearn.text.alignment import NO_WORD
 
 Removal = Literal["delete", "mask"]

@@ -15,7 +15,7 @@ from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.predictor import Ask
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 FIRST_CHARACTER = 0xF0000
 """Start of a private-use plane of Unicode: 65,534 characters that no text needs, one for each word."""

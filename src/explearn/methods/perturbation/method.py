@@ -19,9 +19,9 @@ from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.outputs import Output
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.predictor import Ask, Logits, Predictor
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Encoding
-from explearn.model.problems import Problem
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Encoding
+from explearn.predictors.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)

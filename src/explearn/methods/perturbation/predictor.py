@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from explearn.core.numeric_checks import check_logits
-from explearn.model.batching import run_batches
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Encoding
+from explearn.predictors.batching import run_batches
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Encoding
 
 Logits = NDArray[np.float64]
 

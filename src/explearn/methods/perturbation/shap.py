@@ -17,8 +17,8 @@ from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.predictor import Ask
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Encoding
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Encoding
 
 Level = Literal["auto", "word"]
 

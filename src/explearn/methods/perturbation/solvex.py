@@ -13,8 +13,8 @@ from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.predictor import Ask
-from explearn.model.classifier import Classifier
-from explearn.model.problems import CLASSES
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.problems import CLASSES
 
 Metric = Literal["comprehensiveness", "sufficiency", "both"]
 

@@ -10,8 +10,8 @@ from explearn.core.validation import Section
 from explearn.lens.watch import check_differentiable, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
 
 
 class CAT(BatchExplainer):

@@ -20,8 +20,8 @@ from explearn.lens.threads import here_only, hooked
 from explearn.lens.watch import check_differentiable, full_precision, gradients_of, watch
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
 
 Passed = tuple[torch.Tensor | None, torch.Tensor | None]
 """Gradients that a rule passes on: at the part's output, to continue by its own derivative, and at the part's input."""

@@ -13,10 +13,10 @@ from explearn.lens.attention import read_weights
 from explearn.lens.watch import check_differentiable, differentiate, full_precision, watch
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.model.architectures import architecture, unusual_build
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
-from explearn.model.quantised import weight_of
+from explearn.predictors.architectures import architecture, unusual_build
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
+from explearn.predictors.quantised import weight_of
 
 Normalisation = Literal["none", "matrix"]
 

@@ -31,10 +31,10 @@ from explearn.lens.anatomy import (
 from explearn.lens.attention import resolve_layer
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.model.architectures import architecture
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
-from explearn.model.quantised import dequantised, has_quantised, weight_of
+from explearn.predictors.architectures import architecture
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
+from explearn.predictors.quantised import dequantised, has_quantised, weight_of
 
 RuleName = Literal["conserving", "doubling"]
 

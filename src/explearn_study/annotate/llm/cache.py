@@ -19,7 +19,7 @@ from pydantic import ConfigDict, Field
 
 from explearn.core.documents import check_regular, parse_json
 from explearn.core.errors import DataError
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.core.validation import Count, Shape, check
 
 

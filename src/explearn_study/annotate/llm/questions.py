@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tqdm import tqdm
 
 from explearn.core.errors import ExplearnError
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn_study.annotate.budget import Meter, Spent
 from explearn_study.annotate.llm.answers import InvalidAnswerError, parse_answer
 from explearn_study.annotate.llm.cache import AnswerCache, CachedAnswer, answer_key, read_answers

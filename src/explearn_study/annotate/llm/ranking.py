@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from explearn.core.records import Attribution
+from explearn.core.attribution import Attribution
 from explearn_study.annotate.budget import Meter
 from explearn_study.annotate.llm.prompts import FOLDER, bind_prompt
 from explearn_study.annotate.llm.questions import Question, ask

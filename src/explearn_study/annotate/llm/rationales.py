@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.core.records import Example, Rationale
+from explearn.core.examples import Example, Rationale
 from explearn_study.annotate.budget import Meter
 from explearn_study.annotate.llm.answers import InvalidAnswerError, ParsedAnswer, parse_answer
 from explearn_study.annotate.llm.cache import CachedAnswer, read_answers

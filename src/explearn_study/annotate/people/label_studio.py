@@ -15,7 +15,7 @@ from pydantic import Field
 
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError, kind_of, shown
-from explearn.core.records import Example, Rationale
+from explearn.core.examples import Example, Rationale
 from explearn.core.validation import Shape, check
 from explearn.core.words import lay_out, locate
 

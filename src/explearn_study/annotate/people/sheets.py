@@ -16,12 +16,12 @@ from typing import Literal, get_args
 
 from markupsafe import Markup
 
-from explearn.core.display import LOOK
 from explearn.core.errors import DataError, ParamsError
-from explearn.core.records import Example, Rationale
-from explearn.core.templates import html_templates
+from explearn.core.examples import Example, Rationale
 from explearn.core.words import lay_out
 from explearn.core.writing import check_output, locked, write_text
+from explearn.show.display import LOOK
+from explearn.show.templates import html_templates
 from explearn.text.marks import parse_marked, parse_mask
 from explearn.text.rows import RawRow, read_file
 from explearn_study.annotate.marked_text import format_marked

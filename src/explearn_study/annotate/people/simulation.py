@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError
-from explearn.core.records import Attribution, Example
+from explearn.core.examples import Example
 from explearn.core.seeds import hash_order
-from explearn.judge.plausibility import ranking
-from explearn.judge.protocols import top_count
+from explearn.metrics.plausibility import ranking
+from explearn.metrics.protocols import top_count
 from explearn.text.rows import read_file
 from explearn_study.annotate.people.sheets import COLUMNS, SheetRow, cell_of, mask_of
 

@@ -14,7 +14,7 @@ from aml_cases import DECISIVE, LEARNING, TEXTS, examples, refiner, task_of, unt
 
 from explearn.methods.aml.loss import removed_logits
 from explearn.methods.aml.paml import PAML
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 
 @functools.cache

@@ -21,7 +21,7 @@ from explearn.methods.aml.faml import ADAM_EPSILON, LowRankTuning
 from explearn.methods.aml.loss import loss_terms, weighted
 from explearn.methods.aml.paml import PAML
 from explearn.methods.aml.target_metric import Metric
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 BACKBONES = ("states", "encoder")
 

@@ -12,17 +12,17 @@ import pytest
 import tiny
 import torch
 
-from explearn.judge.faithfulness import faithfulness
-from explearn.judge.params import EvaluateParams
-from explearn.judge.protocols import FaithfulnessProtocol
 from explearn.methods.aml.attribution_model import Bridge, Reading, links
 from explearn.methods.aml.faml import arranged
 from explearn.methods.aml.loss import Weights, embedded_logits, loss_terms, weighted
 from explearn.methods.aml.target_metric import MapJudge, Metric
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.info import About
-from explearn.model.classifier import Classifier
-from explearn.model.encoding import Batch
+from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.params import EvaluateParams
+from explearn.metrics.protocols import FaithfulnessProtocol
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Batch
 
 ALL = Weights(1, 1, 1)
 PROTOCOLS = ("default", "aml")

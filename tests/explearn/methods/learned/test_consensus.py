@@ -14,13 +14,13 @@ from sklearn.linear_model import LogisticRegression
 
 import explearn
 from explearn.core.errors import DataError, UnsupportedError
-from explearn.core.records import Example
-from explearn.judge.significance import mean_interval
+from explearn.core.examples import Example
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import INVERSE_PENALTY, MarkedText, fit_model, platt, task_rows
 from explearn.methods.consensus.params import ConsensusParams
 from explearn.methods.consensus.word_features import feature_names
+from explearn.metrics.significance import mean_interval
 from explearn.testing import check_explainer
 
 

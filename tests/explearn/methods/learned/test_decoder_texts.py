@@ -23,7 +23,7 @@ from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 SOME = [*tiny.TEXTS, *tiny.CORPUS[:5]]
 LONG = " ".join(tiny.TEXTS) * 3

@@ -35,7 +35,7 @@ from explearn.methods.expnet.network import (
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.expnet.targets import Curriculum, WordTargets, curriculum_for, read_sources
 from explearn.methods.listed_task import ListedTask
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 from explearn_study.feature_files import read_features, write_features
 
 CPU = ComputeOptions(device="cpu")

@@ -17,7 +17,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.lens.features import TokenFeatures, batch_features
 from explearn.methods.expnet.paper import ExpNetPaper, TokenExamples, focal_loss
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 FEATURES = ("full", "task_to_token", "token_to_task", "hidden", "hidden_and_attention")
 

@@ -11,13 +11,13 @@ import tiny
 import torch
 from ivra_cases import MODULES, NORMS, batch_of, module_of
 
-from explearn.core.records import filled
-from explearn.judge.plausibility import ranking
-from explearn.judge.protocols import top_count
+from explearn.core.attribution import filled
 from explearn.lens.watch import content_mask
 from explearn.methods.ivra import objectives
 from explearn.methods.ivra.attention import InterpretableAttention, explain_batch
-from explearn.model.classifier import Classifier
+from explearn.metrics.plausibility import ranking
+from explearn.metrics.protocols import top_count
+from explearn.predictors.classifier import Classifier
 from explearn.text.alignment import aggregate
 
 

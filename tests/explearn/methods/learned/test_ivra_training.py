@@ -16,14 +16,14 @@ from ivra_cases import EMPTY, QUICK, examples, learned_once, simulatability_of, 
 
 import explearn
 from explearn.core.errors import DataError, ModelError, UnsupportedError
-from explearn.judge.faithfulness import faithfulness
-from explearn.judge.params import EvaluateParams
 from explearn.methods.ivra import objectives, training
 from explearn.methods.ivra.attention import size_of
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.listed_task import ListedTask
-from explearn.model.classifier import Classifier
+from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.params import EvaluateParams
+from explearn.predictors.classifier import Classifier
 
 
 @pytest.fixture

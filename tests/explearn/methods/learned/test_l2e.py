@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 import explearn
+from explearn.core.attribution import Attribution
 from explearn.core.certificate import Certificate
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
-from explearn.core.records import Attribution
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.l2e.answers import Answered, ask, random_words, word_sums
 from explearn.methods.l2e.certificate import Certifier, top_words
@@ -24,7 +24,7 @@ from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.reader import TrainingText, train_reader
 from explearn.methods.l2e.repair import passes_of, repaired
 from explearn.methods.listed_task import ListedTask
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 
 CPU = torch.device("cpu")
 WORDS = ("fox", "dog", "sea", "castle", "tide", "morning", "lazy", "slow", "warm", "box")

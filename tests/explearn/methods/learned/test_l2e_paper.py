@@ -13,7 +13,7 @@ import torch
 
 import explearn
 from explearn.core.errors import UnsupportedError
-from explearn.core.records import Example
+from explearn.core.examples import Example
 from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.base.training import descend
 from explearn.methods.l2e import student_training as module
@@ -31,7 +31,7 @@ from explearn.methods.l2e.student_training import (
     student_lesson,
     token_scores,
 )
-from explearn.model.classifier import Classifier
+from explearn.predictors.classifier import Classifier
 from explearn.text.alignment import NO_WORD
 
 CPU = torch.device("cpu")

@@ -11,9 +11,7 @@ import tiny
 import torch
 
 from explearn.core.compute import ComputeOptions
-from explearn.core.records import Example
-from explearn.judge.params import SanityParams
-from explearn.judge.sanity import SanityResult, check_methods
+from explearn.core.examples import Example
 from explearn.lens.features import feature_source
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText
@@ -21,7 +19,9 @@ from explearn.methods.consensus.signals import compute_signals
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.expnet.network import TrainingWords, train_network
 from explearn.methods.registry import get_explainer
-from explearn.model.classifier import Classifier
+from explearn.metrics.params import SanityParams
+from explearn.metrics.sanity import SanityResult, check_methods
+from explearn.predictors.classifier import Classifier
 
 WORDS = ("fox", "dog", "sea", "castle", "tide", "morning", "the", "old")
 TELLING = "fox"

@@ -1,0 +1,158 @@
+"""Labelled texts and marked words: the records that methods learn from and are judged on.
+
+Both are about words: a rationale marks words. An example with a second segment (`pair`) has the words `words + pair`,
+in that order.
+"""
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from explearn.core.errors import DataError, shown
+from explearn.core.escape import is_unicode
+from explearn.core.validation import Name, UnicodeText, check_fields
+from explearn.core.words import Segment, segments_of
+
+if TYPE_CHECKING:
+    pass
+
+Split = Literal["train", "validation", "test"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+
+RationaleKind = Literal["human", "llm", "author"]
+
+ANSWER_LABELS = ("answer", "another span")
+"""The two classes of a question with its passage: its answer, and any other span. Every example is of the first."""
+
+ANSWER_WORDS = 15
+"""Longest span that counts as an answer, in words."""
+
+MAX_TEXT_CHARS = 1_000_000
+"""Longest text accepted, in characters, counting one space between words: a long novel. A longer one is a whole file
+mistaken for one text (lines lost, a wrong column), of which a classifier reads a few hundred words."""
+
+
+def label_problem(labels: Sequence[str]) -> str | None:
+    """Return what is wrong with the names of classes: one is empty, not valid Unicode, or looks like another.
+
+    Names that differ only in how Unicode composes a letter (e with an accent, as one character or two) look the same,
+    and which of them a file has is chance.
+    """
+    seen: dict[str, str] = {}
+    for label in labels:
+        if not label.strip():
+            return f"got the label {label!r}; expected a name"
+        if not is_unicode(label):
+            return f"got the label {label!r}; expected valid Unicode"
+        other = seen.setdefault(unicodedata.normalize("NFC", label), label)
+        if other != label:
+            return f"got the labels {other!a} and {label!a}, which read the same; expected one of them"
+    if len(seen) != len(labels):
+        twice = next(label for label in labels if list(labels).count(label) > 1)
+        return f"got the label {twice!r} twice; expected each once"
+    return None
+
+
+def check_words(words: Sequence[str], field: str = "words", spaced: bool = False) -> None:
+    """Raise DataError for unusable words (none, white space inside) and for more than MAX_TEXT_CHARS characters;
+    `spaced` for other units, which may contain white space."""
+    if not words:
+        raise DataError(f"field {field!r} is empty; expected at least one word")
+    total = len(words) - 1
+    for position, word in enumerate(words):
+        if not isinstance(word, str) or (not word.strip() if spaced else word.split() != [word]):
+            raise DataError(f"field {field!r}, word {position}: got {shown(word)}; expected a word without white space")
+        if not is_unicode(word):
+            raise DataError(f"field {field!r}, word {position}: got {word!r}; expected valid Unicode")
+        total += len(word)
+    if total > MAX_TEXT_CHARS:
+        raise DataError(f"field {field!r} has {total:,} characters; expected at most {MAX_TEXT_CHARS:,}")
+
+
+def check_text(text: str, field: str) -> None:
+    """Raise DataError as `check_words` does for the words of a text."""
+    check_words(Segment.of(text).words if is_unicode(text) else tuple(text.split()), field)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One labelled text.
+
+    `words` are its words and `pair` the words of the second segment (empty for single texts). `joined` are the indices
+    in `all_words` of words that follow the previous word without white space (`explearn.core.words`).
+    `answer` is the [first, end) of `all_words`, within `pair`, that answers a question about a passage; for a single
+    text it is the classified word. `unit` is what `words` and `pair` hold, as in an `Attribution`.
+    Raises DataError if words are missing or unusable, id or label is not valid Unicode, `split` is not one of SPLITS,
+    the answer is not within `pair`, or a joined word has no previous word.
+    """
+
+    id: Name
+    words: tuple[str, ...]
+    label: UnicodeText
+    split: Split
+    task: str
+    pair: tuple[str, ...] = ()
+    answer: tuple[int, int] | None = None
+    joined: tuple[int, ...] = ()
+    unit: str = "word"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        spaced = self.unit != "word"
+        check_words(self.words, spaced=spaced)
+        if self.pair:
+            check_words(self.pair, "pair", spaced)
+        if self.answer is not None:
+            first, end = self.answer
+            least = len(self.words) if self.pair else 0
+            if not least <= first < end <= len(self.all_words):
+                raise DataError(
+                    f"field 'answer': got {list(self.answer)}; expected [first, end) within the words of the last "
+                    f"segment, {least} to {len(self.all_words)}"
+                )
+        if wrong := set(self.joined) - ({*range(len(self.all_words))} - {0, len(self.words)}):
+            raise DataError(f"field 'joined': got {min(wrong)}; expected numbers of words that have one before them")
+
+    @property
+    def all_words(self) -> tuple[str, ...]:
+        """The words of both segments, in the order of masks and scores."""
+        return self.words + self.pair
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The text with the spans of its words, and the second segment, if any."""
+        return segments_of(self.all_words, self.joined, len(self.words) if self.pair else None)
+
+    @property
+    def text(self) -> str:
+        return self.segments[0].text
+
+    @property
+    def pair_text(self) -> str | None:
+        return self.segments[1].text if self.pair else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rationale:
+    """One annotator's marks on one example: `mask[i]` is True where word i of `Example.all_words` is evidence."""
+
+    example_id: str
+    annotator: Name
+    kind: RationaleKind
+    mask: tuple[bool, ...]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+def check_mask_length(rationale: Rationale, lengths: Mapping[str, int]) -> None:
+    """Raise DataError unless the rationale's example is in `lengths` and its mask has that many entries."""
+    expected = lengths.get(rationale.example_id)
+    if expected is None:
+        raise DataError(f"field 'example_id': no example {rationale.example_id!r}; expected an id of this task")
+    if len(rationale.mask) != expected:
+        raise DataError(
+            f"field 'mask' of example {rationale.example_id!r} has {len(rationale.mask)} entries; "
+            f"expected {expected}, one per word"
+        )

@@ -1,0 +1,312 @@
+"""Plausibility: do the words that a method chooses agree with the words that people marked?
+
+Everything is at word level, with one array per text: `scores` float (n,) and masks bool (n,). Definitions follow ExpNet
+(arXiv 2026), appendix A.4 (binarisation) and B (precision, recall, F1, AUROC), and ERASER (DeYoung et al. 2020, section
+4.1), exactly as in its published scorer: a rationale is a set of spans [start, end) of words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from explearn.core.attribution import Attribution
+from explearn.core.errors import DataError
+from explearn.metrics.arrays import float_or_none, ratio
+from explearn.metrics.context import Context, MetricColumns, mean_where_defined
+from explearn.metrics.params import EvaluateParams
+from explearn.metrics.significance import mean_interval, pooled_interval, resampled_areas, resampled_means
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Span = tuple[int, int]
+"""A range of words, [start, end)."""
+
+IOU_THRESHOLD = 0.5
+"""Least overlap at which a predicted span counts as a hit (ERASER 4.1)."""
+
+
+def check_scores(scores: ArrayLike) -> Array:
+    """Return the scores as float64, shape (n,); raise DataError unless there is at least one and all are finite."""
+    array = np.asarray(scores, dtype=np.float64)
+    if array.ndim != 1 or array.size == 0:
+        raise DataError(f"scores have shape {array.shape}; expected one score a word, for at least one word")
+    bad = np.flatnonzero(~np.isfinite(array))
+    if bad.size:
+        raise DataError(f"word {bad[0]} has score {array[bad[0]]}; expected finite scores")
+    return array
+
+
+def ranking(scores: ArrayLike) -> NDArray[np.intp]:
+    """Return word indices from the highest signed score to the lowest, (n,), the earlier of equal words first."""
+    return np.argsort(-check_scores(scores), kind="stable")
+
+
+def select_top_k(scores: ArrayLike, k: int) -> Mask:
+    """Choose the k highest-scoring words, except words with a score below zero.
+
+    Of equal scores at the cut, the earlier word is chosen. In a text of fewer than k words all are chosen, whatever
+    their signs (ExpNet A.4, steps 1 to 5).
+
+    Returns a mask, bool (n,). Raises DataError for scores that are not finite.
+    """
+    values = check_scores(scores)
+    if len(values) < k:
+        return np.ones(len(values), dtype=np.bool_)
+    mask = np.zeros(len(values), dtype=np.bool_)
+    mask[ranking(values)[:k]] = True
+    return mask & (values >= 0)
+
+
+def rationale_k(mean_length: float | None) -> int:
+    """Return K of the top-K rule: the mean rationale length in training, halves rounded up, at least 1 (ExpNet A.4)."""
+    return max(1, math.floor((mean_length or 1.0) + 0.5))
+
+
+def select_threshold(scores: ArrayLike, threshold: float) -> Mask:
+    """Choose words that score at least `threshold`; if there is none, the single best word, the first of equal ones.
+
+    This is ExpNet's rule (3.4). Returns a mask, bool (n,), never empty. Raises DataError for non-finite scores.
+    """
+    values = check_scores(scores)
+    mask = values >= threshold
+    if not mask.any():
+        mask[int(values.argmax())] = True
+    return mask
+
+
+ROUNDING = 1e-6
+"""Tolerance for probabilities outside [0, 1]. A word that was not read scores just below the lowest of its text."""
+
+
+def select_expected_f1(probabilities: ArrayLike) -> Mask:
+    """Choose the k most probable words with the largest 2 sum_i p_i / (k + sum p), their expected F1; at least one.
+
+    The quotient of the expectations approximates the expectation of the quotient (Lewis 1995, "Evaluating and
+    optimizing autonomous text classification systems"). `sum_i` runs over the k words, `sum` over all. Of equal words
+    or values of k, the first is taken.
+
+    Args:
+        probabilities: (n,), of each word being marked.
+
+    Raises DataError for numbers that are not probabilities.
+    """
+    p = check_scores(probabilities)
+    if p.min() < -ROUNDING or p.max() > 1 + ROUNDING:
+        raise DataError(f"scores run from {p.min():.3g} to {p.max():.3g}; expected probabilities, 0 to 1")
+    p = p.clip(0, 1)
+    hits = np.cumsum(p[ranking(p)])
+    expected = 2 * hits / (np.arange(1, len(p) + 1) + hits[-1])
+    return select_top_k(p, int(expected.argmax()) + 1)
+
+
+def binarise(scores: ArrayLike, rule: str, *, k: int, threshold: float | None, positive_rate: float) -> Mask:
+    """Choose words by a method's own rule, one of `explearn.methods.info.Binarisation`.
+
+    With the rule positive_rate, for scores drawn uniformly from [0, 1), each word is chosen with that probability.
+    Raises ValueError for any other rule, and as the rule's own function does.
+    """
+    if rule == "top_k":
+        return select_top_k(scores, k)
+    if rule == "threshold" and threshold is not None:
+        return select_threshold(scores, threshold)
+    if rule == "positive_rate":
+        return check_scores(scores) >= 1.0 - positive_rate
+    if rule == "expected_f1":
+        return select_expected_f1(scores)
+    raise ValueError(
+        f"binarisation rule {rule!r}, threshold {threshold}; expected top_k, threshold with the method's own, "
+        "positive_rate or expected_f1"
+    )
+
+
+def rationale_counts(selected: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -> NDArray[np.int64]:
+    """Count words chosen and marked (TP), only chosen (FP), only marked (FN) in each text: int64, shape (texts, 3)."""
+    counts = np.zeros((len(gold), 3), dtype=np.int64)
+    for row, (chosen, marked) in enumerate(zip(selected, gold, strict=True)):
+        s, g = np.asarray(chosen, dtype=np.bool_), np.asarray(marked, dtype=np.bool_)
+        counts[row] = (s & g).sum(), (s & ~g).sum(), (~s & g).sum()
+    return counts
+
+
+@dataclass(frozen=True, slots=True)
+class PooledAgreement:
+    """The agreement of chosen and marked words, pooled over texts; None for a quotient 0 / 0."""
+
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+def pooled_agreement(counts: NDArray[np.int64]) -> PooledAgreement:
+    """Compute precision TP / (TP + FP), recall TP / (TP + FN) and F1 = 2 TP / (2 TP + FP + FN).
+
+    The counts, as `rationale_counts` returns them, are summed over texts: micro-averages over words, ExpNet B.1,
+    equations 4 and 5.
+    """
+    tp, fp, fn = counts.sum(axis=0)
+    quotients = ratio([tp, tp, 2 * tp], [tp + fp, tp + fn, 2 * tp + fp + fn])
+    return PooledAgreement(*map(float_or_none, quotients))
+
+
+def f1_of_texts(counts: NDArray[np.int64]) -> Array:
+    """Return each row's F1 = 2 TP / (2 TP + FP + FN), (texts,), NaN for 0 / 0. The mean is ERASER's token F1."""
+    tp, fp, fn = counts.T
+    return ratio(2 * tp, 2 * tp + fp + fn)
+
+
+def spans_of_mask(mask: ArrayLike, boundary: int | None = None) -> list[Span]:
+    """Return runs of chosen words as spans.
+
+    Args:
+        mask: bool (n,).
+        boundary: first word of a pair's second segment; no span crosses it.
+    """
+    chosen = np.asarray(mask, dtype=np.int8)
+    change = np.diff(np.concatenate([[0], chosen, [0]]))
+    spans: list[Span] = []
+    for start, end in zip(np.flatnonzero(change == 1).tolist(), np.flatnonzero(change == -1).tolist(), strict=True):
+        cuts = [start, boundary, end] if boundary is not None and start < boundary < end else [start, end]
+        spans.extend(pairwise(cuts))
+    return spans
+
+
+def span_counts(
+    predicted: Sequence[Sequence[Span]], true: Sequence[Sequence[Span]], threshold: float = IOU_THRESHOLD
+) -> NDArray[np.int64]:
+    """Count hits, predicted spans and true spans of each text, int64 (texts, 3).
+
+    A predicted span is a hit if its largest overlap (words in both, divided by words in either) with any true span of
+    the text is at least `threshold`. Overlapping spans are not merged, so a text may have more hits than true spans.
+    """
+
+    def overlap(first: Span, second: Span) -> float:
+        both = max(0, min(first[1], second[1]) - max(first[0], second[0]))
+        return both / (first[1] - first[0] + second[1] - second[0] - both)
+
+    counts = np.zeros((len(predicted), 3), dtype=np.int64)
+    for row, (guesses, truths) in enumerate(zip(predicted, true, strict=True)):
+        hits = sum(max((overlap(guess, truth) for truth in truths), default=0.0) >= threshold for guess in guesses)
+        counts[row] = hits, len(guesses), len(truths)
+    return counts
+
+
+def iou_f1(counts: NDArray[np.int64], resamples: NDArray[np.int64]) -> Array:
+    """Return ERASER's macro IOU F1 of each resample of the texts, (samples,); 0 without a hit.
+
+    It is the F1 of the mean precision over texts with predicted spans and the mean recall over texts with true spans.
+    For recall, too, hits are predicted spans, so recall may exceed 1 in a text.
+
+    Args:
+        counts: as `span_counts` returns them. resamples: number of times that each text is in each resample, (samples,
+            texts).
+    """
+    hits, predicted, true = counts.T
+    precision, recall = (np.nan_to_num(resampled_means(ratio(hits, total), resamples)) for total in (predicted, true))
+    return ratio(2 * precision * recall, precision + recall, undefined=0.0)
+
+
+def auprc_of_text(scores: ArrayLike, marked: ArrayLike) -> float:
+    """Return the area under a text's precision-recall curve by the trapezoid rule, as in ERASER; NaN without a mark."""
+    # scikit-learn takes a second to load; importing this module should not.
+    from sklearn.metrics import auc, precision_recall_curve
+
+    if not np.any(marked):
+        return math.nan
+    precision, recall, _ = precision_recall_curve(marked, check_scores(scores))
+    return float(auc(recall, precision))
+
+
+FIGURES = ("f1", "f1_topk", "macro_f1", "iou_f1", "auroc", "auprc", "eraser_auprc")
+"""Figures with an interval; precision and recall have none."""
+
+
+def plausibility(
+    attributions: Sequence[Attribution],
+    chosen: Sequence[Mask],
+    gold: Sequence[Mask],
+    boundaries: Sequence[int | None],
+    k: int,
+    params: EvaluateParams,
+) -> tuple[dict[str, float | None], dict[str, Array]]:
+    """Compare one method's scores and chosen words with the marked words of n texts.
+
+    Args:
+        chosen: words chosen by the method's own rule, one mask per text.
+        gold: marked words, one mask per text.
+        boundaries: first word of a text's second segment, or None; no span crosses it.
+        k: number of words of the top-K rule.
+        params: gives the `confidence` of the intervals, which are over whole texts.
+
+    Returns FIGURES, precision and recall, None if undefined, with intervals as NAME_low and NAME_high; and text_f1,
+    text_f1_topk, text_iou_f1, text_auroc and text_auprc, each (n,).
+    """
+    texts = len(attributions)
+    scores = [text.filled() for text in attributions]
+    own_rule = rationale_counts(chosen, gold)
+    top_k = rationale_counts(
+        [text.read & select_top_k(of_text, k) for text, of_text in zip(attributions, scores, strict=True)], gold
+    )
+    predicted, true = (
+        [spans_of_mask(*pair) for pair in zip(masks, boundaries, strict=True)] for masks in (chosen, gold)
+    )
+    spans = span_counts(predicted, true)
+    once = np.ones((1, 1), dtype=np.int64)
+    by_text = {
+        "text_f1": f1_of_texts(own_rule),
+        "text_f1_topk": f1_of_texts(top_k),
+        "text_iou_f1": ratio(2 * spans[:, 0], spans[:, 1] + spans[:, 2]),
+        "text_auroc": np.array([resampled_areas([s], [m], once)[0][0] for s, m in zip(scores, gold, strict=True)]),
+        "text_auprc": np.array([auprc_of_text(s, m) for s, m in zip(scores, gold, strict=True)]),
+    }
+    agreement = pooled_agreement(own_rule)
+    figures: dict[str, float | None] = {"precision": agreement.precision, "recall": agreement.recall}
+    if not texts:
+        return figures | dict.fromkeys(f"{name}{end}" for name in FIGURES for end in ("", "_low", "_high")), by_text
+    # All texts as they are, then all but each one.
+    draws = np.vstack([np.ones((1, texts), dtype=np.int64), 1 - np.eye(texts, dtype=np.int64)])
+    auroc, auprc = resampled_areas(scores, gold, draws)
+    pooled = {
+        "f1": f1_of_texts(draws @ own_rule),
+        "f1_topk": f1_of_texts(draws @ top_k),
+        "iou_f1": iou_f1(spans, draws),
+        "auroc": auroc,
+        "auprc": auprc,
+    }
+    for name, values in pooled.items():
+        low, high = pooled_interval(values[0], values[1:], params.confidence)
+        figures |= {name: float_or_none(values[0]), f"{name}_low": low, f"{name}_high": high}
+    for name, of_texts in (("macro_f1", by_text["text_f1"]), ("eraser_auprc", by_text["text_auprc"])):
+        low, high = mean_interval(of_texts, params.confidence)
+        figures |= {name: mean_where_defined(of_texts), f"{name}_low": low, f"{name}_high": high}
+    return figures, by_text
+
+
+def measure(context: Context, columns: MetricColumns) -> None:
+    """Add plausibility, over the texts with a marked word that the method's model classifies correctly.
+
+    A text without a label (empty) counts as correct.
+    """
+    for method, texts in context.attributions.items():
+        judged = [
+            i
+            for i, (text, example, mask) in enumerate(zip(texts, context.examples, context.gold, strict=True))
+            if (text.predicted == example.label or not example.label) and mask.any()
+        ]
+        figures, by_text = plausibility(
+            [texts[i] for i in judged],
+            [context.chosen[method][i] for i in judged],
+            [context.gold[i] for i in judged],
+            [len(context.examples[i].words) or None for i in judged],
+            context.k,
+            context.params,
+        )
+        columns.figures[method] |= figures | {"plausibility_texts": len(judged)}
+        for name, values in by_text.items():
+            columns.by_text[name][method] = np.full(len(texts), np.nan)
+            columns.by_text[name][method][judged] = values

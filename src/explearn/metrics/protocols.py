@@ -1,0 +1,95 @@
+"""Counting and taking away words for metrics of faithfulness, for evaluation and for methods that optimise a metric.
+
+Three protocols differ in their counts:
+
+default: whole words, `top_count(n, k)` of n for a share of k percent; the AOPC is the mean over the shares.
+aml: sub-tokens instead of words, floor(n k / 100) of them, possibly none; the AOPC is the sum over the shares divided
+    by their number + 1 (AML's own code).
+eraser: as default; the single values take the words that a method chose (ERASER's hard rationales).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from explearn.metrics.params import EvaluateParams
+from explearn.text.alignment import NO_WORD
+
+if TYPE_CHECKING:
+    # explearn.predictors imports torch, which takes seconds; reading results does not need it.
+    from explearn.predictors.encoding import Encoding
+
+ProtocolName = Literal["default", "aml", "eraser"]
+Removal = Literal["delete", "mask"]
+
+EPSILON = float(np.finfo(np.float64).eps)
+"""Probabilities are raised to this before their logarithm is taken, 2.2e-16, so that log-odds stay finite."""
+
+
+def top_count(words: int, percent: int) -> int:
+    """Number of words in the top `percent` of `words`: max(1, round(words percent / 100)), halves rounded up.
+
+    In whole numbers, because Python's own `round` goes to the even neighbour (2.5 -> 2, 3.5 -> 4).
+    """
+    return max(1, (words * percent + 50) // 100)
+
+
+def log_probability(p: ArrayLike) -> NDArray[np.float64]:
+    """Natural logarithm of probabilities raised to EPSILON, shape as given."""
+    return np.asarray(np.log(np.maximum(p, EPSILON)))
+
+
+def as_sub_tokens(encoding: Encoding) -> Encoding:
+    """Return the text with each sub-token as a word of its own, except special tokens; `words` stay the text's."""
+    free = np.array([not special for special in encoding.special])
+    owners = np.where(free, np.cumsum(free) - 1, NO_WORD)
+    return replace(encoding, word_ids=tuple(owners.tolist()))
+
+
+@dataclass(frozen=True, slots=True)
+class FaithfulnessProtocol:
+    """Counts the words (units) of a share, and takes them out of a text; see the module's docstring.
+
+    Attributes:
+        protocol: whose counts.
+        removal: how words leave the text for comprehensiveness and sufficiency. Log-odds always masks.
+        percents: shares of the AOPC. headline_percent: that of the single values.
+    """
+
+    protocol: ProtocolName
+    removal: Removal
+    percents: tuple[int, ...]
+    headline_percent: int
+
+    @classmethod
+    def of(cls, section: EvaluateParams) -> Self:
+        return cls(section.protocol, section.removal, tuple(section.percents), section.headline_percent)
+
+    @property
+    def by_sub_token(self) -> bool:
+        """True where the units are sub-tokens; else they are whole words."""
+        return self.protocol == "aml"
+
+    @property
+    def aopc_steps(self) -> int:
+        """The number that the sum over `percents` is divided by."""
+        return len(self.percents) + self.by_sub_token
+
+    def count(self, units: int, percent: int) -> int:
+        """Return how many of a text's units a share of `percent` is."""
+        return units * percent // 100 if self.by_sub_token else top_count(units, percent)
+
+    def without(self, text: Encoding, top: Collection[int], mask_token_id: int) -> Encoding:
+        """Return the text without its top units (comprehensiveness)."""
+        return text.delete(top) if self.removal == "delete" else text.mask(top, mask_token_id)
+
+    def only(self, text: Encoding, top: Collection[int], rest: Collection[int], mask_token_id: int) -> Encoding:
+        """Return the text's top units alone (sufficiency); under `aml` the text itself where the top is empty."""
+        if self.by_sub_token and not top:
+            return text
+        return text.keep(top) if self.removal == "delete" else text.mask(rest, mask_token_id)

@@ -1,0 +1,98 @@
+"""A method's run on some texts: its attributions, how they were made and at what cost; and the file of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from explearn.core.attribution import Attribution
+from explearn.core.parquet import read_metadata
+from explearn.core.storage import read_attributions, write_attributions
+from explearn.core.validation import Count, Figure, Number, Shape, check
+
+COST_FIGURES = ("throughput", "relative_throughput", "peak_memory_mb")
+
+
+class Cost(Shape):
+    """The cost of a method's run. It differs from machine to machine and from run to run.
+
+    Attributes:
+        texts: how many texts were explained.
+        seconds: to classify and explain them all.
+        forward_seconds: to classify them alone, tokenisation included; the mean of a run just before and one just
+            after.
+        peak_memory_mb: the most memory in use while it explained, of the process or the device, model included; None
+            where the system does not say (`explearn.core.compute`).
+    """
+
+    texts: Count
+    seconds: Number
+    forward_seconds: Number
+    peak_memory_mb: Figure
+
+    def figures(self) -> dict[str, float | None]:
+        """Return throughput (texts a second), relative_throughput (of classifying alone) and peak_memory_mb."""
+        return {
+            "throughput": self.texts / self.seconds if self.seconds > 0 else None,
+            "relative_throughput": self.forward_seconds / self.seconds if self.seconds > 0 else None,
+            "peak_memory_mb": self.peak_memory_mb,
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MethodRun:
+    """The attributions of some texts by one method.
+
+    Attributes:
+        method: name.
+        attributions: one a text.
+        classifier: fingerprint of the classifier that it explained.
+        options: of the method.
+        forward_passes, backward_passes: passes through the model, mean per text; None where they are not known.
+        threshold: the method's threshold on the scores; None for a method without one.
+        notes: what the method noted about its work (`explearn.methods.base.explainer.Explainer.notes`).
+        cost: None where it is not known.
+    """
+
+    method: str
+    attributions: Sequence[Attribution]
+    classifier: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    forward_passes: float | None = None
+    backward_passes: float | None = None
+    threshold: float | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    cost: Cost | None = None
+
+
+class _RunShape(Shape):
+    method: str
+    classifier: str
+    options: dict[str, Any]
+    forward_passes: Figure
+    backward_passes: Figure
+    threshold: Figure
+    notes: dict[str, Any]
+    cost: Cost | None = None
+
+
+def write_run(path: Path, run: MethodRun, with_cost: bool = False) -> None:
+    """Write the attributions, and as the file's metadata all else; what the run cost only `with_cost`.
+
+    Without it nothing in the file depends on the machine's speed.
+    """
+    metadata = {name: getattr(run, name) for name in _RunShape.model_fields if name != "cost"}
+    if with_cost:
+        metadata["cost"] = None if run.cost is None else run.cost.model_dump()
+    write_attributions(path, run.attributions, {**metadata, "texts": len(run.attributions)})
+
+
+def read_run(path: Path, attributions: bool = True) -> MethodRun:
+    """Read what `write_run` wrote; without the attributions where only the metadata are wanted.
+
+    Raises DataError for a file that is missing, damaged or of something else.
+    """
+    known = check(_RunShape, read_metadata(path), before=f"{path}, its description, ", after="; make it anew")
+    return MethodRun(attributions=read_attributions(path) if attributions else (), **dict(known))

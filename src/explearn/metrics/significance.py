@@ -1,0 +1,328 @@
+"""Intervals of figures, and paired tests of the differences between methods, over the texts.
+
+Intervals are studentised: for means with a correction for skewness (`mean_interval`), for pooled figures by the
+jackknife (`pooled_interval`). Bootstrap percentiles cover too little on few texts; benchmarks/interval_coverage.py
+measures the coverage of these intervals.
+Differences are tested by Wilcoxon's signed-rank test over the texts, corrected after Holm over all pairs of methods in
+one metric's column (as L2E, footnote 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from explearn.metrics.arrays import ranks, ratio
+from explearn.metrics.catalogue import METRICS
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Signs = NDArray[np.int8]
+Interval = tuple[float, float] | tuple[None, None]
+
+ENTRIES_PER_CHUNK = 2_000_000
+"""Resampled words held at once by `resampled_areas`, 16 MB in float64."""
+
+
+def resampled_means(values: ArrayLike, counts: Counts) -> Array:
+    """Return the mean of the texts' values in each resample, without NaN: (samples,) from (texts,), (samples,
+    texts)."""
+    array = np.asarray(values, dtype=np.float64)
+    known = ~np.isnan(array)
+    return ratio(counts @ np.where(known, array, 0.0), counts @ known)
+
+
+def mean_interval(values: ArrayLike, confidence: float) -> Interval:
+    """Return the interval of a mean over texts, `values` (texts,), without NaN; (None, None) for fewer than two values.
+
+    For values 0 and 1 it is the exact one (Clopper and Pearson 1934). For n other values with mean m, deviation s and
+    skewness g it is m - s h(t) to m - s h(-t), where t is Student's quantile and h removes the skewness of a
+    studentised mean (Hall 1992, On the removal of skewness by transformation):
+
+        h(t) = 3 / g ((1 + g (t / sqrt(n) - g / 6n))^(1/3) - 1)
+    """
+    # scipy.stats takes half a second to load; importing this module should not.
+    from scipy.stats import binomtest, skew, t
+
+    array = np.asarray(values, dtype=np.float64)
+    known = array[~np.isnan(array)]
+    count, mean = len(known), float(known.mean()) if len(known) else 0.0
+    if count < 2:
+        return None, None
+    if np.isin(known, (0, 1)).all():
+        exact = binomtest(int(known.sum()), count).proportion_ci(confidence)
+        return float(exact.low), float(exact.high)
+    if np.ptp(known) < 1e-9:  # rounding, whose skewness is no number
+        return mean, mean
+    g = float(skew(known))
+    steps = np.array([1, -1]) * t.ppf((1 + confidence) / 2, count - 1) / count**0.5
+    # For a skewness near 0, h(t) is t / sqrt(n) except for rounding.
+    undone = 3 / g * (np.cbrt(1 + g * (steps - g / (6 * count))) - 1) if abs(g) > 1e-6 else steps
+    low, high = mean - known.std(ddof=1) * undone
+    return float(low), float(high)
+
+
+def pooled_interval(
+    figure: float, without_one: ArrayLike, confidence: float, least: float = 0.0, variance: float = 0.0
+) -> Interval:
+    """Return the interval of a pooled figure, from the jackknife on the logit scale.
+
+    Args:
+        figure: over all texts, from `least` to 1. without_one: over all texts but each one, (texts,), ignoring NaN.
+        least: -1 for a correlation, whose Fisher's z is half the logit of its position in [-1, 1].
+        variance: additional variance, such as from draws of a training.
+
+    Returns (None, None) for fewer than two texts, and if the figure is NaN. For a figure at an end of its range, which
+    has no logit, both bounds are the figure.
+    """
+    from scipy.stats import t
+
+    scale = 1 - least
+    array = (np.asarray(without_one, dtype=np.float64) - least) / scale
+    known = array[~np.isnan(array)]
+    count = len(known)
+    if count < 2 or np.isnan(figure):
+        return None, None
+    share = (figure - least) / scale
+    if not 0 < share < 1:
+        return float(figure), float(figure)
+    error = ((count - 1) * known.var() + variance / scale**2) ** 0.5 / (share * (1 - share))
+    step = t.ppf((1 + confidence) / 2, count - 1) * error
+    odds = share / (1 - share) * np.exp([-step, step])
+    low, high = least + scale * odds / (1 + odds)
+    return float(low), float(high)
+
+
+def resampled_areas(scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], counts: Counts) -> tuple[Array, Array]:
+    """Return AUROC and AUPRC (average precision) over pooled words in each resample of the texts, (samples,) each.
+
+    NaN in resamples with only one kind of word.
+
+    Args:
+        scores, marked: one array (words,) per text. counts: how often each text is in each resample, (samples, texts).
+    """
+    sizes = [np.size(text) for text in scores]
+    if not sizes:
+        return np.full(len(counts), np.nan), np.full(len(counts), np.nan)
+    values, truth = np.concatenate([*scores]), np.concatenate([*marked]).astype(np.bool_)
+    _, group = np.unique(values, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    owner = np.repeat(np.arange(len(sizes)), sizes)[order]
+    truth = truth[order]
+    rows = max(1, ENTRIES_PER_CHUNK // len(owner))
+    areas, precisions = [], []
+    for start in range(0, len(counts), rows):
+        weights = counts[start : start + rows, owner].astype(np.float64)
+        # By distinct score, from the lowest up: (samples, scores).
+        hits = np.add.reduceat(weights * truth, starts, axis=1)
+        misses = np.add.reduceat(weights * ~truth, starts, axis=1)
+        positives, negatives = hits.sum(axis=1), misses.sum(axis=1)
+        below = np.cumsum(misses, axis=1) - misses / 2
+        chosen_hits = np.cumsum(hits[:, ::-1], axis=1)[:, ::-1]
+        chosen = chosen_hits + np.cumsum(misses[:, ::-1], axis=1)[:, ::-1]
+        precision = ratio(chosen_hits, chosen, undefined=0.0)
+        areas.append(ratio((hits * below).sum(axis=1), positives * negatives))
+        precisions.append(ratio((hits * precision).sum(axis=1), positives * (negatives > 0)))
+    return np.concatenate(areas), np.concatenate(precisions)
+
+
+MOST_FLIPPED = 13
+"""Most texts for which the paired test enumerates all 2^13 choices of signs; scipy's own limit with ties."""
+
+MOST_EXACT = 50
+"""Most texts for which Wilcoxon's exact distribution is used, without ties; scipy's own limit."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairedTests:
+    """The comparison of all methods in one metric.
+
+    Attributes:
+        metric: name. larger_is_better: its direction.
+        methods: the m methods that have the metric, in the order given.
+        values: their figures, (m,).
+        texts: number of texts on which both of a pair are defined, int64 (m, m).
+        p_values: of Wilcoxon's two-sided test, (m, m), symmetric; 1 on the diagonal and if no text differs.
+        adjusted: the same after Holm's correction over all pairs.
+        direction: sign of the test's sum of signed ranks, int8 (m, m): 1 if the row's method has the larger values,
+            -1 if the column's has, 0 if neither.
+        significance: level of `tied`.
+    """
+
+    metric: str
+    larger_is_better: bool
+    methods: tuple[str, ...]
+    values: Array
+    texts: Counts
+    p_values: Array
+    adjusted: Array
+    direction: Signs
+    significance: float = 0.05
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """Methods with the best figure; several only if figures are equal."""
+        return tuple(self.methods[i] for i in np.flatnonzero(self._is_best()))
+
+    @property
+    def tied(self) -> tuple[str, ...]:
+        """Methods whose figure is worse, but not significantly."""
+        best = self._is_best()
+        worse = (self.outcomes(self.significance)[:, best] != 0).all(axis=1)
+        return tuple(self.methods[i] for i in np.flatnonzero(~best & ~worse))
+
+    def _is_best(self) -> NDArray[np.bool_]:
+        ordered = self.values if self.larger_is_better else -self.values
+        return np.asarray(ordered == ordered.max(initial=-np.inf))
+
+    def can_differ(self) -> bool:
+        """Return whether a difference on all texts, all in one direction, would be significant for some pair.
+
+        The smallest p-value for n texts is 2^(1 - n), which Holm's method multiplies by the number of pairs.
+        """
+        upper = self.texts[np.triu_indices(len(self.methods), 1)]
+        return bool((len(upper) * 2.0 ** (1 - upper) < self.significance).any())
+
+    def p_value(self, first: str, second: str) -> float:
+        """Corrected p-value of the difference between two methods."""
+        return float(self.adjusted[self.methods.index(first), self.methods.index(second)])
+
+    def outcomes(self, level: float) -> Signs:
+        """1 if the row's method is significantly better than the column's, -1 if worse, else 0: int8 (m, m).
+
+        A difference counts if the figures and the test agree on its direction. They can disagree if the figure pools
+        the words of all texts, while the test uses figures by text.
+        """
+        gap = np.sign(self.values[:, None] - self.values[None, :]).astype(np.int8)
+        significant = np.where((self.adjusted < level) & (self.direction == gap), gap, np.int8(0))
+        return significant if self.larger_is_better else -significant
+
+    def outcome(self, first: str, second: str, level: float) -> int:
+        """Return the entry of `outcomes` for two methods."""
+        return int(self.outcomes(level)[self.methods.index(first), self.methods.index(second)])
+
+
+def paired_tests(
+    metric: str,
+    values: Mapping[str, float | None],
+    by_text: Mapping[str, ArrayLike],
+    larger_is_better: bool = True,
+    significance: float = 0.05,
+) -> PairedTests:
+    """Find the best method in a metric, and those that are not significantly worse.
+
+    Args:
+        metric: name.
+        values: each method's figure; methods with None are left out.
+        by_text: each method's value on each text, (texts,), NaN where undefined, in the same order for all methods. For
+            pooled figures these are the figures by text.
+        larger_is_better: direction.
+        significance: a method is tied with the best if the corrected p-value is at least this, or if the test's
+            direction contradicts the figures.
+    """
+    figures = {method: value for method, value in values.items() if value is not None}
+    rows = [np.asarray(by_text[method], dtype=np.float64) for method in figures]
+    methods, count = tuple(figures), len(figures)
+    p_values, adjusted = np.ones((count, count)), np.ones((count, count))
+    direction = np.zeros((count, count), dtype=np.int8)
+    matrix = np.array(rows).reshape(count, rows[0].size if rows else 0)
+    known = ~np.isnan(matrix)
+    first, second = np.triu_indices(count, 1)
+    if len(first):
+        differences = matrix[first] - matrix[second]
+        raw = _wilcoxon(differences)
+        p_values[first, second] = p_values[second, first] = raw
+        adjusted[first, second] = adjusted[second, first] = holm(raw)
+        sizes = np.abs(differences)
+        # Of the sum of signed ranks, zeros without one; NaN last and zeros first, where they move no other's rank.
+        ranked = ranks(np.where(np.isnan(sizes), np.inf, sizes)) - (sizes == 0).sum(axis=1, keepdims=True)
+        signs = np.sign(np.nansum(np.sign(differences) * ranked, axis=1)).astype(np.int8)
+        direction[first, second], direction[second, first] = signs, -signs
+    return PairedTests(
+        metric,
+        larger_is_better,
+        methods,
+        values=np.array(list(figures.values()), dtype=np.float64),
+        texts=known.astype(np.int64) @ known.T,
+        p_values=p_values,
+        adjusted=adjusted,
+        direction=direction,
+        significance=significance,
+    )
+
+
+def compare_methods(
+    metrics: Mapping[str, Mapping[str, float | None]],
+    by_text: Mapping[str, Mapping[str, ArrayLike]],
+    own: Collection[str] = (),
+    significance: float = 0.05,
+) -> dict[str, PairedTests]:
+    """Compare a task's methods in every metric of the catalogue that has values by text.
+
+    Args:
+        metrics: method -> metric -> figure. by_text: metric -> method -> value on each text, (texts,).
+        own: methods with their own classifier, which are only compared in metrics that do not depend on the
+            classifier: figures for different classifiers cannot be compared.
+    """
+    return {
+        metric.name: paired_tests(
+            metric.name,
+            {m: figures.get(metric.name) for m, figures in metrics.items() if not (metric.of_model and m in own)},
+            by_text.get(metric.by_text, {}),
+            metric.larger_is_better,
+            significance,
+        )
+        for metric in METRICS.values()
+    }
+
+
+def holm(p_values: ArrayLike) -> Array:
+    """Correct p-values by Holm's step-down method: the i-th smallest of m times m - i + 1, never less than the last.
+
+    Source: Holm (1979), A simple sequentially rejective multiple test procedure.
+    """
+    raw = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(raw, kind="stable")
+    adjusted = np.empty_like(raw)
+    adjusted[order] = np.minimum(np.maximum.accumulate(raw[order] * np.arange(len(raw), 0, -1)), 1.0)
+    return adjusted
+
+
+def _wilcoxon(differences: Array) -> Array:
+    """Return p-values of Wilcoxon's test of each row of differences (pairs, texts), NaN left out."""
+    # scipy.stats takes half a second to load; importing this module should not.
+    from scipy.stats import wilcoxon
+
+    known = (~np.isnan(differences)).sum(axis=1)
+    p_values = np.ones(len(differences))
+    sizes = np.sort(np.abs(differences), axis=1)
+    # Chosen for each row; scipy's `auto` chooses one way for all rows.
+    tied = (sizes == 0).any(axis=1) | (np.diff(sizes, axis=1) == 0).any(axis=1)
+    exact = ~tied & (known <= MOST_EXACT)
+    # Where no text differs there is nothing to test.
+    testable = np.nansum(np.abs(differences), axis=1) > 0
+    few, many = testable & (known <= MOST_FLIPPED), testable & (known > MOST_FLIPPED)
+    for row in np.flatnonzero(few):
+        p_values[row] = _all_sign_flips(differences[row])
+    for rows, method in ((many & exact, "exact"), (many & ~exact, "approx")):
+        if rows.any():
+            p_values[rows] = wilcoxon(differences[rows], axis=1, nan_policy="omit", method=method).pvalue
+    return p_values
+
+
+def _all_sign_flips(differences: Array) -> float:
+    """Wilcoxon's exact two-sided p-value of at most MOST_FLIPPED values besides NaN, (texts,).
+
+    Ties and zeros are allowed (zeros have no rank): the sum of the positive ranks is compared with that under each of
+    the 2^n choices of signs. scipy gives the same p-value, but makes each choice in Python.
+    """
+    changed = differences[~np.isnan(differences) & (differences != 0)]
+    ranked = ranks(np.abs(changed))
+    # Ranks are multiples of a half, so sums are exact.
+    sums = ((np.arange(2 ** len(changed))[:, None] >> np.arange(len(changed))) & 1) @ ranked
+    observed = ranked[changed > 0].sum()
+    return float(min(1.0, 2 * min((sums >= observed).mean(), (sums <= observed).mean())))

@@ -1,0 +1,226 @@
+"""Simulatability: do explanations help a student to predict the classifier? IvRA (2.2.1, eq. 6 and 7).
+
+The student is small, as in Pruthi et al. 2022: it reads a text as a bag of word embeddings, weights
+them by attention and classifies the weighted mean.
+
+    a = softmax over words of (E u),  z = a E,  q = softmax(W z + b)
+    loss = -log q[y^] + weight KL(r || a),  y^ the classifier's class, r the explanation
+
+E holds principal components of the classifier's own input embeddings (frozen), u, W and b are learned. r is the
+positive part of the word scores, rescaled to sum to 1 (even over the words where no score is above 0). At test time the
+student gets no explanation. The metric is its accuracy at predicting y^ minus that of the same student, with the same
+initial weights, trained without explanations (weight = 0).
+
+All students (methods, partitions, folds) have one shape and are trained side by side, in full-batch steps.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from tqdm.auto import tqdm
+
+from explearn.core.errors import DataError
+from explearn.metrics.context import Context, MetricColumns
+from explearn.metrics.params import SimulatabilityParams
+from explearn.metrics.plausibility import check_scores
+
+Array = NDArray[np.float64]
+
+CHUNK_ENTRIES = 4_000_000
+"""Attention weights (students x texts x words) held at once, 16 MB in float32; limits how many methods are trained
+together."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SimulatabilityResult:
+    """Accuracy at predicting the classifier's class for held-out texts, averaged over partitions, shape (texts,).
+
+    with_explanations: for the student trained with this method's explanations. without: for the one trained without.
+    """
+
+    with_explanations: Array
+    without: Array
+
+    @property
+    def gain(self) -> Array:
+        """with_explanations - without, shape (texts,); larger is better."""
+        return self.with_explanations - self.without
+
+
+def to_simplex(scores: ArrayLike) -> Array:
+    """Return the positive part of word scores divided by its sum, uniform if no score is above 0; shape (words,)."""
+    positive = np.maximum(check_scores(scores), 0.0)
+    # Scores may be as large as a float32 goes; the sum of their shares is not.
+    shares = positive / positive.max() if positive.any() else np.ones(len(positive))
+    return np.asarray(shares / shares.sum())
+
+
+def simulatability(
+    embeddings: Sequence[ArrayLike],
+    classes: Sequence[int],
+    scores: Mapping[str, Sequence[ArrayLike]],
+    params: SimulatabilityParams | None = None,
+    seed: int = 0,
+    description: str | None = None,
+) -> dict[str, SimulatabilityResult]:
+    """Train students with and without each method's explanations and test them on other texts.
+
+    The texts are split into `params.folds` parts, `params.repeats` times; every part is predicted by a student trained
+    on the others, so each text is tested `params.repeats` times.
+
+    Args:
+        embeddings: by text, (words, d), NaN rows for words unknown to the classifier.
+        classes: index of each text's predicted class.
+        scores: by method, one array (words,) per text.
+        params: size and training of the student.
+        seed: seed of the partitions and initial weights.
+        description: text of a progress bar (default: no bar).
+
+    Raises DataError if a score is not finite, no word has an embedding, or there are fewer texts than folds.
+    """
+    params = params or SimulatabilityParams()
+    words, known = principal_components(embeddings, params.dimensions)
+    texts = len(words)
+    target = torch.as_tensor(np.asarray(classes, dtype=np.int64))
+    if texts < params.folds:
+        raise DataError(f"{texts} texts; expected at least one for each of {params.folds} folds")
+    rng = np.random.default_rng(seed)
+    partitions = [rng.permutation(texts) % params.folds for _ in range(params.repeats)]
+    # True where a student learns: (students, texts).
+    learns = np.array([partition != fold for partition in partitions for fold in range(params.folds)])
+    classes_count = int(target.max()) + 1
+    generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
+    first = torch.randn(words.shape[-1], generator=generator) / words.shape[-1] ** 0.5
+
+    # The student trained without explanations is the same for all methods: it comes first, with weight 0.
+    arms = np.zeros((1 + len(scores), *known.shape), dtype=np.float32)
+    for arm, of_method in zip(arms[1:], scores.values(), strict=True):
+        for row, real, of_text in zip(arm, known.numpy(), of_method, strict=True):
+            values = check_scores(of_text)
+            row[real] = to_simplex(values[real[: len(values)]])
+    weights = torch.tensor([0.0, *(params.weight for _ in scores)])
+    size = max(1, CHUNK_ENTRIES // (len(learns) * known.numel()))
+    right = []
+    with tqdm(total=len(arms), desc=description, unit="method", disable=None if description else True) as bar:
+        for part in (slice(start, start + size) for start in range(0, len(arms), size)):
+            chunk = torch.from_numpy(arms[part])
+            right.append(
+                _train_and_test(
+                    words, known, target, chunk, weights[part], torch.from_numpy(learns), first, classes_count, params
+                )
+            )
+            bar.update(len(chunk))
+    tested = ~learns
+    accuracy = (np.concatenate(right) & tested).sum(axis=1) / tested.sum(axis=0)
+    return {method: SimulatabilityResult(accuracy[1 + row], accuracy[0]) for row, method in enumerate(scores)}
+
+
+def principal_components(embeddings: Sequence[ArrayLike], dimensions: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Principal components of the words, scaled to unit variance in the mean, (texts, words, d), and which are real.
+
+    A text without any known word still has all of its words, at the centre, so that attention has somewhere to go.
+    """
+    arrays = [np.asarray(text, dtype=np.float64) for text in embeddings]
+    usable = [~np.isnan(array).any(axis=1) for array in arrays]
+    count = sum(int(real.sum()) for real in usable)
+    if not count:
+        raise DataError("no word has an embedding; expected texts whose words the classifier knows")
+    centre = sum(array[real].sum(axis=0) for array, real in zip(arrays, usable, strict=True)) / count
+    covariance = np.zeros((len(centre), len(centre)))
+    for array, real in zip(arrays, usable, strict=True):
+        covariance += (array[real] - centre).T @ (array[real] - centre) / count
+    variances, axes = np.linalg.eigh(covariance)
+    kept = axes[:, ::-1][:, :dimensions]
+    scale = np.sqrt(max(0.0, variances[::-1][:dimensions].mean())) or 1.0
+    words = np.zeros((len(arrays), max(map(len, arrays)), kept.shape[1]), dtype=np.float32)
+    known = np.zeros(words.shape[:2], dtype=np.bool_)
+    for row, (array, real) in enumerate(zip(arrays, usable, strict=True)):
+        words[row, : len(array)][real] = (array[real] - centre) @ kept / scale
+        known[row, : len(array)] = real if real.any() else True
+    return torch.from_numpy(words), torch.from_numpy(known)
+
+
+def _train_and_test(
+    words: torch.Tensor,
+    known: torch.Tensor,
+    target: torch.Tensor,
+    explanations: torch.Tensor,
+    weights: torch.Tensor,
+    learns: torch.Tensor,
+    first: torch.Tensor,
+    classes: int,
+    params: SimulatabilityParams,
+) -> NDArray[np.bool_]:
+    """Train the students; return which texts each predicts correctly, (arms, students, texts).
+
+    a arms (what is shown), s students (texts learned from), n texts, w words, d dimensions.
+
+    Args:
+        words: (n, w, d). known: (n, w). target: (n,). explanations: (a, n, w). weights: of their divergence, (a,).
+        learns: (s, n). first: attention's first weights, (d,).
+    """
+    arms, students, (_, length, dimensions) = len(explanations), len(learns), words.shape
+    query = first.repeat(arms * students, 1).requires_grad_()
+    weight = torch.zeros(arms * students, dimensions, classes, requires_grad=True)
+    bias = torch.zeros(arms * students, 1, classes, requires_grad=True)
+    optimiser = torch.optim.Adam([query, weight, bias], lr=params.learning_rate)
+    share = (learns / learns.sum(1, keepdim=True)).repeat(arms, 1)
+    absent = ~known[:, None]
+    rows = torch.arange(len(target))
+    # (n, a, 1, w): the same for every student of an arm.
+    pull = (explanations * weights[:, None, None]).transpose(0, 1)[:, :, None]
+
+    def forward() -> tuple[torch.Tensor, torch.Tensor]:
+        logits = (query @ words.transpose(1, 2)).masked_fill(absent, float("-inf"))
+        attention = logits.log_softmax(-1)  # (n, a s, w)
+        pooled = (attention.exp() @ words).transpose(0, 1)
+        return pooled @ weight + bias, attention
+
+    with torch.enable_grad():
+        for _ in range(params.steps):
+            optimiser.zero_grad()
+            outputs, attention = forward()
+            # KL(r || a) without its constant, the entropy of r.
+            split = attention.masked_fill(absent, 0.0).view(len(target), arms, students, length)
+            divergence = -(pull * split).sum(-1).flatten(1).T
+            loss = divergence - outputs.log_softmax(-1)[:, rows, target]
+            (share * loss).sum().backward()
+            optimiser.step()
+    with torch.no_grad():
+        outputs, _ = forward()
+    return np.asarray((outputs.argmax(-1) == target).view(arms, students, -1).numpy())
+
+
+def measure(context: Context, columns: MetricColumns) -> None:
+    """Add simulatability, and the accuracy of the students with and without explanations.
+
+    Adds nothing if it is switched off, there are no word embeddings, or there are fewer texts than folds.
+    """
+    params = context.params.simulatability
+    if not params.enabled or context.embeddings is None or len(context.examples) < params.folds:
+        return
+    # A method's own model may predict other classes, which its students then predict.
+    groups: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    for method, texts in context.attributions.items():
+        groups[tuple(context.labels.index(text.predicted) for text in texts)].append(method)
+    for classes, methods in groups.items():
+        if len(set(classes)) < 2:  # there is nothing to predict
+            continue
+        results = simulatability(
+            context.embeddings,
+            classes,
+            {method: [text.filled(0.0) for text in context.attributions[method]] for method in methods},
+            params,
+            context.seed,
+            f"{context.task}: students",
+        )
+        for method, result in results.items():
+            columns.add(method, "simulatability", result.gain)
+            columns.figures[method]["student_accuracy"] = float(result.with_explanations.mean())
+            columns.figures[method]["student_accuracy_without"] = float(result.without.mean())

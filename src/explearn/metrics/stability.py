@@ -1,0 +1,158 @@
+"""Stability: do similar texts get similar explanations? L2E (Situ et al. 2021), section 4.4, equation 1.
+
+Each text is compared with its nearest neighbours among the explained texts, by meaning (cosine of the encoder's
+aggregate states) or wording (shared n-grams). An explanation is a set of (word, level), with L2E's levels of scores.
+Words are compared without case and surrounding punctuation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from explearn.metrics.arrays import ratio
+from explearn.metrics.context import Context, MetricColumns
+from explearn.metrics.plausibility import check_scores
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+MAX_NGRAM = 4
+"""Longest n-gram of lexical similarity (L2E, appendix C)."""
+
+SHARED_UNITS = ("word", "token")
+"""Units that different texts have in common."""
+
+_TOLERANCE = 1e-9
+"""Relative; the mean of equal scores may differ from them by rounding."""
+
+
+def levels(scores: ArrayLike, signed: bool) -> NDArray[np.int8]:
+    """Return L2E's levels h: 2 high positive, 1 low positive, 0 neutral, -1 low negative, -2 high negative.
+
+    Positive (negative) scores are high if at least as far from 0 as the mean of the text's positive (negative) scores;
+    a score of 0 is neutral. For unsigned scores (`signed` False), nearly all of which are positive, only high positive
+    ones are kept and all others are neutral, as L2E does for LRP (table 3).
+
+    Returns int8, shape (n,). Raises DataError for scores that are not finite.
+    """
+    values = check_scores(scores)
+    level = np.zeros(len(values), dtype=np.int8)
+    for sign in (1, -1) if signed else (1,):
+        of_sign = sign * values > 0
+        if of_sign.any():
+            high = of_sign & (sign * values >= (sign * values[of_sign]).mean() * (1 - _TOLERANCE))
+            if signed:
+                level[of_sign] = sign
+            level[high] = 2 * sign
+    return level
+
+
+@lru_cache(maxsize=100_000)
+def normalise(word: str) -> str:
+    """Normalise a word: lower case, without surrounding punctuation; a word of only punctuation is kept."""
+    lowered = word.casefold()
+    inner = lowered.strip("".join(c for c in set(lowered) if not c.isalnum()))
+    return inner or lowered
+
+
+def semantic_similarity(states: ArrayLike) -> NDArray[np.float64]:
+    """Return the cosine similarity of every two texts' states: (n, n) from (n, d)."""
+    vectors = np.asarray(states, dtype=np.float64)
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.where(norms > 0, norms, 1.0)
+    return np.asarray(unit @ unit.T)
+
+
+def lexical_similarity(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+    """Sum over n = 1..MAX_NGRAM of |A_n and B_n| / |A_n or B_n|, A_n and B_n the n-grams of two texts: (n, n).
+
+    The words are those of `texts`, normalised. Two texts too short for any n-gram of a length add 0 for it.
+    """
+    words = [[normalise(word) for word in text] for text in texts]
+    total = np.zeros((len(texts), len(texts)))
+    for n in range(1, MAX_NGRAM + 1):
+        grams = _incidence([{tuple(text[i : i + n]) for i in range(len(text) - n + 1)} for text in words])
+        both, sizes = (grams @ grams.T).toarray(), grams.sum(axis=1)
+        total += ratio(both, sizes[:, None] + sizes[None, :] - both, undefined=0.0)
+    return total
+
+
+def nearest(similarity: ArrayLike, neighbours: int) -> NDArray[np.intp]:
+    """Return the indices of each text's most similar other texts, ties in order: (n, min(neighbours, n - 1))."""
+    matrix = np.array(similarity, dtype=np.float64)
+    np.fill_diagonal(matrix, -np.inf)
+    return np.argsort(-matrix, axis=1, kind="stable")[:, : max(0, min(neighbours, len(matrix) - 1))]
+
+
+def stability(
+    levels_of_texts: Sequence[ArrayLike],
+    texts: Sequence[Sequence[str]],
+    neighbours: NDArray[np.intp],
+    content_words: bool = False,
+) -> NDArray[np.float64]:
+    """Return the mean overlap of each text's explanation with its neighbours', in [0, 1], larger is better; shape (n,).
+
+    The overlap of two texts is intersection over union of their sets of (word, level), neutral words left out (L2E,
+    eq. 1). A pair of texts without any such word has none and is left out; NaN for a text with no pair left.
+
+    Args:
+        levels_of_texts: for each text its words' levels, (words,); any whole numbers, 0 for words not chosen.
+        texts: the words.
+        neighbours: (n, k), as `nearest` gives them.
+        content_words: leave out English stop words (scikit-learn's list).
+    """
+    # scikit-learn takes a second to load; training with `levels` alone should not wait for it.
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    if not neighbours.size:
+        return np.full(len(texts), np.nan)
+    chosen = [
+        {
+            (normalise(word), int(level))
+            for word, level in zip(words, np.asarray(of_text), strict=True)
+            if level and not (content_words and normalise(word) in ENGLISH_STOP_WORDS)
+        }
+        for words, of_text in zip(texts, levels_of_texts, strict=True)
+    ]
+    present = _incidence(chosen)
+    sizes = present.sum(axis=1)
+    both = np.take_along_axis((present @ present.T).toarray(), neighbours, axis=1)
+    either = sizes[:, None] + sizes[neighbours] - both
+    return ratio(ratio(both, either, undefined=0.0).sum(axis=1), (either > 0).sum(axis=1))
+
+
+def _incidence(sets: Sequence[Collection[Hashable]]) -> csr_array:
+    """1 where a set (row) holds an element (column), float64."""
+    # scipy takes a while to load; training with `levels` alone should not wait for it.
+    from scipy.sparse import csr_array
+
+    columns: dict[Hashable, int] = {}
+    indices = np.array([columns.setdefault(element, len(columns)) for row in sets for element in row], dtype=np.int64)
+    starts = np.cumsum([0, *(len(row) for row in sets)])
+    return csr_array((np.ones(len(indices)), indices, starts), shape=(len(sets), max(1, len(columns))))
+
+
+def measure(context: Context, columns: MetricColumns) -> None:
+    """Add stability by wording and, where the model's states are known, by meaning, with and without stop words.
+
+    Nothing for sentences and spans: different texts hardly ever share one.
+    """
+    if any(example.unit not in SHARED_UNITS for example in context.examples):
+        return
+    words = [example.all_words for example in context.examples]
+    count = context.params.neighbours
+    lexical = nearest(lexical_similarity(words), count)
+    for model in context.models:
+        near = {"lexical": lexical}
+        if model.states is not None:
+            near["semantic"] = nearest(semantic_similarity(model.states), count)
+        for method, texts in model.attributions.items():
+            of_texts = [levels(text.filled(0.0), text.signed) for text in texts]
+            for kind, neighbours in near.items():
+                columns.add(method, f"stability_{kind}", stability(of_texts, words, neighbours))
+                columns.add(method, f"stability_{kind}_content", stability(of_texts, words, neighbours, True))

@@ -1,0 +1,90 @@
+"""peft adapters: small additional weights, in a folder that names the model they belong to."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from explearn.core.errors import ModelError
+from explearn.core.extras import need
+from explearn.predictors.quantised import has_quantised
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class Adapters:
+    """Saved adapters of any peft method that changes weights (LoRA, DoRA, IA3, ...).
+
+    Attributes:
+        folder: folder of their configuration and weights, local or in the hub's cache.
+        config: their peft configuration.
+        weights: names of the weights in the model -> shapes.
+    """
+
+    folder: Path
+    config: Any
+    weights: dict[str, list[int]]
+
+    @property
+    def classes(self) -> int | None:
+        """Number of outputs of the head saved with them; None if there is none."""
+        heads = ("classifier.weight", "score.weight", "out_proj.weight", "qa_outputs.weight")
+        return next((shape[0] for name, shape in self.weights.items() if name.endswith(heads)), None)
+
+    def on(self, model: Any) -> Any:
+        """Return the model with the adapters merged into its weights; with quantised weights they stay separate."""
+        import peft
+
+        with warnings.catch_warnings():
+            # peft uses a deprecated name of transformers, which cannot be fixed here.
+            warnings.simplefilter("ignore", FutureWarning)
+            adapted: Any = peft.PeftModel.from_pretrained(model, str(self.folder), is_trainable=False)
+        if has_quantised(model):
+            return adapted.get_base_model()
+        return adapted.merge_and_unload(safe_merge=True)
+
+
+def find_adapters(name: str, revision: str | None) -> Adapters | None:
+    """Return the adapters in a folder or a hub repository; None if there are none.
+
+    Raises MissingExtraError without peft; ModelError for learned prompts, and for adapters that do not name their
+    model.
+    """
+    from transformers.utils.hub import cached_file
+    from transformers.utils.peft_utils import find_adapter_config_file
+
+    if find_adapter_config_file(name, revision=revision) is None:
+        return None
+    peft = need("peft", extra="lora", what=f"{name}, a folder of adapters,")
+    # peft would read a pickle if there are no safetensors.
+    weights: Any = cached_file(name, WEIGHTS, revision=revision)
+    folder = Path(weights).parent
+    config = peft.PeftConfig.from_pretrained(str(folder))
+    if config.is_prompt_learning:
+        raise ModelError(f"{name}: holds learned prompts ({config.peft_type.value}); expected adapters such as LoRA")
+    if not config.base_model_name_or_path:
+        raise ModelError(f"{name}: its {CONFIG} names no base_model_name_or_path; expected the model it belongs to")
+    from safetensors import safe_open
+
+    with safe_open(weights, "pt") as file:
+        # Names begin with those of peft's own modules.
+        shapes = {key.removeprefix("base_model.model."): file.get_slice(key).get_shape() for key in file.keys()}  # noqa: SIM118
+    return Adapters(folder, config, shapes)
+
+
+def without_wrapper(model: torch.nn.Module, name: str) -> Any:
+    """Return the model inside a `peft.PeftModel`, with its adapters in place; other models are returned unchanged.
+
+    Raises ModelError for learned prompts, which are not part of that model.
+    """
+    wrapper: Any = model
+    if not hasattr(wrapper, "get_base_model"):
+        return model
+    if wrapper.active_peft_config.is_prompt_learning:
+        raise ModelError(f"{name or 'the classifier'}: has learned prompts; expected adapters such as LoRA")
+    return wrapper.get_base_model()

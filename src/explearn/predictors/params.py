@@ -1,0 +1,177 @@
+"""Options of fine-tuning and of classification by completion, with types, units and ranges."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from explearn.core.errors import ParamsError
+from explearn.core.examples import label_problem
+from explearn.core.validation import MOST_ROUNDS, MOST_UNITS, Fraction, Rounds, Section, Units, check_section
+
+
+class LoraParams(Section):
+    """Fine-tuning by low-rank adapters (LoRA); needs the extra `lora`."""
+
+    rank: Units = 8
+    """Rank r of each adapter."""
+    alpha: Annotated[int, Field(gt=0, le=10_000)] = 16
+    """Adapters are scaled by alpha / r."""
+    targets: list[str] = Field(default_factory=list)
+    """Last part of the names of the linear layers to adapt, such as `query` or `q_proj`; empty: all in the encoder."""
+
+
+class ScratchParams(Section):
+    """The decoder that `encoder: scratch` makes: GPT-2's architecture, random weights, a tokenizer of the texts."""
+
+    layers: Units = 4
+    heads: Units = 4
+    width: Units = 128
+    """Width of the states; a multiple of `heads`."""
+    vocabulary: Annotated[int, Field(ge=300, le=MOST_UNITS)] = 4000
+    """Most sub-tokens, learned from the training texts, including all 256 bytes."""
+    dropout: Fraction = 0.1
+
+    @model_validator(mode="after")
+    def _heads_share_the_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width: got {self.width}, for {self.heads} heads; expected a multiple of their number")
+        return self
+
+
+class FinetuneParams(Section):
+    epochs: Rounds = 6
+    learning_rate: Annotated[float, Field(gt=0)] = 5e-5
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    warmup: Fraction = 0.1
+    """Share of steps in which the learning rate rises."""
+    batch_size: Units = 32
+    """Examples per step."""
+    max_length: Annotated[int, Field(ge=8, le=MOST_ROUNDS)] = 256
+    """Most sub-tokens per text, special tokens included; longer texts are cut."""
+    class_weights: Literal["balanced", "none"] = "balanced"
+    """balanced: each class weighs n / (C n_c) in the loss."""
+    patience: Rounds = 2
+    """Epochs without a better validation metric (see `selection`) before training stops."""
+    selection: Literal["macro_f1", "accuracy", "mcc"] = "macro_f1"
+    """Validation metric that picks the checkpoint."""
+    lora: LoraParams | None = None
+    """Train only adapters and the head; adapters are merged when the classifier is saved."""
+    scratch: ScratchParams = ScratchParams()
+    """Sizes of the decoder that `encoder: scratch` makes."""
+
+
+TEXT_SLOT, PAIR_SLOT = "{text}", "{pair}"
+"""Placeholders in the template for the text and, for a pair, the second segment."""
+
+
+Words = Annotated[str, Field(pattern=r"\S")]
+
+
+class Shot(Section):
+    """An example with its answer, shown before the text."""
+
+    text: Words
+    pair: str | None = None
+    """The second segment, if the template has a slot for it."""
+    label: str
+
+
+class CompletionParams(Section):
+    """A prompt that a generative model completes with the name of a class (AML, section 3).
+
+    The prompt is the instruction, each shot (the template with its text, then its class's word) and the template with
+    the text, joined by `separator`. A class's logit is the next-token logit of its word's first token.
+    """
+
+    template: str
+    """Contains `{text}` once, and for pairs `{pair}` once after it."""
+    label_words: Annotated[dict[str, Words], Field(min_length=2)]
+    """Class -> the word that stands for it, as it continues the template: usually with a leading blank."""
+    instruction: str = ""
+    """A sentence about the task, if any."""
+    shots: list[Shot] = Field(default_factory=list)
+    separator: str = "\n\n"
+    mask: str | None = None
+    """A one-token text that replaces a masked token (default: the tokenizer's mask or unknown token)."""
+
+    @property
+    def takes_pairs(self) -> bool:
+        return PAIR_SLOT in self.template
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        before, _, behind = self.template.partition(TEXT_SLOT)
+        if self.template.count(TEXT_SLOT) != 1 or behind.count(PAIR_SLOT) > 1 or PAIR_SLOT in before:
+            raise ValueError(
+                f"template: got {self.template!r}; expected {TEXT_SLOT} once, and {PAIR_SLOT} at most once behind it"
+            )
+        for number, shot in enumerate(self.shots, start=1):
+            if shot.label not in self.label_words:
+                known = ", ".join(self.label_words)
+                raise ValueError(f"shots, number {number}: label {shot.label!r} has no word; expected one of {known}")
+            if (shot.pair is not None) != self.takes_pairs:
+                raise ValueError(
+                    f"shots, number {number}: expected a pair where the template has {PAIR_SLOT}, else none"
+                )
+        return self
+
+    def around(self) -> tuple[str, str, str]:
+        """Return the parts of the prompt before a text, between it and its pair, and behind them."""
+        before, rest = self.template.split(TEXT_SLOT)
+        between, _, behind = rest.partition(PAIR_SLOT)
+        start = self.instruction + self.separator if self.instruction else ""
+        for shot in self.shots:
+            answer = self.label_words[shot.label] + self.separator
+            start += before + shot.text + between + (shot.pair or "") + behind + answer
+        return start + before, between, behind
+
+
+class CandidateLabels(Section):
+    """Labels chosen when a model is loaded, and the hypothesis that a text has one of them (Yin et al. 2019)."""
+
+    labels: Annotated[list[Words], Field(min_length=2)]
+    hypothesis: str = "This example is {}."
+    """Contains `{}` once, for the label."""
+    multi_label: bool = False
+    """Each label applies or not, by entailment against contradiction; otherwise exactly one label applies."""
+
+    @model_validator(mode="after")
+    def _labels_differ(self) -> Self:
+        if problem := label_problem(self.labels):
+            raise ValueError(f"labels: {problem}")
+        if "{}" not in self.hypothesis or set("{}") & set(self.hypothesis.replace("{}", "", 1)):
+            raise ValueError(f"hypothesis: got {self.hypothesis!r}; expected a sentence that has {{}} once")
+        return self
+
+    def completion(self) -> CompletionParams:
+        """Return the prompt for a generative model: the text, and the hypothesis up to the label."""
+        start = "{text}\n" + self.hypothesis.partition("{}")[0]
+        template = start.rstrip(" ")
+        return CompletionParams(
+            template=template, label_words={label: start[len(template) :] + label for label in self.labels}
+        )
+
+
+Prompt = CompletionParams | CandidateLabels | Mapping[str, Any] | str | os.PathLike[str]
+"""A prompt, or candidate labels: a section, its values, or a file (JSON or YAML)."""
+
+
+def prompt_of(
+    completion: Prompt | None,
+    labels: Sequence[str] | None = None,
+    hypothesis: str | None = None,
+    multi_label: bool = False,
+) -> Prompt | None:
+    """Return a prompt or candidate labels; raise ParamsError if both are given, or one is invalid."""
+    if labels is None:
+        if hypothesis is not None or multi_label:
+            raise ParamsError("hypothesis, multi_label: got one, but no candidate labels; expected them, too")
+        return completion
+    if completion is not None:
+        raise ParamsError("got both a completion and candidate labels; expected one of them")
+    values = {"labels": labels, "multi_label": multi_label}
+    return check_section(CandidateLabels, values | ({} if hypothesis is None else {"hypothesis": hypothesis}))

@@ -1,0 +1,208 @@
+"""The kinds of output that a model can have: one class of several, labels that each hold or not, or a value.
+
+The configuration of a saved model gives it as `problem_type` and by the number of outputs (`problem_of`). `Answers`, a
+base of the classifier, turns outputs into probabilities.
+
+A head with one output z, whose probability is sigmoid(z), becomes one with two: -z for the class that the model does
+not name and z for the one it does (`with_both_classes`). So every method has two classes to explain, and gradients and
+relevance of one are the negative of the other's.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from explearn.core.errors import ModelError, ParamsError, UnsupportedError, shown
+from explearn.predictors.labelled import CLASSES as CLASSES  # noqa: PLC0414 (taken from here)
+from explearn.predictors.labelled import ONE_CLASS as ONE_CLASS  # noqa: PLC0414
+from explearn.predictors.labelled import Labelled
+from explearn.predictors.labelled import Problem as Problem  # noqa: PLC0414
+from explearn.predictors.quantised import is_quantised
+
+if TYPE_CHECKING:
+    import transformers
+
+ONE_OUTPUT = "one_output"
+"""Field in the configuration of a model whose head got its second class here; it is saved with the model."""
+
+
+OutputFunction = Callable[[torch.Tensor], torch.Tensor]
+"""Logits, (texts, C) -> values, (texts,) or (texts, values)."""
+
+
+class Answers(Labelled):
+    """The base of classifiers in torch, with functions from logits to probabilities and losses."""
+
+    def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
+        """Return the classes' probabilities, (.., C), of logits (.., C). Raises UnsupportedError for a regression."""
+        if self.problem is Problem.MULTI_LABEL:
+            return logits.sigmoid()
+        return self.softmax_logits(logits).softmax(-1)
+
+    def log_probabilities(self, logits: torch.Tensor) -> torch.Tensor:
+        """Return the probabilities' natural logarithms, without rounding errors for a probability near 0."""
+        if self.problem is Problem.MULTI_LABEL:
+            return functional.logsigmoid(logits)
+        return self.softmax_logits(logits).log_softmax(-1)
+
+    def softmax_logits(self, logits: torch.Tensor) -> torch.Tensor:
+        """Return numbers whose softmax is the classes' probabilities, for losses over one class of several.
+
+        They are the logits; for a model with one logit z, half of -z and z, since its probability is sigmoid(z). Raises
+        UnsupportedError if classes do not exclude each other.
+        """
+        if self.problem not in ONE_CLASS:
+            raise UnsupportedError(self.why_not(ONE_CLASS))
+        return logits / 2 if self.problem is Problem.BINARY else logits
+
+    def versus(self, other: int | str) -> Self:
+        """Return a view whose values compare each other class A with the class `other`, B.
+
+        The value of "A versus B" is the logit of A minus that of B; if a text has one class of several, this is log
+        p(A) / p(B). Targets may be given as A; by default the largest value is explained, which is that of the
+        predicted class unless that is B.
+
+        Raises UnknownNameError for an unknown class, UnsupportedError as `explaining` does.
+        """
+        index = self.label_index(other)
+        kept = [i for i in range(len(self.labels)) if i != index]
+        change = torch.eye(len(self.labels))[kept]
+        change[:, index] = -1
+        if self.problem is Problem.BINARY:
+            change /= 2
+        classes = [self.labels[i] for i in kept]
+        labels = [f"{label} versus {self.labels[index]}" for label in classes]
+        return self._view(labels, classes, lambda logits: logits @ change.to(logits).T, change)
+
+    def explaining(self, output: Literal["probability", "log_probability"] | OutputFunction, name: str = "") -> Self:
+        """Return a view with the same model in which methods explain other values than the classes' logits.
+
+        Args:
+            output: `probability` or `log_probability` of each class; or a function, differentiable for methods that
+                take gradients, from logits (texts, C) to one value per text, (texts,).
+            name: name of the function in attributions and pages (default: its own).
+
+        Methods that take the head apart or need classes refuse such a view. Raises UnsupportedError for probabilities
+        of a regression, and for a model that is spread over several devices; ParamsError for any other output.
+        """
+        if callable(output):
+            return self._view([name or getattr(output, "__name__", "value")], [], output)
+        if output not in ("probability", "log_probability"):
+            raise ParamsError(f"output: got {shown(output)}; expected probability, log_probability or a function")
+        change = self.probabilities if output == "probability" else self.log_probabilities
+        change(torch.zeros(1, len(self.labels)))  # raises if there are no probabilities
+        said = output.replace("_", "-")
+        return self._view([f"{said} of {label}" for label in self.labels], self.labels, change)
+
+    def _view(
+        self, labels: list[str], classes: list[str], change: OutputFunction, rows: torch.Tensor | None = None
+    ) -> Self:
+        """Return a copy that has values instead of logits.
+
+        classes: the classes of the values. rows: the matrix, (values, C), by which `change` multiplies; None if it does
+        something else.
+        """
+        given: Any = self
+        view: Any = copy.copy(self)
+        if getattr(view, "spread", None) is not None:
+            raise UnsupportedError(f"{self.name}: is spread over several devices; other outputs are of a model on one")
+        view.__dict__.pop("fingerprint", None)
+        view.labels, view.problem, view.of_classes = labels, Problem.REGRESSION, True
+        view.short_names = {name: number for number, name in enumerate(classes)}
+        if not view.has_model:
+            view.logits = lambda batch: change(given.logits(batch))
+            return cast(Self, view)
+        view.model = _with_values(view.model, len(self.labels), change, rows)
+        return cast(Self, view)
+
+
+def _with_values(model: Any, classes: int, change: OutputFunction, rows: torch.Tensor | None) -> Any:
+    """Make a model with changed outputs, in its head if that is one linear map; all weights are shared."""
+    copied = sharing_copy(model)
+    base = f"{getattr(model, 'base_model_prefix', '')}."
+    heads = [
+        (path, layer)
+        for path, layer in copied.named_modules()
+        if isinstance(layer, nn.Linear) and layer.out_features == classes and not path.startswith(base)
+    ]
+    if rows is not None and len(heads) == 1 and not is_quantised(heads[0][1]):
+        _change_head(copied, *heads[0], rows)
+        return copied
+
+    def on_outputs(_model: nn.Module, _inputs: object, outputs: Any) -> Any:
+        values = change(outputs.logits)
+        outputs.logits = values[:, None] if values.shape == outputs.logits.shape[:1] else values
+        if outputs.logits.ndim != 2 or len(values) != len(outputs.logits):
+            raise ParamsError(f"output: gave shape {tuple(values.shape)}; expected one value a text")
+        return outputs
+
+    copied.register_forward_hook(on_outputs)
+    copied.outputs_changed = True
+    return copied
+
+
+def sharing_copy(model: Any) -> Any:
+    """Copy the modules of a model; its parameters and buffers, including those offloaded by accelerate, are shared."""
+    shared = [*model.parameters(), *model.buffers()]
+    hooks: list[Any] = [getattr(module, "_hf_hook", None) for module in model.modules()]
+    shared += [hook.weights_map for hook in hooks if getattr(hook, "weights_map", None) is not None]
+    return copy.deepcopy(model, {id(kept): kept for kept in shared})
+
+
+def _change_head(model: Any, path: str, layer: nn.Linear, rows: torch.Tensor) -> None:
+    """Replace a model's last linear map by one whose outputs are `rows`, (values, C), times the old outputs."""
+    changed = nn.Linear(layer.in_features, len(rows), bias=layer.bias is not None, device="meta")
+    for kind, value in layer.named_parameters():
+        setattr(changed, kind, nn.Parameter(rows.to(value) @ value.detach(), requires_grad=False))
+    model.set_submodule(path, changed)
+
+
+def label_maps(labels: Iterable[str]) -> dict[str, Any]:
+    """Return the entries of a model's configuration that name its classes."""
+    names = list(labels)
+    return {"id2label": dict(enumerate(names)), "label2id": {label: index for index, label in enumerate(names)}}
+
+
+def problem_of(config: Any) -> Problem:
+    """Return the kind of a model's outputs, by its configuration.
+
+    `problem_type` decides; without one, a single output is taken as the logit of a class.
+    """
+    problem_type = getattr(config, "problem_type", None)
+    if problem_type == "regression":
+        return Problem.REGRESSION
+    if len(config.id2label) == 1 or getattr(config, ONE_OUTPUT, False):
+        return Problem.BINARY
+    return Problem.MULTI_LABEL if problem_type == "multi_label_classification" else Problem.SINGLE_LABEL
+
+
+def with_both_classes(model: transformers.PreTrainedModel, name: str = "") -> transformers.PreTrainedModel:
+    """Make a model with two outputs, -z and z, from one with the output z; return others as they are.
+
+    All weights but those of the last layer are shared with the given model, which does not change. The classes are
+    "not NAME" and NAME, with the model's own name of its class.
+
+    Raises ModelError if several layers could give the output.
+    """
+    if problem_of(model.config) is not Problem.BINARY or len(model.config.id2label or ()) != 1:
+        return model
+    copied = sharing_copy(model)
+    modules = copied.named_modules()
+    layers = [(path, layer) for path, layer in modules if isinstance(layer, nn.Linear) and layer.out_features == 1]
+    if len(layers) != 1:
+        raise ModelError(
+            f"{name or 'the classifier'}: has one output, and {len(layers)} linear layers that could give it; expected "
+            "one, to add the other class to"
+        )
+    ((path, layer),) = layers
+    _change_head(copied, path, layer, torch.tensor([[-1.0], [1.0]]))
+    (label,) = copied.config.id2label.values()
+    copied.config.update({**label_maps([f"not {label}", str(label)]), ONE_OUTPUT: True})
+    copied.num_labels = 2
+    return copied  # type: ignore[no-any-return]

@@ -1,0 +1,144 @@
+"""Example texts: which are shown, with the words that methods choose."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from explearn.core.examples import Example, Rationale, RationaleKind
+from explearn.core.words import lay_out
+from explearn.methods.info import MethodInfo
+from explearn.methods.results import ExampleReport, RunFacts, TaskReport
+from explearn.metrics.plausibility import binarise
+from explearn.metrics.runs import MethodRun
+from explearn.report.verdict import several
+from explearn.show.blocks import ExampleText, TextRow
+
+SHORT_TEXT = 30
+"""Preferred length limit of the text on the first screen, in words."""
+
+
+def choose_examples(examples: Sequence[Example], gold: Mapping[str, ArrayLike], count: int, seed: int) -> list[Example]:
+    """Draw `count` texts to show: texts with marked words first, alternating labels.
+
+    The same seed gives the same texts. A text's place in the draw depends only on the seed and its id, not on the other
+    texts or their order.
+    """
+    draws: dict[tuple[bool, str], list[Example]] = defaultdict(list)
+    for example in sorted(examples, key=lambda e: hashlib.sha256(f"{seed}:{e.id}".encode()).digest()):
+        unmarked = not np.asarray(gold.get(example.id, False), dtype=np.bool_).any()
+        draws[unmarked, example.label].append(example)
+    # The labels take turns: (marked first, turn, label).
+    turns = [(unmarked, turn, label, e) for (unmarked, label), drawn in draws.items() for turn, e in enumerate(drawn)]
+    return [turn[-1] for turn in sorted(turns, key=lambda t: t[:3])[:count]]
+
+
+def draw_examples(
+    examples: Sequence[Example],
+    rationales: Iterable[Rationale],
+    gold: Mapping[str, ArrayLike],
+    runs: Mapping[str, MethodRun],
+    infos: Mapping[str, MethodInfo],
+    *,
+    count: int,
+    seed: int,
+    k: int,
+    positive_rate: float,
+) -> list[ExampleReport]:
+    """Draw `count` texts to show (`choose_examples`), with the words that each method chooses by its own rule.
+
+    Args:
+        examples: texts to draw from, explained by all methods. rationales: their annotators' marks.
+        gold: example id -> marked words. runs, infos: by method.
+        k: number of words in the top-K rule. positive_rate: share of marked words in training.
+    """
+    kinds: dict[str, set[RationaleKind]] = defaultdict(set)
+    for rationale in rationales:
+        kinds[rationale.example_id].add(rationale.kind)
+    by_id = {method: {a.example_id: a for a in run.attributions} for method, run in runs.items()}
+    shared = [method for method in runs if not infos[method].own_model] or list(runs)
+    reports = []
+    explained = [example for example in examples if all(example.id in texts for texts in by_id.values())]
+    for example in choose_examples(explained, gold, count, seed):
+        attributions = {method: texts[example.id] for method, texts in by_id.items()}
+        selected = {
+            method: attribution.read
+            & binarise(
+                attribution.filled(),
+                infos[method].binarisation,
+                k=k,
+                threshold=runs[method].threshold,
+                positive_rate=positive_rate,
+            )
+            for method, attribution in attributions.items()
+        }
+        marked = np.asarray(gold.get(example.id, np.zeros(len(example.all_words))), dtype=np.bool_)
+        answer = attributions[shared[0]] if shared else None
+        reports.append(ExampleReport(example, marked, tuple(sorted(kinds[example.id])), attributions, selected, answer))
+    return reports
+
+
+def first_text(run: RunFacts, tasks: Sequence[TaskReport], roles: Mapping[str, str]) -> ExampleText | None:
+    """Return the most suitable drawn text: explained by the methods with roles, classified correctly, marked, short.
+
+    Texts are drawn at random, before the methods' figures on them are known. Returns None if no method has a role and
+    no text is marked.
+
+    roles: method -> why it is shown.
+    """
+    texts = [(text, task) for task in tasks for text in task.texts if all(m in text.attributions for m in roles)]
+
+    def unsuited(item: tuple[ExampleReport, TaskReport]) -> tuple[bool, bool, bool]:
+        return not item[0].gold.any(), is_right(item[0]) is not True, len(item[0].example.all_words) > SHORT_TEXT
+
+    if not texts:
+        return None
+    text, task = min(texts, key=unsuited)
+    block = example_text(run, text, f"A text of {task.task}" if len(tasks) > 1 else "One of the texts", roles)
+    return block if block.rows else None
+
+
+def is_right(text: ExampleReport) -> bool | None:
+    """Return whether the predicted class is the true label; None if that is unknown, as for questions."""
+    if text.answer is None or not text.example.label or (text.example.answer and text.example.pair):
+        return None
+    return text.answer.predicted == text.example.label
+
+
+def example_text(run: RunFacts, text: ExampleReport, name: str, notes: Mapping[str, str] | None = None) -> ExampleText:
+    """Return a text with its marked words and the words that methods choose by their own rule.
+
+    notes: method -> why it is shown. Default: all methods except random scores, each with its hits.
+    """
+    example = text.example
+    label = example.label
+    if example.answer and example.pair:
+        label = lay_out(example.all_words[slice(*example.answer)], example.joined, example.answer[0]).text
+    facts = [f"true label {label}"] if label else []
+    if text.answer is not None:
+        facts.append(f"predicted {text.answer.predicted} (p = {text.answer.probability:.2f})")
+    rows = []
+    spans = tuple(span for segment in example.segments for span in segment.spans)
+    if text.kinds:
+        rows.append(
+            TextRow("marked", f"{', '.join(text.kinds)}: {several(int(text.gold.sum()), run.unit)}", text.gold.tolist())
+        )
+    shown = [m for m in run.ordered(text.attributions) if run.methods[m].family != "chance"] if notes is None else notes
+    for method in shown:
+        # Attribution files have no positions of words.
+        chosen, scores = text.selected[method], replace(text.attributions[method], spans=spans)
+        count = int(chosen.sum())
+        hits = f"{int((chosen & text.gold).sum())} of {count} are marked" if text.kinds else several(count, run.unit)
+        note = hits if notes is None else notes[method]
+        if text.answer is not None and scores.target != text.answer.predicted:
+            # A method with its own classifier explains that classifier's prediction.
+            note += f"; explains “{scores.target}”"
+        rows.append(TextRow(method, note, chosen.tolist(), scores, method if notes is None else ""))
+    pair = len(example.words) if example.pair else None
+    note = f"· {' · '.join(facts)}" if facts else ""
+    return ExampleText(name, note, example.all_words, rows, pair, is_right(text), example.joined)

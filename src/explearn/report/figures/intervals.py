@@ -1,0 +1,101 @@
+"""A metric of every method on every task, drawn as points with intervals, one panel per task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import ceil
+from statistics import fmean
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
+
+from explearn.methods.results import RunFacts, TaskReport
+from explearn.metrics.catalogue import CATALOGUE
+from explearn.report.figures.style import STYLES, draw_legend, say
+from explearn.show.blocks import Picture
+
+_CHANCE = {"auroc": 0.5}
+"""Expected value for random scores, if known."""
+
+_COLUMNS = 4
+
+# In inches.
+_PANEL_WIDTH = 1.95
+_PANELS_WIDTH = 5.0
+_LABEL_WIDTH = 1.7
+_ROW_HEIGHT = 0.27
+
+
+def interval_picture(run: RunFacts, tasks: Sequence[TaskReport], metric: str) -> Picture:
+    """Return a picture of a metric of all methods on all tasks.
+
+    Methods are ordered by their mean over the tasks, best on top. Learned methods have a bold name and a shaded row. A
+    method without a value on a task has no point there.
+    """
+    columns = max(1, min(_COLUMNS, len(tasks)))
+    rows = max(1, ceil(len(tasks) / columns))
+    # A single panel must leave room for the legend. Heading, axis and legend take 1.1 inches in addition to the rows.
+    width = _LABEL_WIDTH + max(_PANELS_WIDTH, _PANEL_WIDTH * columns)
+    height = rows * (0.65 + _ROW_HEIGHT * max(3, len(run.methods))) + 0.55
+    heading = CATALOGUE[metric].heading
+    return Picture(
+        f"figures/{metric}.svg",
+        f"{heading} of each method{' on each task' if len(tasks) > 1 else ''}, with its interval",
+        f"Points with intervals: {heading} by method{', one panel per task' if len(tasks) > 1 else ''}",
+        (width, height),
+        partial(_draw, run, tasks, metric, rows, columns),
+    )
+
+
+def _draw(run: RunFacts, tasks: Sequence[TaskReport], metric: str, rows: int, columns: int, figure: Figure) -> None:
+    names = (metric, f"{metric}_low", f"{metric}_high")
+    figures = {task.task: {m: [of.get(name) for name in names] for m, of in task.methods.items()} for task in tasks}
+    known: dict[str, list[float]] = {method: [] for task in tasks for method in task.methods}
+    for of_task in figures.values():
+        for method, (value, *_) in of_task.items():
+            known[method] += [] if value is None else [value]
+    methods = sorted(known, key=lambda method: (-fmean(known[method] or [-1.0]), method))
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    chance = _CHANCE.get(metric)
+    for axes in grid.flat[len(tasks) :]:
+        axes.set_visible(False)
+    for index, (axes, (task, of_task)) in enumerate(zip(grid.flat, figures.items(), strict=False)):
+        axes.tick_params(axis="y", length=0)
+        axes.tick_params(labelbottom=index + columns >= len(tasks))
+        axes.set_title(task, fontsize=9, fontweight="bold", loc="left")
+        axes.grid(axis="x", color="#E5E5E5", linewidth=0.6)
+        axes.set_axisbelow(True)
+        if chance is not None:
+            axes.axvline(chance, color="#555555", linewidth=0.9, linestyle="--", zorder=1)
+        for row, method in enumerate(methods):
+            info = run.methods[method]
+            colour, marker = STYLES[info.family]
+            value, low, high = of_task.get(method, (None, None, None))
+            if info.learned:
+                axes.axhspan(row - 0.5, row + 0.5, color=colour, alpha=0.09, linewidth=0, zorder=0)
+            if low is not None and high is not None:
+                axes.plot([low, high], [row, row], color=colour, marker="|", markersize=7, linewidth=1.8, zorder=2)
+            if value is not None:
+                size = 6.0 if info.learned else 5.0
+                (point,) = axes.plot(
+                    [value], [row], color=colour, marker=marker, markersize=size, zorder=3, clip_on=False
+                )
+                interval = "" if low is None or high is None else f" ({low:.3f} to {high:.3f})"
+                say(point, f"{method}, {task}: {value:.3f}{interval}")
+        if all(value is None for value, *_ in of_task.values()):
+            axes.text(0.5, 0.5, "no marked texts", transform=axes.transAxes, ha="center", va="center", color="#555555")
+    for axes in grid[:, 0]:
+        axes.set_yticks(range(len(methods)), labels=methods)
+        for label, method in zip(axes.get_yticklabels(), methods, strict=True):
+            label.set_fontweight("bold" if run.methods[method].learned else "normal")
+    values = [v for of_task in figures.values() for of_method in of_task.values() for v in of_method if v is not None]
+    # Without a chance level, lengths are compared from zero.
+    lowest = 0.0 if chance is None else max(0.0, min([*values, chance]) - 0.05)
+    grid[0, 0].set_ylim(len(methods) - 0.4, -0.6)
+    grid[0, 0].set_xlim(lowest, min(1.0, max(values, default=0.95) + 0.05))
+    grid[0, 0].xaxis.set_major_locator(MultipleLocator(0.2))
+    dashed = "" if chance is None else f", dashed: {chance:g}, by chance"
+    label = f"{CATALOGUE[metric].heading} (line: {100 * run.evaluate.confidence:g} % interval{dashed})"
+    figure.supxlabel(label, fontsize=9)
+    draw_legend(figure, run.methods, methods, most_columns=2 * columns + 2)

@@ -1,0 +1,81 @@
+"""Shared by all figures: matplotlib's settings, colours and markers of method families, and conversion to SVG.
+
+The SVG depends only on the numbers (no date, fixed ids) and keeps its text as text.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import matplotlib
+from matplotlib.artist import Artist
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from explearn.methods.info import MethodInfo
+from explearn.show.blocks import Picture
+
+# Okabe and Ito's colours, which colour-blind readers can distinguish; markers distinguish families without colour.
+STYLES = {
+    "learned": ("#D55E00", "D"),
+    "chance": ("#7F7F7F", "X"),
+    "attention": ("#0072B2", "o"),
+    "gradient": ("#009E73", "^"),
+    "relevance": ("#CC79A7", "s"),
+    "perturbation": ("#E69F00", "v"),
+    "decomposition": ("#56B4E9", "P"),
+    "given": ("#000000", "*"),
+}
+"""Family -> colour and marker."""
+
+SETTINGS: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "explearn",
+    # Names of tasks and methods are not mathematics, even with a dollar sign.
+    "text.parse_math": False,
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+"""matplotlib's settings for every figure."""
+
+
+_VALUE = "value: "
+"""Start of the ids of points, from which `svg` takes the text to show on hover."""
+
+
+def say(point: Artist, words: str) -> None:
+    """Let a point of a picture show some text on hover and focus."""
+    point.set_gid(f"{_VALUE}{words}")
+
+
+def svg(picture: Picture) -> str:
+    """Draw a picture. The same numbers give the same text."""
+    with matplotlib.rc_context(SETTINGS):
+        figure = Figure(figsize=picture.size, layout="constrained")
+        FigureCanvasSVG(figure)
+        picture.draw(figure)
+        drawing = io.StringIO()
+        figure.savefig(drawing, format="svg", metadata={"Date": None}, facecolor="white")
+    # matplotlib has escaped the text, and uses single quotes around text with double ones.
+    shown = r'<g class="value" tabindex="0" role="img" aria-label=\1\2\1><title>\2</title>'
+    return re.sub(rf"""<g id=(["']){_VALUE}(.*?)\1>""", shown, drawing.getvalue())
+
+
+def draw_legend(
+    figure: Figure, infos: Mapping[str, MethodInfo], methods: Iterable[str], most_columns: int = 99
+) -> None:
+    """Draw a legend of method families above the figure, in as many columns as fit, at most `most_columns`."""
+    families = {infos[method].family for method in methods}
+    shown = [family for family in STYLES if family in families]
+    handles = [Line2D([], [], color=STYLES[f][0], marker=STYLES[f][1], linestyle="none", label=f) for f in shown]
+    for columns in range(min(len(shown), most_columns), 0, -1):
+        legend = figure.legend(handles=handles, loc="outside upper center", ncols=columns, frameon=False)
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        # Use more rows if long names would be cut at the figure's edge.
+        legend.remove()

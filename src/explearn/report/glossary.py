@@ -1,0 +1,61 @@
+"""The meaning of the report's figures, for readers who do not know them."""
+
+from __future__ import annotations
+
+from explearn.metrics import catalogue
+from explearn.metrics.params import EvaluateParams
+from explearn.show.blocks import Fold, Paragraph, Table, columns
+
+INTRODUCTION = (
+    "A text classifier reads a text and predicts a label. An explanation says which {unit}s led to the prediction: "
+    "every method gives each {unit} a score, where higher means more evidence for the predicted label, and chooses the "
+    "highest-scoring {unit}s. A rationale is the same kind of answer from a person who read the text: the {unit}s "
+    "marked as the reason for its label. Some methods are learned: they were trained on rationales, on other "
+    "explanations or on the classifier's predictions. The others compute scores from the classifier directly.",
+    "The questions below are independent: a method can do well on only one of them.",
+)
+
+
+def glossary(params: EvaluateParams, unit: str = "word") -> list[Fold]:
+    """Return an explanation of every figure in the leaderboards, by question. unit: what is scored."""
+    removed = "deleting them" if params.removal == "delete" else "the mask token"
+    paper = params.protocol.upper()
+    protocol = "" if paper == "DEFAULT" else f" Counts and means follow {paper}'s protocol (docs/explearn/metrics.md)."
+    groups: tuple[tuple[catalogue.Group, str, str], ...] = (
+        (
+            "plausibility",
+            "Does it agree with people? (plausibility)",
+            f"Chosen {unit}s are compared with marked ones, pooled over all texts.",
+        ),
+        (
+            "faithfulness",
+            "Does it agree with the model? (faithfulness)",
+            f"The {unit}s that a method ranks highest are removed from the text (by {removed}), or only they are kept; "
+            f"p is the probability that the classifier then gives the explained label.{protocol}",
+        ),
+        (
+            "behaviour",
+            "Can one rely on it? (stability, consistency, simulatability)",
+            "Texts and their explanations are compared with each other; the last figure trains small students.",
+        ),
+        ("cost", "What does it cost?", "Measured on the explained texts, after a few to warm up."),
+    )
+    settings = {
+        "confidence": f"{100 * params.confidence:g}",
+        "percents": ", ".join(str(percent) for percent in params.percents),
+        "top": f"top {params.headline_percent} %",
+        "neighbours": str(params.neighbours),
+        "unit": unit,
+    }
+    heads = columns(["Measure", "Meaning", "Better"])
+    folds = []
+    for group, question, answer in groups:
+        of_group = [metric for metric in catalogue.CATALOGUE.values() if metric.group == group]
+        leading = [metric for metric in of_group if not metric.explained_with]
+        rows = []
+        for metric in leading:
+            explained = [other for other in of_group if other is metric or other.explained_with == metric.name]
+            directions = ", ".join(dict.fromkeys(other.direction for other in explained if other.direction))
+            rows.append([metric.term or metric.heading, metric.summary.format(**settings), directions])
+        folds.append(Fold(question, [Paragraph(answer), Table(heads, rows)]))
+    return folds

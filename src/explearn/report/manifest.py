@@ -1,0 +1,141 @@
+"""The inputs of a page as SHA-256 hashes: models, texts, code, results and versions. Anyone can check them later.
+
+The manifest is a JSON document next to the page, with the same name. `check_manifest` recomputes everything in it and
+names what differs. It is not a signature: anyone who can change a file can also change the manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from explearn.core.documents import file_digest, is_folder, read_json
+from explearn.core.errors import DataError, ModelError
+from explearn.core.validation import Shape, check
+from explearn.core.writing import write_json
+from explearn.report.versions import RUN, versions
+
+VERSION = 2
+"""Version of the manifest's format."""
+
+CODE = Path(__file__).resolve().parents[2]
+"""The folder in which the packages are installed; paths in the part `code` are relative to it."""
+
+Hashes = dict[str, str]
+"""Path -> SHA-256."""
+
+
+class ManifestModel(Shape):
+    """A classifier: its name, and the SHA-256 of its weights and labels."""
+
+    name: str
+    fingerprint: str
+
+
+class HashedFiles(Shape):
+    """Some files. paths: files and folders, to which no file may be added; files: all files in them."""
+
+    paths: list[str]
+    files: Hashes
+
+
+class Manifest(Shape):
+    """The fields of a manifest that are checked; others are only shown.
+
+    Attributes:
+        root: the folder to which paths are relative, itself relative to the manifest's folder; paths in the part `page`
+            are relative to the manifest's folder, those in `code` to CODE.
+        parts: name -> files. classifiers: task -> classifier, loadable by its name. versions: of packages.
+    """
+
+    manifest: Annotated[int, Field(ge=VERSION, le=VERSION)]
+    root: str
+    parts: dict[str, HashedFiles]
+    versions: dict[str, str]
+    classifiers: dict[str, ManifestModel]
+
+
+Fingerprint = Callable[[str], str]
+"""Name or folder of a classifier -> hash of its weights and labels. Raises ModelError if it cannot be loaded."""
+
+
+def part(base: Path, paths: Iterable[str]) -> dict[str, Any]:
+    """Return a part of a manifest for files and folders, by their paths relative to `base`."""
+    paths = list(paths)
+    return {"paths": paths, "files": hashes(base, paths)}
+
+
+def write_manifest(page: Path, manifest: Mapping[str, Any]) -> None:
+    """Write the manifest of an existing page, with the page itself added."""
+    parts = {"page": part(page.parent, [page.name]), **manifest["parts"]}
+    write_json(page.with_suffix(".json"), {"manifest": VERSION, **manifest, "parts": parts})
+
+
+def is_manifest(path: Path) -> bool:
+    """Return whether a file is the manifest of a page."""
+    try:
+        document = read_json(path)
+    except DataError:
+        return False
+    return isinstance(document, dict) and "manifest" in document
+
+
+def manifests_in(folder: Path) -> list[Path]:
+    """Return the manifests of the pages in a folder."""
+    named = (page.with_suffix(".json") for page in sorted(folder.glob("*.html")))
+    return [path for path in named if path.is_file() and is_manifest(path)]
+
+
+def check_manifest(path: Path, fingerprint: Fingerprint) -> tuple[list[str], list[str]]:
+    """Return what was checked, and a sentence for each difference, in the order of the manifest.
+
+    Args:
+        fingerprint: loads a classifier and hashes it.
+
+    Raises DataError for a file that is not a manifest.
+    """
+    hint = "; expected a manifest next to its page"
+    manifest: Manifest = check(Manifest, read_json(path), before=f"{path}, ", after=hint)
+    root = path.parent / manifest.root
+    differences = []
+    for name, files in manifest.parts.items():
+        base = {"page": path.parent, "code": CODE}.get(name, root)
+        # Only folders below the root are searched; an absolute path leads out of it.
+        now = hashes(base, [p for p in files.paths if ".." not in Path(p).parts and not Path(p).is_absolute()])
+        for file, digest in files.files.items():
+            if not (base / file).is_file():
+                differences.append(f"{name}: {file} is missing")
+            elif (now.get(file) or file_digest(base / file)) != digest:
+                differences.append(f"{name}: {file} differs")
+        # An added file may be read, too: another tokenizer, another method's scores.
+        differences += [f"{name}: {file} was added" for file in sorted(set(now) - set(files.files))]
+    known = dict(versions(RUN))
+    for name, version in manifest.versions.items():
+        if known.get(name) != version:
+            differences.append(f"version of {name}: {version} then, {known.get(name, 'not installed')} now")
+    for task, model in manifest.classifiers.items():
+        folder, what = root / model.name, f"classifier of {task} ({model.name})"
+        try:
+            if fingerprint(str(folder) if is_folder(folder) else model.name) != model.fingerprint:
+                differences.append(f"{what}: weights or labels differ")
+        except ModelError as error:
+            differences.append(f"{what}: cannot be loaded ({error})")
+    models = ["weights of the classifier"] if manifest.classifiers else []
+    return [*(name for name, files in manifest.parts.items() if files.files), "versions", *models], differences
+
+
+def hashes(base: Path, paths: Sequence[str]) -> Hashes:
+    """Return the SHA-256 of files, and of all files in folders, by path relative to `base`; missing ones are left out.
+
+    Compiled Python and hidden files are not part of a run.
+    """
+    files: Hashes = {}
+    for path in paths:
+        place = base / path
+        for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
+            if file.is_file() and file.suffix != ".pyc" and not file.name.startswith("."):
+                files[(Path(path) / file.relative_to(place)).as_posix()] = file_digest(file)
+    return files

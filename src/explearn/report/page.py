@@ -1,0 +1,158 @@
+"""A whole report: its blocks, and the page and pictures made from them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Iterator, Sequence
+
+from explearn.methods.results import Number, RunFacts, TaskReport
+from explearn.metrics.catalogue import CATALOGUE
+from explearn.report.caveats import find_caveats, has_no_marks, part_caveats
+from explearn.report.columns import COST_NOTE, leaderboard, used_marks
+from explearn.report.examples import first_text
+from explearn.report.figures.intervals import interval_picture
+from explearn.report.figures.pareto import pareto_picture
+from explearn.report.figures.style import svg
+from explearn.report.glossary import INTRODUCTION, glossary
+from explearn.report.task_sections import OPEN_BOARDS, task_section
+from explearn.report.verdict import (
+    QUESTIONS,
+    TIME,
+    counted_tasks,
+    counting_sentence,
+    find_verdict,
+    leader_explanation,
+    leader_table,
+    means,
+    near_chance,
+    study_table,
+)
+from explearn.report.versions import python_version, versions
+from explearn.show.blocks import Block, Bullets, Code, Fold, Heading, Paragraph, Picture, Table, columns, walk
+from explearn.show.html_page import render_html
+
+RULES = {
+    "top_k": "the K highest-scoring {unit}s",
+    "threshold": "{unit}s that score {threshold} or more, at least one",
+    "positive_rate": "each {unit} at random, with the share of marked {unit}s in training",
+    "expected_f1": "the {unit}s with the largest expected F1",
+}
+"""The rules by which methods choose words, or other units."""
+
+
+def report_blocks(run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Block] = ()) -> list[Block]:
+    """Return the whole report.
+
+    more: further sections, placed before the sections on the tasks.
+    """
+    counted = counted_tasks(run, tasks)
+    # A learned method's folder may have a module `report`, whose function `report` makes its section.
+    rooms = list(dict.fromkeys(info.room for info in run.methods.values() if info.room != "other"))
+    rooms = [room for room in rooms if importlib.util.find_spec(f"explearn.methods.{room}.report")]
+    sections = [importlib.import_module(f"explearn.methods.{room}.report").report for room in rooms]
+    return [
+        *_first_page(run, tasks),
+        Heading("All tasks at a glance" if len(tasks) > 1 else "All methods at a glance"),
+        *_overview(run, counted, tasks),
+        *(block for section in sections for block in section(run, tasks)),
+        *more,
+        *(block for task in tasks for block in task_section(run, task, () if len(tasks) == 1 else OPEN_BOARDS)),
+        *_appendix(run, tasks),
+    ]
+
+
+def page(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
+    """Return the whole report as one HTML page."""
+    blocks = report_blocks(run, tasks)
+    return render_html(blocks, draw(blocks))
+
+
+def draw(blocks: Sequence[Block]) -> dict[str, str]:
+    """Draw every picture among the blocks: file -> SVG."""
+    return {block.file: svg(block) for block in walk(blocks) if isinstance(block, Picture)}
+
+
+def _first_page(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
+    counted, verdict = counted_tasks(run, tasks), find_verdict(run, tasks)
+    yield Heading(run.title, level=1)
+    yield Paragraph(verdict.sentence, style="lead")
+    if any(task.methods for task in tasks):
+        yield pareto_picture(run, counted, {*verdict.methods, str(run.study), "random"})
+    if text := first_text(run, counted, verdict.methods):
+        yield text
+        legend = "Orange: evidence for the label. Blue: evidence against it. Underlined: chosen by a method."
+        yield Paragraph(legend, style="note", page_only=True)
+    if verdict.times:
+        yield Paragraph(verdict.times, machine=True)
+    # Where no task counts, that is the verdict already.
+    counting = counting_sentence(run, tasks) if any(near_chance(run, task) is None for task in tasks) else ""
+    yield Paragraph(f"{run.subtitle} {counting}".strip(), style="note")
+    yield Heading("Who wins on what")
+    if table := leader_table(run, counted):
+        yield table
+        yield Paragraph(leader_explanation(counted), style="note")
+    if study := study_table(run, counted):
+        yield study
+    caveats, others = part_caveats(find_caveats(run, tasks), list(verdict.methods))
+    yield Heading("What not to trust")
+    yield Bullets([caveat.text for caveat in caveats])
+    if others:
+        yield Fold(f"{len(others)} more", [Bullets([caveat.text for caveat in others])])
+
+
+def _overview(run: RunFacts, counted: Sequence[TaskReport], tasks: Sequence[TaskReport]) -> Iterator[Block]:
+    names = [*QUESTIONS, TIME.name]
+    by_metric = {name: means(run, name, counted) for name in names}
+    figures: dict[str, dict[str, Number]] = {
+        method: {name: by_metric[name].get(method) for name in names}
+        for method in run.ordered({method for values in by_metric.values() for method in values})
+    }
+    caption, tests, standings = "Means over the tasks", "; tests of the differences follow, task by task", None
+    if len(counted) == 1:
+        (task,) = counted
+        figures = {method: {**task.methods[method], **of} for method, of in figures.items()}
+        caption, standings = "All methods", task.standings
+        tests = "; underlined: not significantly worse; in small print: intervals"
+    board = leaderboard(run, caption, figures, [CATALOGUE[n] for n in names], standings)
+    if board is not None:
+        yield Paragraph(f"The best figure in each column is bold{tests}. {used_marks(run)}".strip())
+        yield board
+    if not all(has_no_marks(task) for task in tasks):
+        yield Fold(
+            f"Agreement with people{' on each task' if len(tasks) > 1 else ''}, with intervals",
+            [interval_picture(run, tasks, metric) for metric in ("f1", "auroc")],
+        )
+
+
+def _appendix(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
+    """Explain the figures and the methods, and list the run's parameters and versions."""
+    yield Heading("What the figures mean")
+    yield from (Paragraph(sentence.format(unit=run.unit)) for sentence in INTRODUCTION)
+    yield Paragraph(
+        "In the tables, the best figure is bold, and one that is worse, but not significantly, is underlined "
+        f"(Wilcoxon's signed-rank test over the texts, Holm's correction over all pairs of methods, level "
+        f"{run.evaluate.significance:g}). In small print or brackets: {100 * run.evaluate.confidence:g} % intervals. "
+        "Figures pooled over all texts (F1, F1 top-K, Span F1, AUROC, AUPRC) are tested with the figures of the "
+        f"single texts. {COST_NOTE} A dash marks an undefined figure."
+    )
+    yield from glossary(run.evaluate, run.unit)
+    rows = []
+    for name, info in run.methods.items():
+        thresholds = {f"{task.thresholds[name]:g}": 0 for task in tasks if name in task.thresholds}
+        rule = RULES[info.binarisation].format(threshold=" or ".join(thresholds) or "its threshold", unit=run.unit)
+        rows.append([name, info.family, info.summary, rule, info.cost])
+    note = (
+        "Numbers of samples and steps are the methods' defaults. The values of this run are in the parameters below; "
+        "counted passes are in the cost tables."
+    )
+    heads = columns(["Method", "Family", "What it does", "What it chooses", "Cost"])
+    yield Fold("Methods", [Paragraph(note), Table(heads, rows, methods=list(run.methods))])
+    yield Heading("Parameters and versions of this run")
+    if run.made:
+        yield Table(columns(["", ""]), list(run.made.items()))
+    if run.parameters:
+        yield Fold("Parameters", [Code(run.parameters, "yaml")])
+    yield Fold("Versions", [Table(columns(["Package", "Version"]), run.versions or versions())])
+    if not run.made:
+        yield Paragraph(f"The report was written with Python {python_version()}.", machine=True)

@@ -1,0 +1,216 @@
+"""All metrics of a task together."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fakes import FakeClassifier, attribution, encode, random_probability
+
+from explearn.core.errors import DataError
+from explearn.core.examples import Example
+from explearn.metrics import evaluate as module
+from explearn.metrics.catalogue import METRICS
+from explearn.metrics.params import EvaluateParams
+from explearn.metrics.runs import MethodRun
+
+PARAMS = EvaluateParams()
+RULES = {"threshold": "threshold", "chance": "positive_rate"}
+
+
+def example(i: str, text: str, label: str = "yes") -> Example:
+    return Example(id=i, words=tuple(text.split()), label=label, split="test", task="t")
+
+
+EXAMPLES = {
+    e.id: e
+    for e in (
+        example("a", "a fine film"),
+        example("b", "rather dull and long"),
+        example("c", "wrongly classified text"),
+        example("d", "nobody marked this", "no"),
+    )
+}
+GOLD = {"a": [0, 1, 0], "b": [0, 1, 0, 1], "c": [1, 0, 0], "d": [0, 0, 0]}
+PREDICTED = {"a": "yes", "b": "yes", "c": "no", "d": "no"}
+SCORES = {"a": [0.1, 0.9, 0.2], "b": [0.6, 0.7, 0.3, 0.4], "c": [0.2, 0.8, 0.4], "d": [0.5, 0.1, 0.0]}
+STATES = [[float(n), n * n, 1.0] for n in range(4)]
+EMBEDDINGS = [np.random.default_rng(n).normal(size=(len(e.words), 3)) for n, e in enumerate(EXAMPLES.values())]
+
+
+def attributions(scores=SCORES, unaligned=0):
+    return [
+        attribution(
+            EXAMPLES[i].all_words, s, example_id=i, target=PREDICTED[i], predicted=PREDICTED[i], unaligned=unaligned
+        )
+        for i, s in scores.items()
+    ]
+
+
+def evaluation(methods, gold=GOLD, examples=EXAMPLES, classifier=None, params=PARAMS, k=2, **named):
+    return module.evaluate_task(
+        "t",
+        {name: MethodRun(name, texts, forward_passes=1.0, threshold=0.5) for name, texts in methods.items()},
+        examples,
+        gold,
+        classifier or FakeClassifier(random_probability),
+        rules={name: RULES.get(name, "top_k") for name in methods},
+        k=k,
+        positive_rate=0.25,
+        params=params,
+        seed=13,
+        **named,
+    )
+
+
+def evaluate(methods, **named):
+    return evaluation(methods, **named).metrics
+
+
+METHODS = {
+    "top": attributions(),
+    "turned": attributions({i: s[::-1] for i, s in SCORES.items()}),
+    "threshold": attributions({i: [-x for x in s] for i, s in SCORES.items()}),
+}
+
+
+@pytest.fixture
+def open_model(monkeypatch):
+    """A classifier that tells its states and embeddings."""
+    monkeypatch.setattr(module, "aggregate_states", lambda *_: np.array(STATES))
+    monkeypatch.setattr(module, "word_embeddings", lambda *_: EMBEDDINGS)
+    classifier = FakeClassifier(random_probability)
+    classifier.has_model = True
+    return classifier
+
+
+def test_each_method_chooses_by_its_own_rule_and_all_by_top_k():
+    actual = evaluate({"threshold": attributions(), "top": attributions(), "chance": attributions()})
+    # Judged are a and b. Score >= 0.5: fine | rather, dull. TP 2, FP 1, FN 1.
+    assert actual["threshold"]["f1"] == pytest.approx(4 / 6)
+    assert (actual["threshold"]["precision"], actual["threshold"]["recall"]) == pytest.approx((2 / 3, 2 / 3))
+    # Top 2: fine, film | rather, dull. TP 2, FP 2, FN 1.
+    assert actual["top"]["f1"] == pytest.approx(4 / 7)
+    assert {m["f1_topk"] for m in actual.values()} == {actual["top"]["f1"]}
+    # Score >= 1 - 0.25: fine alone. TP 1, FP 0, FN 2.
+    assert actual["chance"]["f1"] == pytest.approx(2 / 4)
+    # Macro: fine 1, nothing 0.
+    assert actual["chance"]["macro_f1"] == pytest.approx(0.5)
+
+
+def test_plausibility_takes_texts_with_marks_and_a_right_answer_and_faithfulness_every_text():
+    actual = evaluate({"top": attributions(unaligned=2)})["top"]
+    assert (actual["texts"], actual["plausibility_texts"], actual["unaligned_words"]) == (4, 2, 8)
+    # Marked 0.9, 0.7, 0.4 against 0.1, 0.2, 0.6, 0.3: 4 + 4 + 3 pairs in order, of 12.
+    assert actual["auroc"] == pytest.approx(11 / 12)
+    # Two texts, of 2/3 and 1/2 alone, leave a wide interval.
+    assert 0 < actual["f1_low"] < 1 / 2 < 2 / 3 < actual["f1_high"] < 1
+
+
+def test_what_is_undefined_is_null_in_strict_json():
+    actual = evaluate({"top": attributions()}, gold={})
+    assert json.loads(json.dumps(actual, allow_nan=False)) == actual
+    for name in ("f1", "f1_low", "f1_high", "precision", "recall", "f1_topk", "macro_f1", "iou_f1", "auroc", "auprc"):
+        assert actual["top"][name] is None
+    assert math.isfinite(actual["top"]["aopc_comprehensiveness"])
+
+
+def test_bad_input_is_named():
+    good = attributions()
+    for texts, message in (
+        (good[:2], "method 'top': example 'c' is not explained by all"),
+        ([*good, replace(good[0], example_id="z")], "method 'top': example 'z' is not explained by all"),
+        ([replace(good[0], words=("a", "bad", "film")), *good[1:]], "example 'a': 3 words; expected those of an exam"),
+        ([replace(good[0], scores=np.array([0.1, np.inf, 0.2])), *good[1:]], "'a': 3 scores; expected a finite one"),
+    ):
+        with pytest.raises(DataError, match=message):
+            evaluate({"threshold": good, "top": texts})
+    assert evaluate({}) == {}
+
+
+def test_every_metric_of_the_catalogue_has_a_figure_an_interval_and_values_by_text(open_model):
+    actual = evaluation(METHODS, classifier=open_model)
+    for method in METHODS:
+        figures = actual.metrics[method]
+        for name, metric in METRICS.items():
+            value, low, high = (figures[name + end] for end in ("", "_low", "_high"))
+            assert low <= value + 1e-12 and value <= high + 1e-12, name
+            assert actual.by_text[metric.by_text][method].shape == (4,)
+    assert json.loads(json.dumps(actual.metrics, allow_nan=False)) == actual.metrics
+    assert set(actual.comparisons) == set(METRICS)
+    assert actual.agreement.shape == (3, 3)
+
+
+def test_means_by_text_are_the_figures(open_model):
+    actual = evaluation(METHODS, classifier=open_model)
+    pooled = {"f1", "f1_topk", "iou_f1", "auroc", "auprc", "consistency"}
+    for name in set(METRICS) - pooled:
+        values = actual.by_text[METRICS[name].by_text]["top"]
+        assert np.nanmean(values) == pytest.approx(actual.metrics["top"][name]), name
+    judged = np.array([True, True, False, False])
+    assert (np.isnan(actual.by_text["text_f1"]["top"]) == ~judged).all()
+    # Marked in a: fine, chosen fine and film; in b: dull and long, chosen rather and dull.
+    assert actual.by_text["text_f1_topk"]["top"][judged] == pytest.approx([2 / 3, 1 / 2])
+    # Marked words against others: 1 of 1 ranked above both; 0.7 above 0.6 and 0.3, 0.4 above 0.3.
+    assert actual.by_text["text_auroc"]["top"][judged] == pytest.approx([1, 3 / 4])
+    # Spans: film and fine are one, which overlaps fine by half; rather and dull overlap dull by half, long is missed.
+    assert actual.metrics["top"]["iou_f1"] == pytest.approx(2 * 1 * 0.75 / 1.75)
+
+
+def test_students_predict_the_classes_of_the_model_that_a_method_explains(open_model):
+    other = [replace(a, predicted={"yes": "no", "no": "yes"}[a.predicted]) for a in attributions()]
+    actual = evaluate({"top": attributions(), "turned": other}, classifier=open_model)
+    assert all(figures["student_accuracy"] is not None for figures in actual.values())
+
+
+def test_protocol_eraser_takes_the_words_that_a_method_chose():
+    actual = {
+        protocol: evaluate({"threshold": attributions()}, params=PARAMS.model_copy(update={"protocol": protocol}))[
+            "threshold"
+        ]
+        for protocol in ("default", "eraser")
+    }
+    # At 0.5: fine | rather, dull | bad | nobody; by default one word of each text.
+    assert actual["eraser"]["comprehensiveness"] != actual["default"]["comprehensiveness"]
+    assert actual["eraser"]["aopc_comprehensiveness"] == pytest.approx(actual["default"]["aopc_comprehensiveness"])
+
+
+def test_who_explains_another_classifier_is_compared_in_agreement_with_people_alone():
+    methods = {"top": attributions(), "own": attributions()}
+    actual = evaluation(methods, own={"own": FakeClassifier(random_probability)}).comparisons
+    assert actual["f1_topk"].methods == ("top", "own")
+    assert actual["aopc_comprehensiveness"].methods == actual["infidelity"].methods == ("top",)
+    assert evaluation(methods).comparisons["aopc_comprehensiveness"].methods == ("top", "own")
+
+
+class TwoWords(FakeClassifier):
+    """Reads two words of a text."""
+
+    def encode(self, examples):
+        actual = [encode(example.all_words) for example in examples]
+        return [replace(e, input_ids=(*e.input_ids[:3], e.input_ids[-1]), word_ids=(-1, 0, 1, -1)) for e in actual]
+
+
+def test_words_that_were_not_read_are_never_chosen_and_ranked_last_and_alike():
+    texts = {"top": [attribution("abcd", [0.5, -1.0, np.nan, np.nan], unaligned=2)]}
+    named = {"examples": {"a": example("a", "a b c d")}, "gold": {"a": [True, False, False, True]}}
+    actual = evaluate(texts, classifier=TwoWords(random_probability), k=5, **named)["top"]
+    # Five of four words: the text is chosen whole, except what was not read. TP a, FP b, FN d.
+    assert (actual["precision"], actual["recall"], actual["f1_topk"]) == (0.5, 0.5, 0.5)
+    # Marked a and d, unmarked b and c: a > b, a > c, d < b, d = c.
+    assert actual["auroc"] == pytest.approx((1 + 1 + 0 + 0.5) / 4)
+
+
+@pytest.mark.parametrize("module", ["catalogue", "plausibility", "faithfulness", "runs"])
+def test_importing_what_reports_read_loads_nothing_heavy(module):
+    code = (
+        f"import sys, explearn.metrics.{module}; "
+        "sys.exit(' '.join({'torch', 'sklearn', 'scipy.stats'} & set(sys.modules)) or 0)"
+    )
+    actual = subprocess.run([sys.executable, "-c", code], timeout=120, capture_output=True, text=True)
+    assert (actual.returncode, actual.stderr) == (0, "")

@@ -1,0 +1,133 @@
+"""Adapters of peft: a folder of them is a classifier, and gives what the adapted model gives."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from rounding import tolerance
+from saying import complaint
+
+import explearn
+from explearn.core.compute import ComputeOptions
+from explearn.predictors.classifier import Classifier
+
+peft = pytest.importorskip("peft")
+
+KINDS: dict[str, Any] = {
+    "lora": lambda **o: peft.LoraConfig(r=2, **o),
+    "dora": lambda **o: peft.LoraConfig(r=2, use_dora=True, **o),
+    "ia3": lambda **o: peft.IA3Config(feedforward_modules=[], **o),
+}
+TARGETS = {"bert": ["query", "value"], "llama": ["q_proj", "v_proj"]}
+HEADS = {"bert": ["classifier"], "llama": ["score"]}
+
+
+@pytest.fixture(params=("bert", "llama"))
+def encoder(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
+    """A model without a trained head, and its tokenizer."""
+    kind: str = request.param
+    encoder: Any = tiny.model(kind, 3).base_model
+    encoder.save_pretrained(tmp_path / "base")
+    tiny.tokenizer(kind).save_pretrained(tmp_path / "base")
+    return kind, tmp_path / "base"
+
+
+def adapted(kind: str, adapter: str, base: Path, **options: Any) -> Any:
+    """A classifier of three classes with adapters whose weights are random."""
+    options = {"modules_to_save": HEADS[kind], "task_type": "SEQ_CLS"} | options
+    config = KINDS[adapter](target_modules=TARGETS[kind], **options)
+    base_model = copy.deepcopy(tiny.model(kind, 3))
+    base_model.name_or_path = str(base)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # a name of transformers' that peft still uses
+        model = peft.get_peft_model(base_model, config).eval()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora_" in name or "ia3_" in name:
+                weight.add_(torch.randn(weight.shape, generator=generator) * 0.3)
+    return model
+
+
+def scores(of: Classifier, method: str) -> list[np.ndarray]:
+    return [a.scores for a in explearn.get_explainer(method).explain(of, tiny.TEXTS, [1] * len(tiny.TEXTS))]
+
+
+@pytest.mark.parametrize("adapter", KINDS)
+def test_a_folder_of_adapters_is_the_adapted_classifier(
+    adapter: str, encoder: tuple[str, Path], tmp_path: Path
+) -> None:
+    kind, base = encoder
+    model = adapted(kind, adapter, base)
+    model.save_pretrained(tmp_path / "adapters")
+    merged = Classifier.from_pretrained(tmp_path / "adapters", device="cpu")
+    beside = Classifier(model, tiny.tokenizer(kind), ComputeOptions(device="cpu"))
+    plain = Classifier(tiny.model(kind, 3), tiny.tokenizer(kind), ComputeOptions(device="cpu"))
+    assert len(merged.labels) == 3
+    for method in ("input_x_gradient", "occlusion", "attcat", "attn_lrp"):
+        actual, expected, other = (np.concatenate(scores(of, method)) for of in (merged, beside, plain))
+        scale = float(np.abs(expected).max())
+        np.testing.assert_allclose(actual, expected, atol=10 * tolerance(scale), err_msg=method)
+        assert np.abs(other - expected).max() > 0.01 * scale
+
+
+def test_methods_that_read_weights_take_merged_adapters_only(tmp_path: Path) -> None:
+    tiny.classifier("bert", 3).save_pretrained(tmp_path / "base")
+    # peft keeps the head of a task that it knows beside the old one.
+    model = adapted("bert", "lora", tmp_path / "base", modules_to_save=None, task_type=None)
+    beside = Classifier(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"))
+    complaint(lambda: scores(beside, "decompx"), "merge adapters first")
+    model.save_pretrained(tmp_path / "adapters")
+    assert scores(Classifier.from_pretrained(tmp_path / "adapters", device="cpu"), "decompx")
+
+
+def test_adapters_of_a_quantised_model(encoder: tuple[str, Path], tmp_path: Path) -> None:
+    pytest.importorskip("bitsandbytes")
+    kind, base = encoder
+    adapted(kind, "lora", base).save_pretrained(tmp_path / "adapters")
+    of = Classifier.from_pretrained(tmp_path / "adapters", device="cpu", precision="int8")
+    plain = Classifier.from_pretrained(tmp_path / "adapters", device="cpu")
+    probabilities, expected = (one.predict_proba(one.encode(tiny.TEXTS)) for one in (of, plain))
+    assert 0 < np.abs(probabilities - expected).max() < 0.2
+    assert all(np.isfinite(one).all() for one in scores(of, "input_x_gradient"))
+
+
+class TestIsRefused:
+    def saved(self, tmp_path: Path) -> Path:
+        base = tmp_path / "base"
+        tiny.classifier("bert").save_pretrained(base)
+        adapted("bert", "lora", base).save_pretrained(tmp_path / "adapters")
+        return tmp_path / "adapters"
+
+    def rewritten(self, folder: Path, **values: Any) -> Path:
+        config = json.loads((folder / "adapter_config.json").read_text())
+        (folder / "adapter_config.json").write_text(json.dumps(config | values), encoding="utf-8")
+        return folder
+
+    def test_without_their_model(self, tmp_path: Path) -> None:
+        folder = self.saved(tmp_path)
+        self.rewritten(folder, base_model_name_or_path=None)
+        complaint(lambda: Classifier.from_pretrained(folder, device="cpu"), "names no base_model_name_or_path")
+        shutil.rmtree(tmp_path / "base")
+        self.rewritten(folder, base_model_name_or_path=str(tmp_path / "base"))
+        complaint(lambda: Classifier.from_pretrained(folder, device="cpu"), str(folder), str(tmp_path / "base"))
+
+    def test_weights_in_a_pickle(self, tmp_path: Path) -> None:
+        folder = self.saved(tmp_path)
+        (folder / "adapter_model.safetensors").unlink()
+        torch.save({}, folder / "adapter_model.bin")
+        complaint(lambda: Classifier.from_pretrained(folder, device="cpu"), "adapter_model.safetensors")
+
+    def test_learned_prompts(self, tmp_path: Path) -> None:
+        config = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=2)
+        model = peft.get_peft_model(copy.deepcopy(tiny.model("bert")), config)
+        complaint(lambda: Classifier(model, tiny.tokenizer("bert")), "learned prompts; expected adapters")

@@ -1,0 +1,185 @@
+"""Explaining and judging a function from texts to probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations
+from math import factorial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explearn
+from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.examples import Example
+from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.params import EvaluateParams
+
+WEIGHTS = {"good": 2.0, "fine": 1.0, "bad": -3.0, "film": 0.1, "[UNK]": 0.5}
+TEXT = "a good film not bad"
+OPTIONS: dict[str, dict[str, Any]] = {
+    "occlusion": {},
+    "lime": {"samples": 60},
+    "shap": {"max_evals": 40},
+    "kernel_shap": {"samples": 64},
+    "solvex": {},
+    "random": {},
+}
+
+
+def odds(text: Any) -> float:
+    words = text.split() if isinstance(text, str) else [*text[0].split(), *text[1].split()]
+    return sum(WEIGHTS.get(word, 0.0) for word in words)
+
+
+class Counting:
+    """A bag of words with a sigmoid; notes the texts of each call."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[Any]] = []
+
+    def __call__(self, texts: list[Any]) -> np.ndarray:
+        self.calls.append(list(texts))
+        p = 1 / (1 + np.exp(-np.array([odds(text) for text in texts])))
+        return np.stack([1 - p, p], axis=1)
+
+
+def of(function: Callable[..., Any] | None = None, **options: Any) -> explearn.CallableClassifier:
+    return explearn.CallableClassifier(function or Counting(), ["neg", "pos"], **options)
+
+
+def explain(name: str, classifier: Any, texts: Any, targets: Any = None) -> list[explearn.Attribution]:
+    return list(explearn.get_explainer(name, **OPTIONS[name]).explain(classifier, texts, targets))
+
+
+def probability(text: str) -> float:
+    return float(1 / (1 + np.exp(-odds(text))))
+
+
+class TestExplaining:
+    @pytest.mark.parametrize("name", OPTIONS)
+    def test_every_method_of_predictions_explains_it(self, name: str) -> None:
+        single, pair = explain(name, of(), [TEXT, ("good film", "bad bad")], ["pos", "neg"])
+        assert single.words == single.tokens == tuple(TEXT.split())
+        assert single.probability == pytest.approx(probability(TEXT), abs=1e-9)
+        assert single.predicted == "neg" and single.unaligned == 0 and np.isfinite(single.scores).all()
+        assert pair.words == ("good", "film", "bad", "bad")
+        assert pair.probability == pytest.approx(1 - probability("good film bad bad"), abs=1e-9)
+
+    @pytest.mark.parametrize("mask", ["", "[UNK]"])
+    def test_occlusion_asks_for_the_text_with_a_word_left_out_or_masked(self, mask: str) -> None:
+        function = Counting()
+        (attribution,) = explain("occlusion", of(function, mask=mask), [TEXT], ["pos"])
+        words = TEXT.split()
+        without = [" ".join([*words[:i], *([mask] if mask else []), *words[i + 1 :]]) for i in range(len(words))]
+        expected = [probability(TEXT) - probability(text) for text in without]
+        np.testing.assert_allclose(attribution.scores, expected, atol=1e-6)
+        assert sorted(text for call in function.calls for text in call) == sorted([TEXT, *without])
+
+    def test_kernel_shap_of_all_sets_is_the_shapley_values(self) -> None:
+        (attribution,) = explain("kernel_shap", of(), ["good film bad"], ["pos"])
+        words = ["good", "film", "bad"]
+        values = np.zeros(3)
+        for order in permutations(range(3)):
+            for place, word in enumerate(order):
+                before, after = sorted(order[:place]), sorted(order[: place + 1])
+                values[word] += probability(" ".join(words[i] for i in after))
+                values[word] -= probability(" ".join(words[i] for i in before))
+        np.testing.assert_allclose(attribution.scores, values / factorial(3), atol=1e-6)
+
+    def test_each_different_text_is_asked_about_once_and_in_batches(self) -> None:
+        function = Counting()
+        explain("lime", of(function, batch_size=7), [TEXT, TEXT], ["pos", "pos"])
+        texts = [text for call in function.calls for text in call]
+        assert len(texts) == len(set(texts)) <= 2**5
+        assert max(map(len, function.calls)) <= 7
+
+    def test_a_scikit_learn_pipeline(self) -> None:
+        from sklearn.feature_extraction.text import CountVectorizer
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+
+        pipeline = make_pipeline(CountVectorizer(), LogisticRegression(C=10.0))
+        pipeline.fit(["good film", "fine good film", "bad film", "bad bad film"], ["pos", "pos", "neg", "neg"])
+        classifier = explearn.CallableClassifier(pipeline.predict_proba, pipeline.classes_)
+        (attribution,) = explain("occlusion", classifier, ["a good film"])
+        assert attribution.predicted == "pos" and attribution.words[int(attribution.scores.argmax())] == "good"
+        assert classifier.predict(["a bad film", "a fine film"]) == ["neg", "pos"]
+
+    def test_labels_that_hold_each_by_itself(self) -> None:
+        classifier = of(lambda texts: [[0.7, 0.9 if "good" in text else 0.2] for text in texts], kind="multi_label")
+        attributions = explain("occlusion", classifier, ["a good film", "a film"])
+        assert [one.target for one in attributions] == ["neg", "pos", "neg"]
+        np.testing.assert_allclose(attributions[1].scores, [0, 0.7, 0], atol=1e-6)
+
+    def test_a_value(self) -> None:
+        classifier = explearn.CallableClassifier(
+            lambda texts: [[odds(text)] for text in texts], ["stars"], kind="regression"
+        )
+        (attribution,) = explain("occlusion", classifier, [TEXT])
+        assert attribution.value == pytest.approx(odds(TEXT))
+        np.testing.assert_allclose(attribution.scores, [0, 2, 0.1, 0, -3], atol=1e-6)
+
+    @pytest.mark.parametrize(
+        "name", [n for n in explearn.list_explainers() if n not in OPTIONS and not explearn.get_info(n).learned]
+    )
+    def test_what_looks_inside_refuses_by_name(self, name: str) -> None:
+        with pytest.raises(
+            UnsupportedError, match=f"^{name}: looks inside a model, which the function does not expose; use"
+        ):
+            list(explearn.get_explainer(name).explain(of(), [TEXT]))
+
+
+def test_faithfulness_asks_the_function() -> None:
+    classifier = of()
+    example = Example("e", tuple(TEXT.split()), "neg", "test", "t")
+    (attribution,) = explain("occlusion", classifier, [example], ["neg"])
+    params = EvaluateParams(headline_percent=20, removal="delete")
+    result = faithfulness(classifier, {"e": classifier.encode([example])[0]}, {"m": [attribution]}, params)["m"]
+    # "bad" speaks most for the target.
+    assert result.values["comprehensiveness"][0] == pytest.approx(
+        probability("a good film not") - probability(TEXT), abs=1e-9
+    )
+    assert result.values["sufficiency"][0] == pytest.approx(probability("bad") - probability(TEXT), abs=1e-9)
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("row", "words"),
+        [
+            ([0.2, 0.3, 0.5], r"gave an array of shape \(1, 3\) for 1 texts; expected .* shape \(1, 2\)"),
+            ([float("nan"), 1.0], r"gave \[nan, 1.0\] for 'a good film not bad'; expected finite numbers"),
+            ([0.9, 0.9], r"gave \[0.9, 0.9\] for .* expected probabilities, which add up to 1"),
+            (["x", "y"], r"gave list for 1 texts; expected an array of numbers of shape \(1, 2\)"),
+        ],
+        ids=str,
+    )
+    def test_of_the_function_s_answers_one_sentence(self, row: Any, words: str) -> None:
+        with pytest.raises(ModelError, match=f"^service: {words}"):
+            explain("occlusion", of(lambda texts: [row] * len(texts), name="service"), [TEXT])
+
+    def test_of_the_function_s_failure_one_sentence(self) -> None:
+        with pytest.raises(ModelError, match=r"^service: failed on 1 texts \(ZeroDivisionError: division by zero\)$"):
+            of(lambda texts: 1 / 0, name="service").predict([TEXT])
+
+    def test_texts_of_too_many_words(self) -> None:
+        with pytest.raises(DataError, match=r"^text 2 has 3,000 words; expected at most 2,000 \(max_words\)$"):
+            explain("occlusion", of(), [TEXT, "word " * 3_000])
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"labels": ["a", "a"]}, "labels: got the label 'a' twice"),
+            ({"mask": "two words"}, "mask: got 'two words'; expected one word"),
+            ({"kind": "ranking"}, "kind: got 'ranking'; expected"),
+            ({"predict_proba": 3}, "predict_proba: got 3; expected a function"),
+        ],
+    )
+    def test_of_options_one_sentence(self, options: dict[str, Any], words: str) -> None:
+        with pytest.raises(ParamsError, match=words):
+            explearn.CallableClassifier(**({"predict_proba": Counting(), "labels": ["neg", "pos"]} | options))
+
+    def test_rounded_answers_are_scaled(self) -> None:
+        classifier = of(lambda texts: [[0.333, 0.666]] * len(texts))
+        assert classifier.predict_proba(classifier.encode([TEXT])).sum() == pytest.approx(1, abs=1e-12)

@@ -1,0 +1,227 @@
+"""A classifier predicts as its model does, says what it cannot load, and is left as it was by whatever explains it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rounding import assert_close
+from safetensors.torch import load_file, save_file
+
+import explearn
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DeviceError, ModelError, UnknownNameError
+from explearn.core.examples import Example
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import max_length
+from explearn.predictors.loading import embedded_encoder, resolve_encoder
+
+TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
+
+
+def complaint(path: Path | str) -> str:
+    with pytest.raises(ModelError) as caught:
+        Classifier.from_pretrained(path, device="cpu")
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+class TestPrediction:
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_probabilities_are_those_of_the_model_alone(self, kind: str) -> None:
+        """Each text by itself, without padding, against batches of a budget, in any order."""
+        of = tiny.classifier(kind, 3)
+        encodings = of.encode(TEXTS)
+        expected = []
+        for encoding in encodings:
+            inputs = {"input_ids": torch.tensor([encoding.input_ids])}
+            if encoding.token_type_ids:
+                inputs["token_type_ids"] = torch.tensor([encoding.token_type_ids])
+            with torch.inference_mode():
+                expected.append(of.model(**inputs).logits.softmax(-1)[0].numpy())
+        probabilities = of.predict_proba(encodings)
+        assert_close(probabilities, expected)
+        np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-9)
+        assert of.predict(TEXTS) == [("bad", "fair", "good")[i] for i in probabilities.argmax(1)]
+
+    @settings(max_examples=10)
+    @given(order=st.permutations(range(len(TEXTS))), budget=st.integers(1, 400))
+    def test_order_and_budget_change_nothing(self, order: list[int], budget: int) -> None:
+        of = tiny.make_classifier("bert", max_tokens=budget)
+        expected = tiny.classifier("bert").predict_proba(of.encode(TEXTS))
+        assert_close(of.predict_proba(of.encode([TEXTS[i] for i in order])), expected[order])
+
+    def test_bf16_stays_near_fp32_and_fp16_needs_a_gpu(self) -> None:
+        of, encodings = tiny.classifier("bert", 3), tiny.classifier("bert", 3).encode(TEXTS)
+        half = tiny.make_classifier("bert", 3, precision="bf16")
+        assert half.dtype is torch.bfloat16
+        assert_close(half.predict_proba(encodings), of.predict_proba(encodings), torch.bfloat16, roundings=8)
+        with pytest.raises(DeviceError, match="fp16' needs a GPU; on a CPU use fp32, bf16 or auto"):
+            tiny.make_classifier("bert", precision="fp16")
+
+
+class TestTexts:
+    def test_a_text_a_pair_and_an_example_may_come_in_any_order(self) -> None:
+        of = tiny.classifier("bert")
+        pair = Example("p", ("slow",), "no", "test", "t", ("no", "refund"))
+        single = Example("s", ("lazy", "dog"), "no", "test", "t")
+        encodings = of.encode(["lazy dog", pair, ("slow", "no refund"), single])
+        assert [e.example_id for e in encodings] == ["", "p", "", "s"]
+        assert [e.words for e in encodings[:2]] == [("lazy", "dog"), ("slow", "no", "refund")]
+        assert encodings[0].key == encodings[3].key and encodings[1].key == encodings[2].key
+
+    def test_the_mask_token_or_else_the_unknown_token_stands_for_removed_pieces(self) -> None:
+        of = tiny.make_classifier("bert")
+        assert of.tokenizer.convert_ids_to_tokens(of.mask_token_id) == "[MASK]"
+        of.tokenizer = transformers.PreTrainedTokenizerFast(
+            tokenizer_object=tiny.tokenizer("bert").backend_tokenizer, unk_token="[UNK]", pad_token="[PAD]"
+        )
+        assert of.tokenizer.convert_ids_to_tokens(of.mask_token_id) == "[UNK]"
+
+    @pytest.mark.parametrize(
+        ("model_type", "positions", "limit", "expected"),
+        [
+            ("bert", 514, 512, 512),
+            ("roberta", 512, 512, 510),  # RoBERTa's positions start at the padding index + 1
+            ("bert", 514, int(1e30), 514),  # the tokenizer names no limit
+            ("bert", 514, -1, 514),
+            ("bert", 514, "many", 514),
+            ("deberta-v2", -1, int(1e30), 512),  # nor does the model
+        ],
+    )
+    def test_the_longest_text_fits_positions_and_tokenizer(
+        self, model_type: str, positions: int, limit: Any, expected: int
+    ) -> None:
+        config: Any = SimpleNamespace(model_type=model_type, pad_token_id=1, max_position_embeddings=positions)
+        assert max_length(config, SimpleNamespace(model_max_length=limit)) == expected  # type: ignore[arg-type]
+
+
+def test_labels_by_name_and_by_index() -> None:
+    of = tiny.classifier("bert", 3)
+    assert [of.label_index(target) for target in ("fair", 1, "bad", 0)] == [1, 1, 0, 0]
+    for target, words in (("goood", "'goood'; did you mean good?"), (3, "'3'; known: 0, 1, 2."), (-1, "index '-1'")):
+        with pytest.raises(UnknownNameError, match=f"unknown label.*{words}"):
+            of.label_index(target)
+
+
+class TestFromPretrained:
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_loads_what_save_pretrained_wrote(self, kind: str, tmp_path: Path) -> None:
+        loaded = explearn.Classifier.from_pretrained(tiny.save(tmp_path, kind, 3), device="cpu", max_tokens=64)
+        of = tiny.classifier(kind, 3)
+        assert (loaded.labels, loaded.max_tokens, loaded.name) == (["bad", "fair", "good"], 64, str(tmp_path))
+        assert loaded.encode(TEXTS) == of.encode(TEXTS)
+        assert_close(loaded.predict_proba(of.encode(TEXTS)), of.predict_proba(of.encode(TEXTS)))
+        assert loaded.fingerprint == of.fingerprint
+        config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+        assert config["id2label"] == {"0": "bad", "1": "fair", "2": "good"}
+
+    def test_what_is_not_there(self, tmp_path: Path) -> None:
+        assert "no such folder; expected a folder as save_pretrained" in complaint(tmp_path / "nothing")
+        (tmp_path / "a.bin").touch()
+        assert "is a file; expected a folder as save_pretrained" in complaint(tmp_path / "a.bin")
+        assert f"{tmp_path}: cannot be loaded as a classifier" in complaint(tmp_path)
+        assert "nobody/nothing: no such folder, and not to be had from the hub (" in complaint("nobody/nothing")
+
+    def test_an_encoder_without_a_trained_head_and_weights_of_another_shape(self, tmp_path: Path) -> None:
+        tiny.model("bert").bert.save_pretrained(tmp_path / "encoder")
+        tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
+        message = complaint(tmp_path / "encoder")
+        assert "weights are missing or of the wrong shape for classifier.bias, classifier.weight" in message
+        weights = tiny.save(tmp_path / "other") / "model.safetensors"
+        tensors = load_file(weights)
+        save_file({**tensors, "classifier.weight": torch.zeros(5, tiny.HIDDEN)}, weights, {"format": "pt"})
+        assert str(tmp_path / "other") in complaint(tmp_path / "other")
+
+    def test_no_tokenizer_and_that_of_another_model(self, tmp_path: Path) -> None:
+        """transformers makes up a tokenizer that knows no word; it must not be taken for the model's own."""
+        tiny.model("bert").save_pretrained(tmp_path)
+        assert "holds no tokenizer" in complaint(tmp_path)
+        tiny.tokenizer("roberta").save_pretrained(tmp_path)
+        words = len(tiny.tokenizer("bert"))
+        assert f"its tokenizer has token ids up to 399, the model knows {words}" in complaint(tmp_path)
+
+    def test_a_configuration_that_asks_for_more_than_its_weights(self, tmp_path: Path) -> None:
+        """Before a model of that size is built."""
+        config = tiny.save(tmp_path) / "config.json"
+        values = json.loads(config.read_text())
+        for field in ("num_hidden_layers", "num_attention_heads", "vocab_size", "num_labels"):
+            config.write_text(json.dumps({**values, field: 10**9}))
+            assert f"config.json, {field}: got 1000000000; its weights" in complaint(tmp_path)
+        weights = tmp_path / "model.safetensors"
+        torch.save(load_file(weights), tmp_path / "pytorch_model.bin")
+        weights.unlink()
+        assert "config.json, num_labels: got 1000000000; its weights" in complaint(tmp_path)
+
+    def test_weights_that_are_nowhere_and_attention_without_gradients(self) -> None:
+        empty = tiny.model("bert").to("meta")
+        with pytest.raises(ModelError, match="its weights are on the device 'meta'"):
+            Classifier(empty, tiny.tokenizer("bert"))
+        flexible = tiny.model("bert")
+        flexible.config._attn_implementation = "flex_attention"
+        if not torch.cuda.is_available():
+            with pytest.raises(ModelError, match="flex attention has no gradients on a CPU"):
+                Classifier(flexible, tiny.tokenizer("bert"))
+
+    def test_an_unknown_argument(self, tmp_path: Path) -> None:
+        with pytest.raises(TypeError, match="unexpected keyword argument 'devise'"):
+            Classifier.from_pretrained(tmp_path, devise="cpu")
+
+    def test_a_tokenizer_without_padding_or_that_is_not_fast(self) -> None:
+        words = transformers.PreTrainedTokenizerFast(tokenizer_object=tiny.tokenizer("bert").backend_tokenizer)
+        with pytest.raises(ModelError, match="its tokenizer has no padding token; batches need one"):
+            Classifier(tiny.model("bert"), words)
+        with pytest.raises(ModelError, match="its tokenizer is not a fast one; word alignment needs one"):
+            Classifier(tiny.model("bert"), SimpleNamespace(is_fast=False))  # type: ignore[arg-type]
+
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+    def test_a_gpu_that_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(DeviceError, match=r"device 'cuda'.* this machine has 0 usable CUDA devices"):
+            Classifier.from_pretrained(tmp_path, device="cuda")
+
+    def test_loaded_in_inference_mode_it_has_gradients_all_the_same(self, tmp_path: Path) -> None:
+        folder = tiny.save(tmp_path)
+        with torch.inference_mode():
+            of = Classifier.from_pretrained(folder, device="cpu")
+        (attribution,) = explearn.get_explainer("input_x_gradient").explain(of, ["the quick fox"])
+        (expected,) = explearn.get_explainer("input_x_gradient").explain(tiny.classifier("bert"), ["the quick fox"])
+        assert_close(attribution.scores, expected.scores)
+
+
+def test_a_fingerprint_is_that_of_weights_buffers_and_labels() -> None:
+    expected = tiny.classifier("bert").fingerprint
+    changes: list[Callable[[Classifier], Any]] = [
+        lambda of: of.model.classifier.weight.data[0, 0].add_(1e-3),
+        lambda of: of.model.bert.embeddings.LayerNorm.bias.data[3].fill_(7),
+        lambda of: of.model.register_buffer("steps", torch.tensor(3)),
+        lambda of: of.labels.reverse(),
+    ]
+    assert tiny.make_classifier("bert").fingerprint == expected
+    for change in changes:
+        of = tiny.make_classifier("bert")
+        change(of)
+        assert of.fingerprint != expected
+
+
+class TestFreezing:
+    def test_a_classifier_is_frozen_from_the_start(self) -> None:
+        of = Classifier(tiny.model("bert").train(), tiny.tokenizer("bert"), ComputeOptions("cpu"))
+        assert not any(p.requires_grad or p.grad is not None for p in of.model.parameters())
+        assert not any(module.training for module in of.model.modules()) and tiny.hooks(of.model) == 0
+
+
+def test_the_embedded_encoder_is_there_and_other_weights_are_refused() -> None:
+    folder = embedded_encoder()
+    assert (folder / "config.json").is_file() and resolve_encoder("embedded") == str(folder)
+    with pytest.raises(ModelError, match=r"SHA-256 is 53aa51.*; expected 000000.*; the weights are not loaded"):
+        embedded_encoder("0" * 64)

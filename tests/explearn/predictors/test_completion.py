@@ -1,0 +1,299 @@
+"""Classification by completion: a generative model, a prompt and label words in the place of a classifier."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+import transformers
+import yaml
+from rounding import assert_close
+from typer.testing import CliRunner
+
+import explearn
+from explearn.cli.app import app
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError
+from explearn.methods.aml.paml import PAML
+from explearn.methods.expnet.explainer import ExpNet
+from explearn.methods.ivra.explainer import IvRA
+from explearn.methods.l2e.explainer import L2E
+from explearn.methods.listed_task import ListedTask
+from explearn.methods.registry import get_info, list_explainers
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.heads.completion import COMPLETION_FILE
+from explearn.text.alignment import NO_WORD
+from explearn_apps.onnx import export_onnx
+from explearn_study.importing import import_classifier
+from explearn_study.sections import ClassifierParams
+
+POSITIONS = 160
+PROMPT: dict[str, Any] = {
+    "instruction": "is it slow or quick?",
+    "shots": [{"text": "the lazy dog sleeps", "label": "slow"}, {"text": "a quick fox", "label": "quick"}],
+    "separator": " . ",
+    "template": "the review: {text} ! it was",
+    "label_words": {"slow": " slow", "quick": " quick"},
+}
+TEXT = "unbelievably slow delivery and a dog"
+
+
+def language_model(kind: str, **config: Any) -> Any:
+    """A tiny generative model with random weights."""
+    settings = tiny.model(kind, max_position_embeddings=POSITIONS, **config).config
+    settings.architectures = None
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return transformers.AutoModelForCausalLM.from_config(settings).eval()
+
+
+def tokenizer(kind: str) -> Any:
+    return tiny.tokenizer(kind, POSITIONS)
+
+
+def read_back(of: Classifier, ids: Any) -> str:
+    """The text of some ids, its white space made single blanks."""
+    return " ".join(of.tokenizer.decode(list(ids)).split())
+
+
+def save(folder: Path, kind: str, prompt: dict[str, Any] | None = PROMPT, **config: Any) -> Path:
+    language_model(kind, **config).save_pretrained(folder)
+    tokenizer(kind).save_pretrained(folder)
+    if prompt is not None:
+        (folder / COMPLETION_FILE).write_text(json.dumps(prompt), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    @functools.cache
+    def of(kind: str) -> Path:
+        return save(tmp_path_factory.mktemp("models") / kind, kind)
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def prompted(folders: Any) -> Any:
+    return functools.cache(lambda kind: Classifier.from_pretrained(folders(kind), device="cpu"))
+
+
+@functools.cache
+def written_out(kind: str, text: str) -> tuple[list[int], Any]:
+    """The prompt's ids and the label words' logits, by transformers alone."""
+    before = (
+        "is it slow or quick? . the review: the lazy dog sleeps ! it was slow . the review: a quick fox ! it was quick"
+    )
+    prompt = f"{before} . the review: {text} ! it was"
+    read = tokenizer(kind)
+    ids = read(prompt)["input_ids"]
+    with torch.inference_mode():
+        logits = language_model(kind)(input_ids=torch.tensor([ids])).logits[0, -1]
+    words = [read(prompt + word)["input_ids"][len(ids)] for word in (" slow", " quick")]
+    return ids, logits[words].double().numpy()
+
+
+@pytest.mark.parametrize("kind", tiny.DECODERS)
+def test_probabilities_are_the_softmax_of_the_label_words_next_token_logits(kind: str, prompted: Any) -> None:
+    of = prompted(kind)
+    assert of.labels == ["slow", "quick"]
+    texts = [TEXT, "lazy", "a warm funny sequel that nobody asked for"]
+    encodings = of.encode(texts)
+    actual = of.predict_proba(encodings)  # of different lengths, in one batch
+    for encoding, text, probabilities in zip(encodings, texts, actual, strict=True):
+        ids, logits = written_out(kind, text)
+        assert list(encoding.input_ids) == ids
+        expected = np.exp(logits) / np.exp(logits).sum()
+        assert_close(probabilities, expected)
+
+
+def test_only_the_words_of_the_text_are_scored_and_masked(prompted: Any) -> None:
+    of = prompted("gpt2")
+    (encoding,) = of.encode([TEXT])
+    assert encoding.words == tuple(TEXT.split())
+    read = [of.tokenizer.decode([encoding.input_ids[i]]) for i in encoding.positions]
+    assert "".join(read).strip() == TEXT
+    masked = encoding.mask(range(len(encoding.words)), of.mask_token_id)
+    changed = [i for i, (a, b) in enumerate(zip(encoding.input_ids, masked.input_ids, strict=True)) if a != b]
+    assert changed == [i for i, word in enumerate(encoding.word_ids) if word != NO_WORD]
+    assert read_back(of, masked.input_ids).count("<unk>") == len(changed)
+    assert read_back(of, encoding.delete(range(6)).input_ids).endswith("the review: ! it was")
+
+
+@pytest.mark.parametrize("kind", ("gpt2", "llama"))
+def test_every_method_of_decoders_explains_or_refuses_by_name(kind: str, prompted: Any) -> None:
+    of = prompted(kind)
+    headed = tiny.any_classifier(kind)
+    for name in [name for name in list_explainers() if not get_info(name).learned]:
+        method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
+        try:
+            list(method.explain(headed, []))
+        except UnsupportedError as error:
+            with pytest.raises(UnsupportedError, match=str(error)[:30]):
+                list(method.explain(of, []))
+            continue
+        attributions = list(method.explain(of, [TEXT, "a quick fox"], [1, 0]))
+        assert [a.words for a in attributions] == [tuple(TEXT.split()), ("a", "quick", "fox")], name
+        assert all(np.isfinite(a.scores).all() for a in attributions), name
+
+
+def test_a_pair_goes_into_its_slots(folders: Any) -> None:
+    prompt = {"template": "{text} so {pair} ? it is", "label_words": {"no": " slow", "yes": " quick"}}
+    of = Classifier.from_pretrained(folders("gpt2"), device="cpu", completion=prompt)
+    (encoding,) = of.encode([("the fox sleeps", "a dog")])
+    assert encoding.words == ("the", "fox", "sleeps", "a", "dog") and encoding.pair_start == 3
+    assert read_back(of, encoding.input_ids) == "the fox sleeps so a dog ? it is"
+    with pytest.raises(DataError, match="text 1: does not fit the template"):
+        of.encode(["the fox"])
+
+
+def test_long_texts_are_cut_and_the_prompt_is_not(prompted: Any) -> None:
+    of = prompted("gpt2")
+    long = " ".join(["slow"] * 300)
+    (encoding,) = of.encode([long])
+    assert len(encoding) == of.max_length
+    assert read_back(of, encoding.input_ids).endswith("slow slow ! it was")
+    (attribution,) = explearn.get_explainer("occlusion").explain(of, [long])
+    assert len(attribution.words) == 300 and 0 < attribution.unaligned < 300 and np.isnan(attribution.scores[-1])
+    (windowed,) = explearn.get_explainer("input_x_gradient").explain(of, [long], windows=40)
+    assert windowed.windows > 1 and np.isfinite(windowed.scores).all()
+
+
+def test_a_prompt_longer_than_the_model_reads_is_refused(folders: Any) -> None:
+    shots = [{"text": "the lazy dog sleeps " * 40, "label": "slow"}]
+    of = Classifier.from_pretrained(folders("gpt2"), device="cpu", completion={**PROMPT, "shots": shots})
+    with pytest.raises(DataError, match=r"text 1: the prompt takes \d+ of the 160 sub-tokens"):
+        of.encode(["slow"])
+
+
+@pytest.mark.parametrize("kind", ("gpt2", "mistral"))
+def test_saved_and_loaded_it_is_the_same_classifier(kind: str, prompted: Any, tmp_path: Path) -> None:
+    of = prompted(kind)
+    of.save_pretrained(tmp_path / "saved")
+    again = Classifier.from_pretrained(tmp_path / "saved", device="cpu")
+    assert again.fingerprint == of.fingerprint
+    np.testing.assert_array_equal(again.predict_proba(again.encode([TEXT])), of.predict_proba(of.encode([TEXT])))
+    # Another prompt is another classifier.
+    other = Classifier.from_pretrained(tmp_path / "saved", device="cpu", completion={**PROMPT, "instruction": ""})
+    assert other.fingerprint != of.fingerprint
+
+
+PROBLEMS: dict[str, tuple[dict[str, Any], type[ExplearnError], str]] = {
+    "two slots": ({"template": "{text} {text} it was"}, ParamsError, "expected {text} once"),
+    "the same word": ({"label_words": {"slow": " slow", "quick": " slow dog"}}, ModelError, "share their first token"),
+    "a blank in the template": (
+        {"template": "{text} it was ", "label_words": {"slow": "slow", "quick": "quick"}},
+        ModelError,
+        "joins with the end of the template",
+    ),
+    "a label without a word": ({"shots": [{"text": "a dog", "label": "dull"}]}, ParamsError, "'dull' has no word"),
+    "a mask of many tokens": ({"mask": "a quick fox"}, ModelError, "expected a text of one token"),
+}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_prompt_that_cannot_be_is_refused_in_one_sentence(problem: str, folders: Any) -> None:
+    change, kind, said = PROBLEMS[problem]
+    with pytest.raises(kind) as caught:
+        Classifier.from_pretrained(folders("gpt2"), device="cpu", completion={**PROMPT, **change})
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_classifier_that_was_never_prompted_is_not_given_a_prompt(tmp_path: Path) -> None:
+    folder = tiny.save(tmp_path / "bert", "bert", 2)
+    words = {label: f" {label}" for label in Classifier.from_pretrained(folder, device="cpu").labels}
+    with pytest.raises(ModelError, match="has a head of its own, for no, yes"):
+        Classifier.from_pretrained(folder, device="cpu", completion={"template": "{text} was", "label_words": words})
+
+
+def test_a_masked_last_word_is_not_taken_for_padding(tmp_path: Path) -> None:
+    folder = save(tmp_path / "gpt2", "gpt2", prompt=None)
+    words = transformers.AutoTokenizer.from_pretrained(folder)
+    words.pad_token = words.unk_token = words.eos_token
+    words.save_pretrained(folder)
+    prompt = {"template": "review: {text}", "label_words": {"slow": " slow", "quick": " quick"}}
+    with pytest.raises(ModelError, match="the template ends with the text"):
+        Classifier.from_pretrained(folder, completion=prompt)
+    of = Classifier.from_pretrained(folder, device="cpu", completion={**prompt, "template": "review: {text} it was"})
+    (encoding,) = of.encode([TEXT])
+    masked = encoding.mask(range(6), of.mask_token_id)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    with torch.inference_mode():
+        logits = model(input_ids=torch.tensor([masked.input_ids])).logits[0, -1, of.completion.ids]
+    assert_close(of.predict_proba([masked])[0], logits.double().softmax(0))
+
+
+def test_bias_of_the_output_layer_counts(tmp_path: Path) -> None:
+    config = transformers.PhiConfig(
+        vocab_size=len(tokenizer("gpt2")),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=POSITIONS,
+    )
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    torch.nn.init.normal_(model.lm_head.bias)
+    model.save_pretrained(tmp_path)
+    tokenizer("gpt2").save_pretrained(tmp_path)
+    of = Classifier.from_pretrained(tmp_path, device="cpu", completion=PROMPT)
+    (encoding,) = of.encode([TEXT])
+    with torch.inference_mode():
+        logits = model(input_ids=torch.tensor([encoding.input_ids])).logits[0, -1, of.completion.ids]
+    assert_close(of.predict_proba([encoding])[0], logits.double().softmax(0))
+
+
+def test_the_command_line_takes_the_prompt_from_a_file(tmp_path: Path) -> None:
+    folder = save(tmp_path / "gpt2", "gpt2", prompt=None)
+    (tmp_path / "prompt.yaml").write_text(yaml.safe_dump(PROMPT), encoding="utf-8")
+    common = ["explain", "--device", "cpu", "--classifier", str(folder), "--json", "--method", "raw_attention", TEXT]
+    done = CliRunner().invoke(app, [*common, "--completion", str(tmp_path / "prompt.yaml")])
+    assert done.exit_code == 0, done.output
+    record = json.loads(done.stdout)
+    assert record["words"] == TEXT.split() and record["target"] in PROMPT["label_words"]
+    without = CliRunner().invoke(app, common)
+    assert without.exit_code == 2 and "generative model without a classification head" in without.stderr
+
+
+def test_a_task_s_classifier_may_be_a_prompted_model(tmp_path: Path) -> None:
+    folder = save(tmp_path / "gpt2", "gpt2", prompt=None)
+    given = ClassifierParams.model_validate(
+        {"name": str(folder), "labels": {"slow": "negative", "quick": "positive"}, "completion": PROMPT}
+    )
+    import_classifier(tmp_path / "c", given, "films", ["negative", "positive"], ComputeOptions(device="cpu"))
+    imported = Classifier.from_pretrained(tmp_path / "c", device="cpu")
+    assert imported.labels == ["negative", "positive"]
+    of = Classifier.from_pretrained(folder, device="cpu", completion=PROMPT)
+    np.testing.assert_array_equal(imported.predict_proba(imported.encode([TEXT])), of.predict_proba(of.encode([TEXT])))
+
+
+def test_learned_methods_train_on_a_prompted_model(prompted: Any, tmp_path: Path) -> None:
+    of = prompted("gpt2")
+    some = [*tiny.TEXTS, *tiny.CORPUS[:5]]
+    data: Any = list(zip(some, of.predict(some), strict=True))
+    gold = {f"train-{i}": [j % 2 == 0 for j in range(len(t.split()))] for i, t in enumerate(some, start=1)}
+    task = ListedTask(of, data, data[:6], gold=gold, teachers={"occlusion": {}})
+    tiny.model("bert").base_model.save_pretrained(tmp_path / "encoder")
+    tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
+    trained: list[Any] = [
+        ExpNet(protocol="in_domain", epochs=1).fit(task),
+        L2E(epochs=1, samples=4, width=16).fit(task),
+        PAML(backbone=str(tmp_path / "encoder"), epochs=1, batch_size=4).fit(task),
+    ]
+    ivra = IvRA(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).fit(task)
+    ivra.save_pretrained(tmp_path / "ivra")
+    own = Classifier.from_pretrained(tmp_path / "ivra" / "classifier", device="cpu")
+    assert own.completion is not None and own.labels == of.labels
+    for method, classifier in [*((one, of) for one in trained), (IvRA.from_pretrained(tmp_path / "ivra"), own)]:
+        attributions = list(method.explain(classifier, tiny.TEXTS))
+        assert [len(a.scores) for a in attributions] == [len(text.split()) for text in tiny.TEXTS]
+        assert all(np.isfinite(a.scores).all() for a in attributions)
+    with pytest.raises(UnsupportedError, match="classifies by a prompt"):
+        export_onnx(tmp_path / "l2e.onnx", explainer=trained[1], classifier=of)
+    assert not (tmp_path / "l2e.onnx").exists()

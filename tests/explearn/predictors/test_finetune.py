@@ -1,0 +1,167 @@
+"""Fine-tuning: from pretrained weights, by low-rank adapters, and from nothing; and what it never replaces."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+import torch
+from rounding import assert_close
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ModelError, ParamsError
+from explearn.core.examples import ANSWER_LABELS, Example
+from explearn.core.extras import MissingExtraError
+from explearn.core.validation import check_section
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.finetune import finetune, from_scratch, load_encoder, with_adapters
+from explearn.predictors.params import FinetuneParams, LoraParams, ScratchParams
+
+LABELS = ["no", "yes"]
+COMPUTE = ComputeOptions(device="cpu")
+RANK = 2
+SIZES = ScratchParams(layers=2, heads=2, width=16, vocabulary=320)
+
+
+def examples(texts: Any) -> list[Example]:
+    """Texts with "fox" are of one class, the others of the other."""
+    return [
+        Example(f"{split}-{i}", tuple(text.split()), LABELS["fox" in text], split, "t")  # type: ignore[arg-type]
+        for split in ("train", "validation")
+        for i, text in enumerate(texts)
+    ]
+
+
+FEW = examples(["the quick fox", "a lazy dog", "the fox sleeps", "slow delivery"])
+
+
+class TestWhatIsReplaced:
+    def test_no_folder_of_other_things(self, tmp_path: Path) -> None:
+        for name in ("thesis.txt", ".hidden", "classifier/thesis.txt"):
+            place = tmp_path / name
+            if place.parent != tmp_path:
+                tiny.save(place.parent)
+            place.write_text("years of work", encoding="utf-8")
+            with pytest.raises(ParamsError, match=rf"holds '{place.name}', which belongs to no classifier; expected a"):
+                finetune(place.parent, FEW, LABELS, "nowhere", FinetuneParams(), COMPUTE, 1)
+            assert place.read_text(encoding="utf-8") == "years of work"
+            place.unlink()
+
+    def test_no_encoder_by_what_is_made_of_it(self, tmp_path: Path) -> None:
+        encoder = tiny.save(tmp_path / "encoder")
+        with pytest.raises(ParamsError, match="is the encoder's own folder"):
+            finetune(encoder, FEW, LABELS, str(encoder), FinetuneParams(), COMPUTE, 1)
+
+    def test_no_classifier_by_one_that_diverged(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        import transformers
+
+        params = FinetuneParams(epochs=1, batch_size=4)
+        encoder = str(tiny.save(tmp_path / "encoder"))
+        finetune(tmp_path / "c", FEW, LABELS, encoder, params, COMPUTE, 1)
+        before = {path.name: path.read_bytes() for path in (tmp_path / "c").iterdir()}
+        assert "checkpoints" not in before
+        train = transformers.Trainer.train
+
+        def diverging(self: Any) -> Any:
+            done = train(self)
+            self.model.classifier.weight.data.fill_(float("nan"))
+            return done
+
+        monkeypatch.setattr(transformers.Trainer, "train", diverging)
+        with pytest.raises(ModelError, match=r"c: fine-tuning diverged: .* classifier\.weight .*learning rate below"):
+            finetune(tmp_path / "c", FEW, LABELS, encoder, params, COMPUTE, 1)
+        assert {path.name: path.read_bytes() for path in (tmp_path / "c").iterdir()} == before
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "encoder"]
+
+
+@pytest.fixture(scope="module")
+def adapted(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Kind -> the folder of an encoder and that of the classifier fine-tuned from it by adapters."""
+
+    @functools.cache
+    def of(kind: str) -> tuple[Path, Path]:
+        folder = tmp_path_factory.mktemp(kind)
+        encoder = tiny.save(folder / "encoder", kind)
+        params = FinetuneParams(epochs=2, batch_size=2, learning_rate=1e-2, lora=LoraParams(rank=RANK, alpha=4))
+        finetune(folder / "classifier", examples(tiny.CORPUS), LABELS, str(encoder), params, COMPUTE, seed=1)
+        return encoder, folder / "classifier"
+
+    return of
+
+
+class TestAdapters:
+    @pytest.mark.parametrize("kind", ["bert", "gpt2"])
+    def test_they_and_the_head_alone_are_trained(self, kind: str, adapted: Any) -> None:
+        before, after = (
+            Classifier.from_pretrained(folder, device="cpu").model.base_model.state_dict() for folder in adapted(kind)
+        )
+        changed = 0
+        for name, weight in before.items():
+            difference = (after[name] - weight).double()
+            if weight.ndim == 2 and "embeddings" not in name and not name.startswith(("wte", "wpe", "pooler")):
+                # B A of rank r: no larger singular value than the first r.
+                values = torch.linalg.svdvals(difference)
+                assert values[0] > 1e-4 and values[RANK] < 1e-3 * values[0], name
+                changed += 1
+            elif "pooler" not in name:
+                assert not difference.any(), name
+        assert before.keys() == after.keys() and changed >= 4 * tiny.LAYERS
+
+    @pytest.mark.parametrize("kind", ["bert", "deberta-v2", "gpt2", "llama"])
+    def test_merged_weights_give_the_logits_of_the_adapters(self, kind: str) -> None:
+        of = tiny.make_classifier(kind)
+        batch = of.batch(of.encode(tiny.TEXTS))
+        model = with_adapters(of.model, LoraParams(rank=RANK))
+        trained = [name for name, value in model.named_parameters() if value.requires_grad]
+        assert trained and all("lora_" in name or "modules_to_save" in name for name in trained)
+        with torch.no_grad():
+            for name, value in model.named_parameters():
+                if "lora_B" in name:
+                    value.normal_(std=0.2)
+            expected = model.eval()(**batch.model_inputs()).logits
+            plain = model.merge_and_unload().eval()
+            assert type(plain) is type(of.model) and not any("lora" in name for name, _ in plain.named_parameters())
+            assert_close(plain(**batch.model_inputs()).logits, expected)
+
+    def test_the_classifier_loads_without_peft(self, adapted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        _, folder = adapted("bert")
+        assert not list(folder.glob("adapter*"))
+        monkeypatch.setitem(sys.modules, "peft", None)
+        assert Classifier.from_pretrained(folder, device="cpu").predict(["slow"])[0] in LABELS
+        with pytest.raises(MissingExtraError, match=r"needs the package peft, .* pip install 'explearn\[lora\]'"):
+            with_adapters(tiny.make_classifier("bert").model, LoraParams())
+
+    def test_maps_may_be_named(self) -> None:
+        model = with_adapters(tiny.make_classifier("bert").model, LoraParams(targets=["query"]))
+        adapters = [name for name, _ in model.named_parameters() if "lora_A" in name]
+        assert len(adapters) == tiny.LAYERS and all(".query." in name for name in adapters)
+        with pytest.raises(ParamsError, match=r"finetune\.lora\.targets: got 'q_proj'; expected .*'query'"):
+            with_adapters(tiny.make_classifier("bert").model, LoraParams(targets=["q_proj"]))
+
+
+class TestFromScratch:
+    def test_a_decoder_is_trained_and_saved_as_any_classifier(self, tmp_path: Path) -> None:
+        texts = [f"{a} {b}" for a in ("the fox", "a dog") for b in ("sleeps", "is slow", "runs", "was quick", "sells")]
+        params = FinetuneParams(epochs=12, learning_rate=1e-2, max_length=24, scratch=SIZES)
+        history = finetune(tmp_path / "c", examples(texts * 4), LABELS, "scratch", params, COMPUTE, seed=1)
+        assert history[-1].accuracy == 1.0
+        of = Classifier.from_pretrained(tmp_path / "c", device="cpu")
+        assert of.model.config.model_type == "gpt2" and of.max_length == 24
+        assert of.predict(["the fox sells", "a dog sells"]) == ["yes", "no"]
+
+    def test_case_and_place_of_a_word_make_no_difference_and_unknown_letters_are_bytes(self) -> None:
+        _, tokenizer = from_scratch(SIZES, tiny.CORPUS, LABELS, 24)
+        assert tokenizer("Fox fox")["input_ids"] == 2 * tokenizer("fox")["input_ids"]
+        assert tokenizer.unk_token_id not in tokenizer("\u4e2d\u6587")["input_ids"]
+
+    def test_what_cannot_be(self) -> None:
+        with pytest.raises(ModelError, match="encoder 'scratch' has no weights before fine-tuning"):
+            load_encoder("scratch", LABELS, 24)
+        with pytest.raises(ModelError, match="made for classes"):
+            from_scratch(SIZES, tiny.CORPUS, list(ANSWER_LABELS), 24)
+        with pytest.raises(ParamsError, match="expected a multiple of their number"):
+            check_section(ScratchParams, {"width": 30, "heads": 4})

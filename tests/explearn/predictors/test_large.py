@@ -1,0 +1,136 @@
+"""Models that are large for the machine: weights kept as saved, and batches that shrink when memory is short."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from rounding import tolerance
+
+import explearn
+from explearn.core.errors import UnsupportedError
+from explearn.methods.registry import get_info, list_explainers
+from explearn.predictors.batching import budget_batches, run_batches
+from explearn.predictors.classifier import Classifier
+
+
+class Owner:
+    same_length = False
+
+    def __init__(self, max_tokens: int) -> None:
+        self.max_tokens = max_tokens
+
+
+class TestBatchesThatShrink:
+    def test_are_those_of_the_budget_where_memory_suffices(self) -> None:
+        lengths, seen = [3, 9, 4, 4, 8, 1], []
+
+        def run(indices: list[int]) -> list[int]:
+            seen.append(indices)
+            return indices
+
+        assert run_batches(lengths, Owner(16), run) == [0, 1, 2, 3, 4, 5]
+        assert seen == list(budget_batches(lengths, 16))
+
+    @pytest.mark.parametrize("share", (1, 3))
+    def test_every_text_is_run_once_whatever_fails(self, share: int) -> None:
+        lengths = [5, 7, 3, 8, 2, 6, 4, 4]
+        owner, failed = Owner(64 * share), 0
+
+        def run(indices: list[int]) -> list[int]:
+            nonlocal failed
+            if len(indices) * max(lengths[i] for i in indices) > 16:
+                failed += 1
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return [lengths[i] for i in indices]
+
+        assert run_batches(lengths, owner, run, share) == lengths
+        assert failed == 2  # batches of 64 padded sub-tokens, then of 32; those of 16 go
+        assert owner.max_tokens == 16 * share
+
+    def test_a_text_that_is_too_much_by_itself_is_told(self) -> None:
+        def run(indices: list[int]) -> list[int]:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+        with pytest.raises(torch.OutOfMemoryError):
+            run_batches([5, 5], Owner(64), run)
+
+
+@pytest.fixture
+def short_of_memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A device that holds 40 padded sub-tokens; the list gets the sizes of the passes that failed."""
+    failed: list[int] = []
+    plain = Classifier.logits
+
+    def logits(self: Classifier, batch: Any) -> torch.Tensor:
+        if batch.input_ids.numel() > 40:
+            failed.append(batch.input_ids.numel())
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
+        return plain(self, batch)
+
+    monkeypatch.setattr(Classifier, "logits", logits)
+    return failed
+
+
+@pytest.mark.parametrize("method", (None, "lime", "occlusion"))
+def test_running_out_of_memory_halves_the_budget_and_changes_no_result(
+    method: str | None, short_of_memory: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    def answers(of: Classifier) -> Any:
+        if method is None:
+            return of.predict_proba(of.encode(tiny.TEXTS))
+        attributions = explearn.get_explainer(method, **tiny.QUICK.get(method, {})).explain(of, tiny.TEXTS)
+        return np.concatenate([a.scores for a in attributions])
+
+    expected = answers(tiny.make_classifier("bert", max_tokens=20))
+    assert not short_of_memory
+    of = tiny.make_classifier("bert", max_tokens=1024)
+    with caplog.at_level(logging.WARNING):
+        np.testing.assert_allclose(answers(of), expected, atol=tolerance())
+    assert short_of_memory and of.max_tokens < min(short_of_memory)
+    assert "out of memory: batches have at most" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ("bert", "llama"))
+class TestWeightsAsSaved:
+    def saved(self, folder: Path, kind: str) -> Path:
+        tiny.model(kind).to(torch.bfloat16).save_pretrained(folder)
+        tiny.tokenizer(kind).save_pretrained(folder)
+        return folder
+
+    def test_bf16_weights_stay_bf16_and_probabilities_are_near(self, kind: str, tmp_path: Path) -> None:
+        folder = self.saved(tmp_path, kind)
+        kept = Classifier.from_pretrained(folder, device="cpu", precision="saved")
+        widened = Classifier.from_pretrained(folder, device="cpu")
+        assert {p.dtype for p in kept.model.parameters()} == {torch.bfloat16}
+        assert {p.dtype for p in widened.model.parameters()} == {torch.float32}
+        batch = kept.batch(kept.encode(tiny.TEXTS))
+        with torch.inference_mode():
+            assert kept.logits(batch).dtype == torch.float32
+        actual, expected = (of.predict_proba(of.encode(tiny.TEXTS)) for of in (kept, widened))
+        np.testing.assert_allclose(actual, expected, atol=0.05)
+
+    def test_every_method_gives_finite_scores_near_those_of_float32(self, kind: str, tmp_path: Path) -> None:
+        folder = self.saved(tmp_path, kind)
+        kept = Classifier.from_pretrained(folder, device="cpu", precision="saved")
+        widened = Classifier.from_pretrained(folder, device="cpu")
+        for name in [name for name in list_explainers() if not get_info(name).learned]:
+            method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
+            try:
+                expected = list(method.explain(widened, [*tiny.TEXTS[:2]], [1, 0]))
+            except UnsupportedError:
+                continue
+            if name in ("alti", "globenc", "decompx"):
+                with pytest.raises(UnsupportedError, match=rf"{name}: .* parts of a rounded state do not add up"):
+                    list(method.explain(kept, [*tiny.TEXTS[:2]]))
+                continue
+            attributions = list(method.explain(kept, [*tiny.TEXTS[:2]], [1, 0]))
+            for a, b in zip(attributions, expected, strict=True):
+                assert a.scores.dtype == np.float32 and np.isfinite(a.scores).all(), name
+                largest = max(0.05, float(np.abs(b.scores).max()))
+                assert np.abs(a.scores - b.scores).max() < 0.5 * largest, name

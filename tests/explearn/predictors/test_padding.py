@@ -1,0 +1,105 @@
+"""The padding of classifiers whose head reads the last token that is none."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from typing import Any
+
+import pytest
+import tiny
+import tokenizers
+import torch
+import transformers
+from rounding import assert_close
+
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import ModelError
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.padding import reads_last
+
+
+def classifier_of(kind: str, config_pad: int | None, **tokens: str | None) -> Classifier:
+    """A decoder whose configuration names `config_pad` as padding; `tokens` change its tokenizer's special ones."""
+    model: Any = tiny.model(kind)
+    model.config.pad_token_id = config_pad
+    words = copy.deepcopy(tiny.tokenizer(kind))
+    for name, token in tokens.items():
+        setattr(words, name, token)
+    return Classifier(model, words, ComputeOptions(device="cpu"), "mine")
+
+
+def alone(of: Classifier, text: str) -> Any:
+    """Probabilities as the model itself gives them to one text without padding."""
+    (encoding,) = of.encode([text])
+    with torch.inference_mode():
+        return of.model(input_ids=torch.tensor([encoding.input_ids])).logits.double().softmax(-1)[0].numpy()
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+@pytest.mark.parametrize(
+    ("config_pad", "pad_token", "said"),
+    [
+        (2, "<pad>", []),
+        (None, "<pad>", ["mine: its configuration names no padding token; it is now '<pad>'"]),
+        # Llama's first configurations said -1.
+        (-1, "<pad>", ["mine: its configuration names no padding token; it is now '<pad>'"]),
+        (1, "<pad>", ["mine: texts are padded with '</s>', which its head takes for padding"]),
+        (
+            None,
+            None,
+            [
+                "mine: texts are padded with '</s>', for it has no padding token",
+                "mine: its configuration names no padding token; it is now '</s>'",
+            ],
+        ),
+    ],
+)
+def test_in_a_batch_the_head_reads_the_token_that_it_reads_alone(
+    kind: str, config_pad: int | None, pad_token: str | None, said: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "explearn"):
+        of = classifier_of(kind, config_pad, pad_token=pad_token)
+    assert [record.getMessage() for record in caplog.records] == said
+    assert tiny.tokenizer(kind).pad_token == "<pad>"
+    assert_close(of.predict_proba(of.encode(tiny.TEXTS)), [alone(of, text) for text in tiny.TEXTS])
+
+
+def test_a_padding_token_that_there_is_not() -> None:
+    with pytest.raises(ModelError, match="mine: its tokenizer has neither a padding nor an end-of-text token"):
+        classifier_of("gpt2", None, pad_token=None, eos_token=None)
+    with pytest.raises(ModelError, match="mine: its head takes token 9999 for padding, which its tokenizer does not"):
+        classifier_of("gpt2", 9999)
+
+
+def test_an_end_of_text_token_that_ends_each_text_cannot_be_padding() -> None:
+    model: Any = tiny.model("llama")
+    model.config.pad_token_id = None
+    words = copy.deepcopy(tiny.tokenizer("llama"))
+    words.pad_token = None
+    words.backend_tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A $B </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
+    )
+    with pytest.raises(ModelError, match="mine: its tokenizer ends each text with '</s>', which its head would take"):
+        Classifier(model, words, ComputeOptions(device="cpu"), "mine")
+
+
+def test_a_decoder_that_nobody_listed_is_known_by_the_name_of_its_head() -> None:
+    config = transformers.GPTNeoXConfig(
+        vocab_size=60, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
+    assert reads_last(transformers.GPTNeoXForSequenceClassification(config))
+    assert not reads_last(tiny.model("longformer"))
+    assert not reads_last(tiny.model("bert"))
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_a_text_masked_at_its_end_with_the_padding_token_is_read_as_the_model_reads_it(kind: str) -> None:
+    """GPT-2's unknown token is often its padding: the head then reads the last word that is not masked."""
+    of = classifier_of(kind, 2, unk_token="<pad>")
+    (encoding,) = of.encode(["slow delivery dog"])
+    assert of.mask_token_id == of.tokenizer.pad_token_id
+    masked = encoding.mask([2], of.mask_token_id)
+    with torch.inference_mode():
+        expected = of.model(input_ids=torch.tensor([masked.input_ids])).logits.double().softmax(-1).numpy()
+    assert_close(of.predict_proba([masked, *of.encode(tiny.TEXTS)])[:1], expected)

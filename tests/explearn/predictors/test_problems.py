@@ -1,0 +1,196 @@
+"""Multi-label classifiers, heads with one output, and regression."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from rounding import tolerance
+
+import explearn
+from explearn.core.errors import UnsupportedError
+from explearn.core.examples import Example
+from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.params import EvaluateParams
+from explearn.predictors.classifier import Classifier
+from explearn.predictors.problems import Problem
+
+TEXT = "a warm funny sequel"
+TEXTS = list(tiny.TEXTS[:3])
+
+# One method of each way to look at a model.
+METHODS = {
+    "input_x_gradient": {},
+    "integrated_gradients": {"output": "probability"},
+    "attcat": {},
+    "gae": {},
+    "lrp": {},
+    "decompx": {},
+    "rollout": {},
+    "occlusion": {},
+    "kernel_shap": {"samples": 40},
+    "solvex": {},
+}
+ODD = ("input_x_gradient", "integrated_gradients", "attcat", "decompx", "occlusion", "kernel_shap")
+"""Methods whose score is linear in the explained number, so that of z and of -z, or of p and of 1 - p, the scores
+differ by their sign alone."""
+
+
+def classifier(kind: str = "bert", classes: int = 3, **config: Any) -> Classifier:
+    return Classifier(tiny.model(kind, classes, **config), tiny.tokenizer(kind), name="given")
+
+
+def outputs(model: Any, of: Classifier, texts: list[str]) -> torch.Tensor:
+    """The model's own outputs, by transformers alone."""
+    return torch.cat([model(**of.batch(of.encode([text])).model_inputs()).logits for text in texts]).double().detach()
+
+
+def explain(name: str, of: Classifier, texts: Any, targets: Any = None, **options: Any) -> list[explearn.Attribution]:
+    return list(explearn.get_explainer(name, **(METHODS.get(name, {}) | options)).explain(of, texts, targets))
+
+
+class TestMultiLabel:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def of(cls) -> Classifier:
+        return classifier(problem_type="multi_label_classification")
+
+    def test_probabilities_are_sigmoids(self, of: Classifier) -> None:
+        expected = outputs(of.model, of, TEXTS).sigmoid()
+        np.testing.assert_allclose(of.predict_proba(of.encode(TEXTS)), expected, atol=tolerance())
+
+    @pytest.mark.parametrize("name", METHODS)
+    def test_each_label_that_holds_is_explained(self, of: Classifier, name: str) -> None:
+        probabilities = of.predict_proba(of.encode(TEXTS))
+        attributions = iter(explain(name, of, TEXTS))
+        for text, row in zip(TEXTS, probabilities, strict=True):
+            held = [i for i in range(3) if row[i] >= 0.5] or [int(row.argmax())]
+            for label in held:
+                one = next(attributions)
+                assert (" ".join(one.words), one.target) == (text, of.labels[label])
+                assert one.probability == pytest.approx(row[label], abs=1e-5)
+        assert next(attributions, None) is None
+
+    def test_labels_asked_for_are_explained_each(self, of: Classifier) -> None:
+        attributions = explain("occlusion", of, TEXTS[:2], [["bad", "good"], 1])
+        assert [(" ".join(one.words), one.target) for one in attributions] == [
+            (TEXTS[0], "bad"),
+            (TEXTS[0], "good"),
+            (TEXTS[1], "fair"),
+        ]
+
+    def test_occlusion_is_the_drop_of_the_label_s_own_probability(self, of: Classifier) -> None:
+        (attribution,) = explain("occlusion", of, [TEXT], ["fair"])
+        (encoding,) = of.encode([TEXT])
+        masked = [encoding.mask([word], of.mask_token_id) for word in range(4)]
+        p = of.predict_proba([encoding, *masked])[:, 1]
+        np.testing.assert_allclose(attribution.scores, p[0] - p[1:], atol=tolerance())
+
+    def test_faithfulness_is_of_the_label_alone(self, of: Classifier) -> None:
+        example = Example("e", tuple(TEXT.split()), "fair", "test", "t")
+        (attribution,) = explain("occlusion", of, [example], ["fair"])
+        (encoding,) = of.encode([example])
+        result = faithfulness(of, {"e": encoding}, {"m": [attribution]}, EvaluateParams(headline_percent=25))["m"]
+        best = int(attribution.scores.argmax())
+        full, without, kept = of.predict_proba(
+            [encoding, encoding.mask([best], of.mask_token_id), encoding.keep([best])]
+        )[:, 1]
+        assert result.values["confidence_full"][0] == pytest.approx(max(full, 1 - full), abs=1e-5)
+        odds = np.log(full / (1 - full)) - np.log(without / (1 - without))
+        assert result.values["delta_log_odds_positive"][0] == pytest.approx(
+            odds if attribution.scores[best] > 0 else 0, abs=1e-4
+        )
+        assert result.values["prediction_agreement"][0] == ((kept >= 0.5) == (full >= 0.5))
+
+
+class TestOneOutput:
+    @pytest.fixture(scope="class", params=["bert", "roberta"])
+    @classmethod
+    def of(cls, request: pytest.FixtureRequest) -> tuple[Any, Classifier]:
+        model = tiny.model(request.param, 1)
+        return model, Classifier(model, tiny.tokenizer(request.param), name="given")
+
+    def test_there_are_two_classes_with_the_sigmoid_of_the_output(self, of: tuple[Any, Classifier]) -> None:
+        model, actual = of
+        assert actual.labels == ["not rude", "rude"]
+        z = outputs(model, actual, TEXTS)
+        assert z.shape == (len(TEXTS), 1)  # the model given stays as it was
+        expected = torch.cat([1 - z.sigmoid(), z.sigmoid()], 1)
+        np.testing.assert_allclose(actual.predict_proba(actual.encode(TEXTS)), expected, atol=tolerance())
+        torch.testing.assert_close(
+            outputs(actual.model, actual, TEXTS), torch.cat([-z, z], 1), atol=tolerance(10), rtol=0
+        )
+
+    def test_weights_are_shared_but_for_the_last_layer(self, of: tuple[Any, Classifier]) -> None:
+        model, actual = of
+        mine, theirs = dict(actual.model.named_parameters()), dict(model.named_parameters())
+        own = [name for name in mine if mine[name] is not theirs.get(name)]
+        assert sorted(own) == sorted(name for name, p in mine.items() if p.shape[0] == 2 and theirs[name].shape[0] == 1)
+
+    @pytest.mark.parametrize("name", METHODS)
+    def test_every_method_explains_both_classes(self, of: tuple[Any, Classifier], name: str) -> None:
+        _, actual = of
+        yes, no = explain(name, actual, [TEXT], [["rude", "not rude"]])
+        assert yes.probability + no.probability == pytest.approx(1, abs=1e-6)
+        if name in ODD:
+            largest = np.abs(yes.token_scores).max()
+            np.testing.assert_allclose(yes.token_scores, -no.token_scores, atol=1e-4 * largest)
+
+    def test_gradients_are_those_of_the_output_itself(self, of: tuple[Any, Classifier]) -> None:
+        model, actual = of
+        (one,) = explain("input_x_gradient", actual, [TEXT], ["rude"])
+        model.requires_grad_(False).eval()
+        batch = actual.batch(actual.encode([TEXT]))
+        words = model.get_input_embeddings()(batch.input_ids).detach().requires_grad_()
+        handle = model.get_input_embeddings().register_forward_hook(lambda *_: words)
+        z = model(**batch.model_inputs()).logits[0, 0]
+        handle.remove()
+        (gradient,) = torch.autograd.grad(z, words)
+        expected = (words * gradient).sum(-1)[0].detach().numpy()[batch.encodings[0].positions]
+        np.testing.assert_allclose(one.token_scores, expected, atol=1e-5 * np.abs(expected).max())
+
+    def test_it_comes_back_from_a_folder(self, of: tuple[Any, Classifier], tmp_path: Path) -> None:
+        model, actual = of
+        for saved, folder in ((model, tmp_path / "given"), (actual.model, tmp_path / "both")):
+            saved.save_pretrained(folder)
+            actual.tokenizer.save_pretrained(folder)
+            again = Classifier.from_pretrained(folder, device="cpu")
+            assert (again.labels, again.problem) == (actual.labels, Problem.BINARY)
+            np.testing.assert_allclose(
+                again.predict_proba(again.encode(TEXTS)), actual.predict_proba(actual.encode(TEXTS)), atol=tolerance()
+            )
+
+
+class TestRegression:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def of(cls) -> Classifier:
+        return classifier(classes=1, problem_type="regression")
+
+    @pytest.mark.parametrize("name", [name for name in METHODS if name not in ("integrated_gradients", "solvex")])
+    def test_the_value_is_explained(self, of: Classifier, name: str) -> None:
+        (attribution,) = explain(name, of, [TEXT])
+        value = outputs(of.model, of, [TEXT])[0, 0].item()
+        assert (attribution.target, attribution.predicted) == ("rude", "rude")
+        assert attribution.value == pytest.approx(value, abs=1e-4)
+        assert np.isnan(attribution.probability)
+        assert f"value = {value:.4g}" in str(attribution)
+
+    def test_several_values_are_explained_each(self) -> None:
+        attributions = explain("occlusion", classifier(problem_type="regression"), TEXTS[:2])
+        assert [one.target for one in attributions] == ["bad", "fair", "good"] * 2
+
+    @pytest.mark.parametrize(
+        ("name", "options"),
+        [
+            ("solvex", {}),
+            ("gradient", {"output": "probability"}),
+        ],
+    )
+    def test_what_needs_classes_refuses(self, of: Classifier, name: str, options: dict[str, Any]) -> None:
+        with pytest.raises(UnsupportedError, match=r"the model gives a value and no class \(regression\); expected"):
+            explain(name, of, [TEXT], **options)

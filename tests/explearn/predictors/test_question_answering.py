@@ -1,0 +1,245 @@
+"""A model that answers questions in the place of a classifier: its classes, its answer, methods and training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+import explearn
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.examples import ANSWER_LABELS, ANSWER_WORDS, Example
+from explearn.methods.ivra.explainer import IvRA
+from explearn.methods.ivra.objectives import gated_inputs
+from explearn.methods.listed_task import ListedTask
+from explearn.methods.registry import get_info, list_explainers
+from explearn.predictors.as_classifier import as_classifier
+from explearn.predictors.classifier import Classifier, QuestionAnswerer
+from explearn.predictors.finetune import evaluate_classifier, finetune
+from explearn.predictors.params import FinetuneParams
+from explearn.text.alignment import NO_WORD
+
+QUESTIONS = (
+    ("who sleeps ?", "the lazy dog jumps and the quick fox sleeps all afternoon"),
+    ("our guide was ?", "a warm friendly guide and a beautiful castle"),
+    ("slow ?", "unbelievably slow delivery"),
+    ("what ?", "shells"),
+)
+
+
+def example(number: int, question: str, passage: str, answer: str, split: Any = "train") -> Example:
+    words, pair, sought = question.split(), passage.split(), answer.split()
+    start = next(i for i in range(len(pair)) if pair[i : i + len(sought)] == sought) + len(words)
+    label = ANSWER_LABELS[0]
+    return Example(f"q{number}", tuple(words), label, split, "facts", tuple(pair), (start, start + len(sought)))
+
+
+def examples(split: Any = "train") -> list[Example]:
+    answers = ("the quick fox", "castle", "delivery", "shells")
+    return [example(i, *texts, answer, split) for i, (texts, answer) in enumerate(zip(QUESTIONS, answers, strict=True))]
+
+
+def by_hand(answerer: QuestionAnswerer, question: str, passage: str) -> dict[tuple[int, int], float]:
+    """log p of every span, by first and last word of the passage: softmax over words' first, and last, pieces."""
+    encoded = answerer.tokenizer(
+        question, passage, return_tensors="pt", return_offsets_mapping=True, truncation=True, max_length=46
+    )
+    offsets = encoded.pop("offset_mapping")[0].tolist()
+    places: dict[int, list[int]] = {}
+    starts = np.cumsum([0] + [len(word) + 1 for word in passage.split()])
+    for place, (segment, (a, b)) in enumerate(zip(encoded.sequence_ids(0), offsets, strict=True)):
+        if segment == 1 and b > a:
+            covered = int(np.searchsorted(starts, b - 1, side="right")) - 1
+            places.setdefault(covered, []).append(place)
+    model: Any = answerer.model
+    with torch.inference_mode():
+        output = model.model(**encoded)
+    start = output.start_logits[0, [p[0] for p in places.values()]].log_softmax(-1)
+    end = output.end_logits[0, [p[-1] for p in places.values()]].log_softmax(-1)
+    count = len(places)
+    return {(i, j): float(start[i] + end[j]) for i in range(count) for j in range(i, min(count, i + ANSWER_WORDS))}
+
+
+class TestSpans:
+    @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
+    def test_the_two_logits_are_of_the_marked_span_and_of_the_best_other(self, kind: str) -> None:
+        answerer = tiny.make_answerer(kind)
+        for texts in QUESTIONS:
+            spans = by_hand(answerer, *texts)
+            (encoding,) = answerer.encode([texts])
+            shift = encoding.pair_start or 0
+            assert encoding.answer is not None
+            own = encoding.answer[0] - shift, encoding.answer[1] - 1 - shift
+            assert own == max(spans, key=lambda span: spans[span])
+            best = max((value for span, value in spans.items() if span != own), default=-30.0)
+            logits = answerer.logits(answerer.batch([encoding]))[0].tolist()
+            assert logits == pytest.approx([spans[own], best], abs=1e-4)
+
+    def test_padding_changes_nothing_and_the_class_is_the_answer(self) -> None:
+        answerer = tiny.make_answerer()
+        encodings = answerer.encode(QUESTIONS)
+        together = answerer.predict_proba(encodings)
+        alone = np.concatenate([answerer.predict_proba([encoding]) for encoding in encodings])
+        assert np.allclose(together, alone, atol=1e-5) and answerer.predict(QUESTIONS) == ["answer"] * 4
+
+    def test_gates_of_0_are_words_deleted_but_the_answer_stays(self) -> None:
+        answerer = tiny.make_answerer()
+        encodings = answerer.encode(QUESTIONS[:2])
+        dropped = [{0, 4, 6}, {1, 3, 5, 7}]
+        batch = answerer.batch(encodings)
+        gate = torch.ones(batch.input_ids.shape)
+        for row, (encoding, words) in enumerate(zip(encodings, dropped, strict=True)):
+            gate[row, [i for i, word in enumerate(encoding.word_ids) if word in words]] = 0
+        with torch.inference_mode():
+            gated = answerer.model(**gated_inputs(answerer.model, batch, gate)).logits
+        deleted = [e.delete(words) for e, words in zip(encodings, dropped, strict=True)]
+        assert torch.allclose(gated, answerer.logits(answerer.batch(deleted)), atol=1e-4)
+        for encoding in encodings:
+            nothing = encoding.keep(())
+            assert math.isfinite(float(answerer.logits(answerer.batch([nothing])).sum()))
+            assert sum(map(bool, encoding.special)) == len(nothing)
+
+    def test_the_true_answer_is_right_where_it_is_the_model_s(self) -> None:
+        answerer = tiny.make_answerer()
+        rows = examples()
+        encodings, labels = answerer.encode_labelled(rows)
+        right = answerer.predict_proba(encodings).argmax(1) == np.array(labels)
+        own = [encoding.answer == row.answer for encoding, row in zip(answerer.encode(rows), rows, strict=True)]
+        assert right.tolist() == own
+        actual = evaluate_classifier(answerer, rows)
+        assert actual["accuracy"] == np.mean(own) and actual["majority_rate"] is None
+
+    def test_saved_and_loaded_it_is_the_same(self, tmp_path: Path) -> None:
+        answerer = tiny.make_answerer()
+        answerer.save_pretrained(tmp_path / "m")
+        loaded = Classifier.from_pretrained(tmp_path / "m", device="cpu")
+        assert isinstance(loaded, QuestionAnswerer) and loaded.labels == list(ANSWER_LABELS)
+        assert loaded.fingerprint == answerer.fingerprint
+        answers = [answerer.answer(texts) for texts in QUESTIONS]
+        assert [loaded.answer(texts) for texts in QUESTIONS] == answers
+        assert all(answer in passage for answer, (_, passage) in zip(answers, QUESTIONS, strict=True))
+
+
+TAKE_APART = frozenset(
+    {"alti", "attcat", "attn_lrp", "cam", "cat", "decompx", "full_lrp", "gae", "globenc", "grad_cam", "lrp", "mgae"}
+    | {"transformer_attribution"}
+)
+"""Methods that need a classification head."""
+
+LEARNED = frozenset(name for name in list_explainers() if get_info(name).learned or get_info(name).base)
+
+
+@pytest.mark.parametrize("name", sorted(set(list_explainers()) - LEARNED - {"llm"}))
+def test_methods_explain_the_answer_or_say_why_not(name: str) -> None:
+    answerer = tiny.make_answerer()
+    options = {"lime": {"samples": 20}, "kernel_shap": {"samples": 20}, "shap": {"max_evals": 20}}.get(name, {})
+    explainer = explearn.get_explainer(name, **options)
+    if name in TAKE_APART:
+        with pytest.raises(UnsupportedError, match="no classification head"):
+            list(explainer.explain(answerer, QUESTIONS[:2]))
+        return
+    for texts, encoding, actual in zip(
+        QUESTIONS, answerer.encode(QUESTIONS), explainer.explain(answerer, QUESTIONS), strict=True
+    ):
+        assert actual.target == actual.predicted == "answer" and actual.unaligned == 0
+        assert actual.words == tuple(" ".join(texts).split())
+        # The words of the answer stay where they are and have no score.
+        inside = range(*(encoding.answer or (0, 0)))
+        assert inside and np.flatnonzero(np.isnan(actual.scores)).tolist() == list(inside)
+        assert np.isfinite(actual.scores[actual.read]).all()
+
+
+def settings(criteria: Sequence[str]) -> dict[str, Any]:
+    schedule = {"epochs": 2, "batch_size": 3, "validation_texts": 4, "accuracy_tolerance": 1.0, "learning_rate": 1e-4}
+    return {"criteria": list(criteria), "schedule": schedule}
+
+
+class TestIvRA:
+    def test_it_is_trained_for_answers_and_explains_them(self, tmp_path: Path) -> None:
+        answerer = tiny.make_answerer()
+        before = answerer.fingerprint
+        ivra = IvRA(**settings(("comp", "suff", "cons"))).fit(ListedTask(answerer, examples(), examples("validation")))
+        assert answerer.fingerprint == before and isinstance(ivra.classifier, QuestionAnswerer)
+        losses = ivra.history[1]["losses"]
+        assert set(losses) == {"task", "comp", "suff", "cons"}
+        assert set(ivra.history[0]["criteria"]) == {"comp", "suff", "cons"}
+        ivra.save_pretrained(tmp_path / "ivra")
+        again = IvRA.from_pretrained(tmp_path / "ivra")
+        own = Classifier.from_pretrained(tmp_path / "ivra/classifier", device="cpu")
+        for encoding, actual in zip(own.encode(QUESTIONS), again.explain(own, QUESTIONS), strict=True):
+            free = any(word != NO_WORD for word in encoding.word_ids)
+            first, end = encoding.answer or (0, 0)
+            others = np.delete(actual.scores, range(first, end))
+            assert others.sum() == pytest.approx(1.0 if free else 0.0, abs=1e-5) and actual.target == "answer"
+
+    def test_the_task_s_loss_is_that_of_both_ends_of_the_true_answer(self) -> None:
+        answerer = tiny.make_answerer()
+        (row,) = examples()[1:2]
+        encodings, labels = answerer.encode_labelled([row])
+        spans = by_hand(answerer, *QUESTIONS[1])
+        loss = answerer.loss(answerer.logits(answerer.batch(encodings)), torch.tensor(labels))
+        assert float(loss) == pytest.approx(-spans[7, 7], abs=1e-4)
+
+    def test_simulatability_is_refused_before_training(self) -> None:
+        with pytest.raises(DataError, match="criterion 'sim'"):
+            IvRA(**settings(["sim"])).fit(ListedTask(tiny.make_answerer(), examples(), examples("validation")))
+
+
+def test_a_loaded_model_with_its_tokenizer_answers_questions() -> None:
+    answerer = tiny.make_answerer("bert")
+    taken = as_classifier((answerer.model.model, answerer.tokenizer))
+    assert isinstance(taken, QuestionAnswerer)
+    assert taken.answer(QUESTIONS[0]) == answerer.answer(QUESTIONS[0])
+
+
+def test_finetuning_learns_where_answers_are(tmp_path: Path) -> None:
+    names, places = ("fox", "dog", "guide", "sequel"), ("castle", "shore", "box", "tide")
+    rows = [
+        example(
+            16 * i + 4 * j + k, f"where is the {names[i]} ?",
+            f"{names[(i + 1) % 4]} {places[k]} {names[i]} {places[j]}", places[j],
+            "validation" if (i + j + k) % 5 == 0 else "train",
+        )
+        for i in range(4) for j in range(4) for k in range(4) if j != k
+    ]  # fmt: skip
+    tiny.save(tmp_path / "encoder")
+    params = FinetuneParams(epochs=60, learning_rate=5e-3, batch_size=8, patience=60, max_length=32, warmup=0.1)
+    history = finetune(
+        tmp_path / "made", rows, ANSWER_LABELS, str(tmp_path / "encoder"), params, ComputeOptions(device="cpu"), 13
+    )
+    assert history[0].accuracy < 0.6
+    made = Classifier.from_pretrained(tmp_path / "made", device="cpu")
+    assert evaluate_classifier(made, [row for row in rows if row.split == "train"])["accuracy"] > 0.8
+    assert isinstance(made, QuestionAnswerer) and made.answer(rows[0]) in places
+
+
+def test_answers_out_of_reach_are_not_trained_on_and_count_as_wrong(tmp_path: Path) -> None:
+    tiny.save(tmp_path / "encoder")
+    reached = example(0, "what ?", "shells", "shells")
+    cut = example(1, "what ?", "the quick brown fox jumps over the lazy dog and shells", "shells")
+    params = FinetuneParams(epochs=1, max_length=10)
+    arguments = (ANSWER_LABELS, str(tmp_path / "encoder"), params, ComputeOptions(device="cpu"), 13)
+    checked = replace(cut, id="v", split="validation")
+    (epoch,) = finetune(tmp_path / "made", [reached, cut, checked], *arguments)
+    assert epoch.accuracy == 0.0 and epoch.train_loss < 20 < epoch.validation_loss
+    with pytest.raises(DataError, match="no answer is within 10 sub-tokens"):
+        finetune(tmp_path / "other", [cut, checked], *arguments)
+
+
+class TestBadInput:
+    def test_a_text_alone(self) -> None:
+        with pytest.raises(DataError, match="text 2 has one segment; expected a question and a passage"):
+            tiny.make_answerer().encode([QUESTIONS[0], "the quick brown fox"])
+
+    def test_an_example_without_an_answer(self) -> None:
+        row = Example("a", ("who",), "answer", "train", "facts", ("a", "fox"))
+        with pytest.raises(DataError, match="example 'a' has no answer"):
+            tiny.make_answerer().encode_labelled([row])

@@ -1,0 +1,229 @@
+"""A classifier spread over several devices, or with weights on disk, gives what it gives on one device."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from pretend_devices import FIRST, SECOND, pretend_devices
+from rounding import assert_close, tolerance
+from saying import complaint
+from spread_cases import halves
+
+import explearn
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import DeviceError, ParamsError, UnsupportedError
+from explearn.lens.features import batch_features
+from explearn.lens.perturb import noisy_embeddings, randomised
+from explearn.lens.representations import aggregate_states, word_embeddings
+from explearn.methods.registry import get_explainer, get_info, list_explainers
+from explearn.predictors.architectures import blocks_in_order
+from explearn.predictors.classifier import Classifier
+
+accelerate = pytest.importorskip("accelerate")
+
+TEXTS = ["a warm funny sequel", "the quick brown fox"]
+FEW: dict[str, dict[str, int]] = {"lime": {"samples": 10}, "kernel_shap": {"samples": 10}, "shap": {"max_evals": 20}}
+KINDS = ["bert", "gpt2"]
+READ_WEIGHTS = {"consensus", "lrp", "full_lrp", "transformer_attribution", "cam", "attn_lrp", "deep_shap"} | {
+    "alti",
+    "globenc",
+    "decompx",
+}
+UNTRAINED = [name for name in list_explainers() if not get_info(name).learned or get_info(name).ready]
+
+
+@functools.cache
+def plain(kind: str) -> Classifier:
+    return tiny.classifier(kind)
+
+
+def over_two(kind: str) -> Classifier:
+    model: Any = copy.deepcopy(plain(kind).model)
+    accelerate.dispatch_model(model, halves(model, FIRST, SECOND), main_device=torch.device(FIRST))
+    return Classifier(model, plain(kind).tokenizer, ComputeOptions(max_tokens=1024), kind)
+
+
+def partly_on_disk(kind: str) -> Classifier:
+    model: Any = copy.deepcopy(plain(kind).model)
+    places = halves(model, "cpu", "disk")
+    return Classifier(model, plain(kind).tokenizer, ComputeOptions(device_map=places), kind)
+
+
+def scores(name: str, of: Classifier) -> list[np.ndarray[Any, Any]]:
+    return [actual.scores for actual in get_explainer(name, **FEW.get(name, {})).explain(of, TEXTS)]
+
+
+@functools.cache
+def scores_on_one(name: str, kind: str) -> list[np.ndarray[Any, Any]] | None:
+    """None where the method refuses the model."""
+    try:
+        return scores(name, plain(kind))
+    except UnsupportedError:
+        return None
+
+
+def check_same(name: str, kind: str, spread: Classifier, devices: Callable[[], AbstractContextManager[None]]) -> None:
+    expected = scores_on_one(name, kind)
+    with devices():
+        if expected is None:
+            with pytest.raises(UnsupportedError):
+                scores(name, spread)
+            return
+        actual = scores(name, spread)
+    for one, other in zip(expected, actual, strict=True):
+        # Scores are differences of logits and probabilities, which are rounded at a scale of 1 and more.
+        np.testing.assert_allclose(other, one, rtol=0, atol=tolerance(max(1.0, float(np.abs(one).max()))))
+
+
+class TestOverTwoDevices:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def spread(cls) -> dict[str, Classifier]:
+        with pretend_devices():
+            return {kind: over_two(kind) for kind in ("bert", "gpt2", "albert", "deberta-v2")}
+
+    def test_the_devices_are_as_strict_as_real_ones(self) -> None:
+        with pretend_devices():
+            near, far = torch.ones(2, 2, device=FIRST), torch.ones(2, 2, device=SECOND)
+            with pytest.raises(RuntimeError, match="tensors on lazy:0, lazy:1"):
+                near @ far
+            start = near.clone().requires_grad_()
+            (gradient,) = torch.autograd.grad((start.to(SECOND) @ far).sum(), [start])
+            assert str(gradient.device) == FIRST and gradient.cpu().tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+    @pytest.mark.parametrize(("name", "kind"), [(name, KINDS[n % 2]) for n, name in enumerate(UNTRAINED)])
+    def test_every_method_gives_the_scores_of_one(self, spread: dict[str, Classifier], kind: str, name: str) -> None:
+        check_same(name, kind, spread[kind], pretend_devices)
+
+    @pytest.mark.parametrize("kind", ["albert", "deberta-v2"])
+    @pytest.mark.parametrize("name", ["rollout", "gae", "attn_lrp", "alti", "lrp"])
+    def test_shared_blocks_and_position_terms_do_too(self, spread: dict[str, Classifier], kind: str, name: str) -> None:
+        check_same(name, kind, spread[kind], pretend_devices)
+
+    @pytest.mark.parametrize("kind", ["bert", "gpt2"])
+    def test_predictions_features_and_states_are_those_of_one(self, spread: dict[str, Classifier], kind: str) -> None:
+        actual, one = spread[kind], plain(kind)
+        encodings = one.encode(TEXTS)
+        features = batch_features(one, one.batch(encodings), hidden=True)
+        expected = [one.predict_proba(encodings), aggregate_states(one, encodings), features.attention, features.hidden]
+        assert actual.spread is not None and not actual.spread.offloaded and str(actual.device) == FIRST
+        assert [str(device) for device in actual.spread.devices] == [FIRST, SECOND]
+        with pretend_devices():
+            given = [actual.predict_proba(encodings), aggregate_states(actual, encodings)]
+            features = batch_features(actual, actual.batch(encodings), hidden=True)
+            assert features.hidden is not None
+            given += [features.attention.cpu().numpy(), features.hidden.cpu().numpy()]
+        for value, wanted in zip(given, expected, strict=True):
+            assert_close(value, wanted)
+
+    def test_what_takes_one_device_refuses_it(self, spread: dict[str, Classifier]) -> None:
+        complaint(lambda: spread["bert"].check_plain("training ivra"), "training ivra needs a model on one device")
+        plain("bert").check_plain("training ivra")
+
+    def test_its_fingerprint_is_that_of_one(self, spread: dict[str, Classifier]) -> None:
+        with pretend_devices():
+            assert spread["bert"].fingerprint == plain("bert").fingerprint
+
+
+class TestWithWeightsOnDisk:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def spread(cls) -> dict[str, Classifier]:
+        return {kind: partly_on_disk(kind) for kind in ("bert", "gpt2")}
+
+    @pytest.mark.parametrize(
+        ("name", "kind"),
+        list(zip(("raw_attention", "gae", "attcat", "integrated_gradients", "lime"), KINDS * 3, strict=False)),
+    )
+    def test_methods_that_run_the_model_give_the_same(
+        self, spread: dict[str, Classifier], kind: str, name: str
+    ) -> None:
+        check_same(name, kind, spread[kind], nullcontext)
+
+    @pytest.mark.parametrize("name", sorted(READ_WEIGHTS))
+    def test_methods_that_read_weights_refuse_by_name(self, spread: dict[str, Classifier], name: str) -> None:
+        said = complaint(lambda: list(get_explainer(name).explain(spread["bert"], TEXTS)), f"{name}: reads weights")
+        assert "offloaded" in said
+
+    def test_a_method_that_did_not_say_so_is_stopped_all_the_same(self, spread: dict[str, Classifier]) -> None:
+        of: Any = spread["bert"]
+        with of.gathered(), pytest.raises(UnsupportedError, match="this method reads weights by themselves"):
+            torch.ones(1, 32) @ of.model.bert.encoder.layer[2].output.dense.weight.T
+
+    def test_weights_are_on_disk_only_as_long_as_it_lives(self) -> None:
+        actual = partly_on_disk("bert")
+        assert actual.spread is not None and actual.spread.offloaded and actual.spread.folder is not None
+        folder = Path(actual.spread.folder.name)
+        assert list(folder.iterdir())
+        assert actual.fingerprint == plain("bert").fingerprint
+        actual.spread.folder.cleanup()
+        assert not folder.exists()
+
+    def test_embeddings_on_disk_cannot_be_read(self) -> None:
+        model: Any = copy.deepcopy(plain("bert").model)
+        of = Classifier(model, plain("bert").tokenizer, ComputeOptions(device_map={"": "disk"}), "bert")
+        with pytest.raises(UnsupportedError, match="table of embeddings is offloaded"):
+            word_embeddings(of, of.encode(TEXTS))
+
+    def test_copies_with_other_weights_are_refused(self, spread: dict[str, Classifier]) -> None:
+        for change in (lambda of: randomised(of, 1), lambda of: noisy_embeddings(of, 0.1, 1)):
+            with pytest.raises(UnsupportedError, match="offloaded, and copies of them"):
+                change(spread["bert"])
+
+
+class TestRules:
+    @pytest.mark.parametrize("rule", ["auto", "balanced", "balanced_low_0", "sequential"])
+    def test_take_the_cpu_where_there_is_no_gpu(self, tiny_folder: Path, rule: str) -> None:
+        of = Classifier.from_pretrained(tiny_folder, device_map=rule)
+        assert of.device.type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+    def test_little_memory_sends_the_rest_to_disk(self, tiny_folder: Path) -> None:
+        if torch.cuda.is_available():
+            pytest.skip("weights would lie on a GPU")
+        of = Classifier.from_pretrained(tiny_folder, device_map="sequential", max_memory={"cpu": "60KB"})
+        assert of.spread is not None and of.spread.offloaded
+        one = Classifier.from_pretrained(tiny_folder, device="cpu")
+        encodings = one.encode(TEXTS)
+        np.testing.assert_allclose(of.predict_proba(encodings), one.predict_proba(encodings), atol=tolerance())
+
+    @pytest.mark.parametrize("kind", ["distilbert", "electra", "mpnet"])
+    def test_blocks_stay_whole_where_transformers_does_not_say_so(self, kind: str) -> None:
+        model: Any = copy.deepcopy(plain(kind).model)
+        options = ComputeOptions(device_map="sequential", max_memory={"cpu": "60KB"})
+        Classifier(model, plain(kind).tokenizer, options, kind)
+        blocks = [path for path, module in model.named_modules() if module in blocks_in_order(model.base_model)]
+        split = [place for place in model.hf_device_map if any(place.startswith(f"{block}.") for block in blocks)]
+        assert "disk" in model.hf_device_map.values() and not split
+
+
+@pytest.mark.parametrize(
+    ("places", "error", "words"),
+    [
+        ({"bert.encoder": "cpu"}, ParamsError, "does not fit.*bert.embeddings"),
+        ({"bert": 97, "classifier": "cpu"}, DeviceError, "'cuda:97'.*usable CUDA devices"),
+    ],
+    ids=str,
+)
+def test_a_bad_map(tiny_folder: Path, places: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        explearn.Classifier.from_pretrained(tiny_folder, device_map=places)
+
+
+def test_from_python_a_map_may_be_given_as_it_is(tiny_folder: Path) -> None:
+    of = explearn.Classifier.from_pretrained(tiny_folder, device_map={"": "cpu"})
+    assert of.spread is None and of.device == torch.device("cpu")
+    with pytest.raises(DeviceError):
+        explearn.Classifier.from_pretrained(tiny_folder, device_map={"": "cuda:97"})
+    with pytest.raises(DeviceError, match="'tpu'"):
+        explearn.Classifier.from_pretrained(tiny_folder, device_map={"": "tpu"})
+    with pytest.raises(ParamsError, match="device-map: does not fit"):
+        explearn.Classifier.from_pretrained(tiny_folder, device_map="auto", max_memory={"cpu": "much"})

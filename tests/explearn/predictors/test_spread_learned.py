@@ -1,0 +1,97 @@
+"""Explainers trained on one device and applied to the same classifier spread over two."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from typing import Any
+
+import accelerate
+import numpy as np
+import pytest
+import tiny
+import torch
+from pretend_devices import FIRST, SECOND, pretend_devices
+from rounding import tolerance
+from spread_cases import halves
+
+from explearn.core.compute import ComputeOptions
+from explearn.methods.aml.faml import FAML
+from explearn.methods.aml.paml import PAML
+from explearn.methods.base.explainer import Explainer
+from explearn.methods.base.learned import LearnedExplainer
+from explearn.methods.consensus.explainer import Consensus
+from explearn.methods.expnet.explainer import ExpNet
+from explearn.methods.expnet.paper import ExpNetPaper
+from explearn.methods.ivra.explainer import IvRA, SMaT
+from explearn.methods.l2e.explainer import L2E
+from explearn.methods.listed_task import ListedTask
+from explearn.predictors.classifier import Classifier
+
+QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 6}
+TEXTS = ["a warm funny sequel", "the quick brown fox"]
+METHODS: dict[str, Any] = {
+    "consensus": Consensus,
+    "expnet": functools.partial(ExpNet, epochs=1, protocol="in_domain"),
+    "expnet_paper": functools.partial(ExpNetPaper, epochs=1, protocol="in_domain"),
+    "l2e": functools.partial(L2E, samples=4, width=16, epochs=1),
+    "ivra": functools.partial(IvRA, criteria=["cons"], schedule=QUICK),
+    "ivra comp": functools.partial(IvRA, criteria=["comp", "suff"], schedule=QUICK),
+    "smat": functools.partial(SMaT, criteria=["cons"], schedule=QUICK),
+    "paml": functools.partial(PAML, epochs=1, batch_size=4),
+}
+OF_DECODERS = ("consensus", "expnet", "expnet_paper", "l2e", "ivra", "smat")
+
+
+@functools.cache
+def task(kind: str) -> ListedTask:
+    of = tiny.classifier(kind)
+    texts = ["the fox sleeps", "a warm dog", "slow delivery", "no refund", "the sea shore", "a funny castle"]
+    pairs = [(text, of.predict([text])[0]) for text in texts]
+    gold = {f"train-{number}": (True, *[False] * (len(text.split()) - 1)) for number, text in enumerate(texts, start=1)}
+    others = [ListedTask(of, pairs, pairs, gold=gold, name=name) for name in ("one", "two")]
+    return ListedTask(of, pairs, pairs, gold=gold, others=others)
+
+
+@functools.cache
+def trained(name: str, kind: str) -> LearnedExplainer:
+    method: LearnedExplainer = METHODS[name]().fit(task(kind))
+    return method
+
+
+def of_it(explainer: Explainer, kind: str) -> Classifier:
+    """What it explains: the model that it trained, or the task's."""
+    own = getattr(explainer, "classifier", None)
+    return own if isinstance(own, Classifier) else tiny.classifier(kind)
+
+
+def spread(one: Classifier, kind: str) -> Classifier:
+    model: Any = copy.deepcopy(one.model)
+    accelerate.dispatch_model(model, halves(model, FIRST, SECOND), main_device=torch.device(FIRST))
+    return Classifier(model, one.tokenizer, ComputeOptions(max_tokens=1024), kind)
+
+
+def check_same(explainer: Explainer, kind: str) -> None:
+    one = of_it(explainer, kind)
+    expected = [actual.scores for actual in explainer.explain(one, TEXTS)]
+    with pretend_devices():
+        two = spread(one, kind)
+        assert two.spread is not None and len(two.spread.devices) == 2
+        actual = [attribution.scores for attribution in explainer.explain(two, TEXTS)]
+    for a, b in zip(expected, actual, strict=True):
+        np.testing.assert_allclose(b, a, rtol=0, atol=tolerance(max(1.0, float(np.abs(a).max()))))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [*((name, "bert") for name in METHODS), *((name, "gpt2") for name in OF_DECODERS)]
+)
+def test_a_trained_explainer_gives_the_scores_of_one_device(name: str, kind: str) -> None:
+    check_same(trained(name, kind), kind)
+
+
+def test_faml_goes_on_from_its_start_as_on_one_device() -> None:
+    start = trained("paml", "bert")
+    assert isinstance(start, PAML)
+    refining = FAML(steps=2)
+    refining.start = start
+    check_same(refining, "bert")

@@ -1,0 +1,210 @@
+"""A model that classifies tokens: its classes, which word is explained, methods, metrics and pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+import explearn
+from explearn.comparison.texts import TextColumns, given_texts
+from explearn.core.attribution import Attribution
+from explearn.core.errors import DataError, UnsupportedError
+from explearn.lens.attention import Attention, reduced_attention
+from explearn.methods.registry import get_info, list_explainers
+from explearn.metrics.faithfulness import faithfulness
+from explearn.metrics.params import EvaluateParams
+from explearn.predictors.classifier import Classifier, TokenClassifier
+from explearn.predictors.heads.token_classification import read_positions
+
+TEXT = "she sells beautiful shells (unbelievably slow) while the guide sleeps ."
+KINDS = ("bert", "roberta", "llama")
+"""WordPiece, byte-level BPE, and a decoder."""
+
+
+def by_hand(tagger: TokenClassifier, text: str) -> list[list[float]]:
+    """Logits of transformers' own model at the first sub-token of each word that covers a letter, else its first."""
+    encoded = tagger.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
+    offsets = encoded.pop("offset_mapping")[0].tolist()
+    model: Any = tagger.model
+    with torch.inference_mode():
+        logits = model.model(**encoded).logits[0].tolist()
+    rows, start = [], 0
+    for word in text.split():
+        begin = text.index(word, start)
+        start = begin + len(word)
+        inside = [i for i, (a, b) in enumerate(offsets) if max(a, begin) < min(b, start)]
+        told = [i for i in inside if any(map(str.isalnum, text[offsets[i][0] : offsets[i][1]]))]
+        rows.append(logits[(told or inside)[0]])
+    return rows
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestAnswers:
+    def test_a_word_has_the_logits_of_its_first_sub_token_with_a_letter(self, kind: str) -> None:
+        tagger = tiny.make_tagger(kind)
+        expected = torch.tensor(by_hand(tagger, TEXT))
+        for word, row in enumerate(expected):
+            view = tagger.at(word)
+            torch.testing.assert_close(view.logits(view.batch(view.encode([TEXT])))[0], row, atol=1e-4, rtol=0)
+        np.testing.assert_allclose(tagger.predict_words(TEXT), expected.softmax(-1), atol=1e-5)
+
+    def test_other_words_deleted_it_stays_and_masked_it_is_found(self, kind: str) -> None:
+        tagger = tiny.make_tagger(kind).at(5)
+        (encoding,) = tagger.encode([TEXT])
+        shorter = encoding.delete(range(3, 11))
+        assert shorter.read == {0, 1, 2, 5}
+        model: Any = tagger.model
+        with torch.inference_mode():
+            expected = model.model(input_ids=torch.tensor([shorter.input_ids])).logits[0, shorter.word_ids.index(5)]
+        torch.testing.assert_close(tagger.logits(tagger.batch([shorter]))[0], expected, atol=1e-4, rtol=0)
+        assert encoding.keep([0]).token == encoding.mask([5], tagger.mask_token_id).token == encoding.token == 5
+
+    def test_saved_and_loaded_it_is_the_same(self, kind: str, tmp_path: Path) -> None:
+        tagger = tiny.make_tagger(kind)
+        tagger.save_pretrained(tmp_path / "m")
+        loaded = Classifier.from_pretrained(tmp_path / "m", device="cpu")
+        assert isinstance(loaded, TokenClassifier) and loaded.fingerprint == tagger.fingerprint
+        np.testing.assert_allclose(loaded.predict_words(TEXT), tagger.predict_words(TEXT), atol=1e-6)
+
+    def test_attention_is_that_of_the_word(self, kind: str) -> None:
+        tagger = tiny.make_tagger(kind).at(3)
+        batch = tagger.batch(tagger.encode([TEXT, "lazy dog jumps over"]))
+        (row,) = reduced_attention(tagger, batch, Attention.row, [1])[1]
+        (matrix,) = reduced_attention(tagger, batch, Attention.matrix, [1])[1]
+        for text, encoding in enumerate(batch.encodings):
+            at = read_positions(encoding)[3]
+            torch.testing.assert_close(row[text], matrix[text, :, at].T, atol=1e-5, rtol=0)
+
+
+TAKE_APART = frozenset({"alti", "cam", "decompx", "full_lrp", "globenc", "lrp", "transformer_attribution"})
+"""Methods that know the head of a classifier of texts alone."""
+
+LEARNED = frozenset(name for name in list_explainers() if get_info(name).learned or get_info(name).base)
+
+
+@pytest.mark.parametrize("name", sorted(set(list_explainers()) - LEARNED - {"llm"}))
+def test_methods_explain_the_word_or_say_why_not(name: str) -> None:
+    tagger = tiny.make_tagger()
+    options = {"lime": {"samples": 20}, "kernel_shap": {"samples": 20}, "shap": {"max_evals": 20}}.get(name, {})
+    if name in TAKE_APART:
+        with pytest.raises(UnsupportedError, match="classifies tokens"):
+            explearn.explain(tagger, TEXT, name, token=3)
+        return
+    (attribution,) = explearn.explain(tagger, [TEXT], name, token=3, **options)
+    probabilities = tagger.predict_words(TEXT)[3]
+    assert attribution.token == 3 and np.isfinite(attribution.scores).all()
+    assert attribution.target == attribution.predicted == tagger.labels[probabilities.argmax()]
+    assert attribution.probability == pytest.approx(probabilities.max(), abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_and_relevance_reach_the_word_on_each_model(kind: str) -> None:
+    tagger = tiny.make_tagger(kind)
+    for name in ("attn_lrp", "gae", "attcat", "integrated_gradients", "rollout"):
+        one, other = (explearn.explain(tagger, [TEXT], name, token=token)[0].scores for token in (2, 7))
+        assert np.abs(one).max() > 0 and not np.allclose(one, other)
+        if kind == "llama":
+            # A decoder's word sees none behind it.
+            assert np.allclose(one[3:], 0) and np.abs(other[3:8]).max() > 0
+
+
+def test_occlusion_is_the_drop_by_masking_each_word_the_classified_one_too() -> None:
+    tagger = tiny.make_tagger()
+    view = tagger.at(2)
+    (encoding,) = view.encode([TEXT])
+    p = view.predict_proba([encoding, *(encoding.mask([i], tagger.mask_token_id) for i in range(11))])
+    best = p[0].argmax()
+    (masked,) = explearn.explain(tagger, [TEXT], "occlusion", token="beautiful")
+    assert masked.scores == pytest.approx(p[0, best] - p[1:, best], abs=1e-5)
+    (deleted,) = explearn.explain(tagger, [TEXT], "occlusion", token=2, removal="delete")
+    assert deleted.scores[2] == 0 and np.count_nonzero(deleted.scores) == 10
+
+
+def test_targets_and_other_outputs_are_of_the_word() -> None:
+    tagger = tiny.make_tagger()
+    logits = by_hand(tagger, TEXT)[3]
+    (given,) = explearn.explain(tagger, [TEXT], "input_x_gradient", targets=["bad"], token=3)
+    assert given.target == "bad" and given.probability == pytest.approx(tagger.predict_words(TEXT)[3, 0], abs=1e-5)
+    (versus,) = explearn.explain(tagger.at(3).versus("bad"), [TEXT], "input_x_gradient", targets=["good"])
+    assert versus.value == pytest.approx(logits[2] - logits[0], abs=1e-4)
+    (chosen,) = explearn.explain(tagger.at(3).explaining("probability"), [TEXT], "attn_lrp", targets=["fair"])
+    assert chosen.value == pytest.approx(tagger.predict_words(TEXT)[3, 1], abs=1e-5)
+
+
+def test_the_word_in_larger_and_smaller_units() -> None:
+    tagger = tiny.make_tagger().at(5)
+    (tokens,) = explearn.explain(tagger, [TEXT], "occlusion", unit="token")
+    assert tokens.token is not None and tokens.words[tokens.token] in TEXT.split()[5]
+    half = len(TEXT.split("(", maxsplit=1)[0])
+    (parts,) = explearn.explain(tagger, [TEXT], "occlusion", unit=lambda text: [(0, half - 1), (half, len(text))])
+    assert parts.token == 1 and np.isfinite(parts.scores).all()
+
+
+def test_faithfulness_takes_out_other_words_alone() -> None:
+    view = tiny.make_tagger().at(2)
+    (encoding,) = view.encode([TEXT])
+    (target,) = view.predict([TEXT])
+    scores = np.arange(11, 0, -1, dtype=np.float32)  # best first: the top fifth are the words 0 and 1
+    scores[2] = 20
+    attribution = Attribution(
+        encoding.words, scores, (), np.array([], np.float32), target, "m", 0.5, target, "max", False, token=2
+    )
+    params = EvaluateParams(percents=[20], headline_percent=20)
+    values = faithfulness(view, {"": encoding}, {"m": [attribution]}, params)["m"].values
+    p = view.predict_proba([encoding, encoding.delete([0, 1]), encoding.keep([0, 1])])[:, view.label_index(target)]
+    assert values["comprehensiveness"][0] == pytest.approx(p[0] - p[1], abs=1e-6)
+    assert values["sufficiency"][0] == pytest.approx(p[0] - p[2], abs=1e-6)
+
+
+def test_shown_it_is_marked_and_read_back() -> None:
+    (attribution,) = explearn.explain(tiny.make_tagger(), [TEXT], "random", token=1)
+    assert "&#x27;sells&#x27; is" in attribution.to_html() and attribution.to_html().count(' token"') == 1
+    assert "of 'sells'" in str(attribution)
+    assert Attribution.from_record(attribution.to_dict()).token == 1
+
+
+def test_a_table_names_the_word_of_each_text(tmp_path: Path) -> None:
+    rows = [{"text": "the quick fox", "word": "fox"}, {"text": "the dog and the cat", "word": 3}]
+    read = given_texts(rows, columns=TextColumns(token="word")).examples
+    tagger = tiny.make_tagger()
+    assert [encoding.token for encoding in tagger.encode(read)] == [2, 3]
+    expected = [tagger.predict_words(row["text"])[word] for row, word in zip(rows, (2, 3), strict=True)]
+    np.testing.assert_allclose(tagger.predict_proba(read), expected, atol=1e-5)
+    for method in ("lime", "attn_lrp"):
+        judged = explearn.compare(
+            tagger, rows, columns=TextColumns(token="word"), methods=["random", method], out=tmp_path / "page.html",
+        )  # fmt: skip
+        assert set(judged.methods) == {"random", method}
+    with pytest.raises(DataError, match="row 1, field 'word': the text: token: got 'cat', which is none"):
+        given_texts([{"text": "the dog", "word": "cat"}], columns=TextColumns(token="word"))
+
+
+def test_learned_methods_train_on_words_but_for_aml() -> None:
+    view = tiny.make_tagger().at(1)
+    texts = [f"{first} {second} sleeps" for first in ("the", "a", "our") for second in ("dog", "fox", "guide")]
+    trained = explearn.train("l2e", view, texts)
+    (attribution,) = trained.explain(view, texts[:1])
+    assert attribution.token == 1 and np.isfinite(attribution.scores).all()
+    with pytest.raises(UnsupportedError, match="paml: masks whole texts for their class, and this model classifies"):
+        explearn.train("paml", view, texts)
+
+
+class TestBadInput:
+    def test_no_word_named(self) -> None:
+        with pytest.raises(DataError, match=r"text 1: token: got none; expected .*: 0 the (bad|fair|good), 1 dog "):
+            explearn.explain(tiny.make_tagger(), "the dog", "random")
+
+    def test_a_word_that_is_not_told(self) -> None:
+        with pytest.raises(DataError, match="occurs 2 times, as the words 0, 3"):
+            explearn.explain(tiny.make_tagger(), "the dog and the fox", "random", token="the")
+
+    def test_windows_and_another_classifier(self) -> None:
+        with pytest.raises(UnsupportedError, match="window by window"):
+            explearn.explain(tiny.make_tagger(), TEXT, "random", token=1, windows=4)
+        with pytest.raises(UnsupportedError, match="classifies texts; a token is for"):
+            explearn.explain(tiny.classifier(), TEXT, "random", token=1)
