@@ -158,7 +158,7 @@ class RationalePipeline(transformers.Pipeline):
     def postprocess(self, model_outputs: Any, **options: Any) -> Any:
         rows = []
         for one in model_outputs["explained"]:
-            record = one.to_record()
+            record = one.to_dict()
             answer = {"label": one.target, "score": record["probability" if one.value is None else "value"]}
             rows.append(answer | {name: record[name] for name in _FIELDS})
         if options.get("several") or len(rows) > 1 or self.classifier.problem is Problem.MULTI_LABEL:

@@ -24,10 +24,10 @@ SOURCE = Path(__file__).resolve().parents[1]
 SHOWS_ONLY = (
     "explearn.cli",
     "explearn.show",
+    "explearn.show.attributions",
     "explearn.show.blocks",
     "explearn.show.display",
     "explearn.show.heat_map",
-    "explearn.show.side_by_side",
 )
 """Packages and modules for display only: no computed result depends on them, so they count only for SHOWING_STAGES."""
 

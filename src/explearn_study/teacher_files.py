@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,9 @@ def teach(
             made_from = {**origin, "texts": hashlib.sha256(words.encode()).hexdigest()}
             if not _is_whole(unfinished / name, made_from):
                 attributions = teacher.explain(classifier, texts, judged_targets(classifier, texts))
-                write_attributions(unfinished / name, list(attributions), made_from)
+                # Without times, so that the files depend on no machine's speed.
+                timeless = [replace(attribution, seconds=0.0) for attribution in attributions]
+                write_attributions(unfinished / name, timeless, made_from)
             bar.update(len(texts))
         # An unfinished run of other texts may have written more shards.
         for path in unfinished.iterdir():

@@ -79,7 +79,7 @@ def same(actual: list[Attribution], expected: list[Attribution]) -> None:
         assert one.probability == pytest.approx(other.probability, abs=1e-4)
         assert (one.certificate is None) == (other.certificate is None)
         if one.certificate is not None and other.certificate is not None:
-            assert one.certificate.to_record() == pytest.approx(other.certificate.to_record(), abs=1e-3)
+            assert one.certificate.to_dict() == pytest.approx(other.certificate.to_dict(), abs=1e-3)
 
 
 @pytest.mark.slow
@@ -137,11 +137,11 @@ def test_reading_needs_neither_torch_nor_transformers(made: Callable[[str], Made
         "from explearn_apps.onnx import OnnxExplainer\n"
         "(found,) = OnnxExplainer(sys.argv[1]).explain(['the quick brown fox'])\n"
         "assert not {'torch', 'transformers'} & set(sys.modules), sorted(sys.modules)\n"
-        "print(json.dumps(found.to_record()))"
+        "print(json.dumps(found.to_dict()))"
     )
     done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    same([Attribution.from_record(json.loads(done.stdout))], list(explainer.explain(of, ["the quick brown fox"])))
+    same([Attribution.from_dict(json.loads(done.stdout))], list(explainer.explain(of, ["the quick brown fox"])))
 
 
 def test_the_page_and_a_bundle(

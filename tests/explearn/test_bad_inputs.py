@@ -22,17 +22,17 @@ from explearn.core.escape import printable, printable_json
 from explearn.predictors.classifier import Classifier
 
 RECORD: dict[str, Any] = {"words": ["a", "film"], "scores": [1, -2.5], "target": "yes", "method": "theirs"}
-GOOD = Attribution.from_record(RECORD)
+GOOD = Attribution.from_dict(RECORD)
 HOSTILE = "\x1b[2Jcleared \x9b31m red \u202eturned \x07"
 
 
 @pytest.mark.parametrize("record", [None, 3, "x", [("words", ["a"])]], ids=ascii)
 def test_records_that_are_none(record: Any) -> None:
-    complaint(lambda: Attribution.from_record(record), "to_record")
+    complaint(lambda: Attribution.from_dict(record), "to_dict")
 
 
 @pytest.mark.parametrize("given", ["abc", 3, [GOOD, 3], [RECORD]], ids=lambda value: ascii(value)[:30])
-@pytest.mark.parametrize("taker", [explearn.to_frame, explearn.to_arrow, explearn.side_by_side])
+@pytest.mark.parametrize("taker", [explearn.to_frame, explearn.to_arrow, explearn.Attributions])
 def test_what_is_no_attribution(taker: Callable[[Any], Any], given: Any) -> None:
     complaint(lambda: taker(given), "attribution")
 

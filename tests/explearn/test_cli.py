@@ -69,7 +69,7 @@ class TestExplain:
     def test_json_holds_what_the_library_gives(self, tiny_folder: Path, method: str) -> None:
         lines = records(explain(tiny_folder, "--method", method, "--json", *tiny.TEXTS))
         classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu")
-        expected = [a.to_record() for a in explearn.get_explainer(method).explain(classifier, tiny.TEXTS)]
+        expected = [a.to_dict() for a in explearn.get_explainer(method).explain(classifier, tiny.TEXTS)]
         for a, b in zip(lines, expected, strict=True):
             assert a["scores"] == pytest.approx(b["scores"], abs=1e-5)
             for name in ("words", "tokens", "target", "predicted", "method", "aggregation", "signed", "unaligned"):

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import tiny
 import transformers
+from explearn.methods.explaining import AT_ONCE, best_at_once
 
 import explearn
 from explearn.comparison.texts import TextColumns, given_texts
 from explearn.core.errors import DataError, ParamsError
-from explearn.methods.explaining import AT_ONCE, best_at_once
 from explearn.predictors.classifier import Classifier
 
 TEXT = "the quick brown fox"

@@ -96,14 +96,14 @@ class TestFromRecord:
         "changes", [{}, {"probability": np.nan, "value": 1.5}, {"windows": 3, "completeness_error": None}], ids=str
     )
     def test_reads_back_what_was_written(self, changes: dict[str, Any]) -> None:
-        written = json.dumps(unread(**changes).to_record())
-        again = Attribution.from_record(json.loads(written))
-        assert json.dumps(again.to_record()) == written
+        written = json.dumps(unread(**changes).to_dict())
+        again = Attribution.from_dict(json.loads(written))
+        assert json.dumps(again.to_dict()) == written
         assert again.scores.dtype == again.token_scores.dtype == np.float32
         np.testing.assert_array_equal(again.scores, unread().scores)
 
     def test_someone_else_s_scores_need_words_target_and_method_alone(self) -> None:
-        actual = Attribution.from_record(
+        actual = Attribution.from_dict(
             {"words": ["a", "b"], "scores": [1, -2.5], "target": "yes", "method": "theirs"}
         )
         assert actual.scores.tolist() == [1, -2.5]

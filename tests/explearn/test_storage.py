@@ -66,7 +66,7 @@ class TestRoundTrips:
 
     def test_attributions(self, tmp_path: Path) -> None:
         (actual,) = read_attributions(write_attribution(tmp_path / "a.parquet", attribution()))
-        assert actual.to_record() == attribution().to_record()
+        assert actual.to_dict() == attribution().to_dict()
         assert actual.scores.dtype == np.float32
 
 

@@ -1,29 +1,39 @@
-"""Attributions: word scores of one text for one class."""
+"""Attributions: word scores of one text for one class.
+
+`Attribution` declares the fields once. JSON (`to_dict`), Parquet and Arrow (`explearn.core.storage`), the word table
+(`explearn.core.word_tables`), the service's schema and files of scores from elsewhere are derived from it.
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, GetPydanticSchema, PlainSerializer
+from pydantic_core import core_schema
 
 from explearn.core.arguments import check_listed
 from explearn.core.certificate import Certificate
 from explearn.core.errors import DataError, kind_of
 from explearn.core.examples import check_words
-from explearn.core.validation import MOST, Number, Shape, UnicodeText, check
+from explearn.core.validation import MOST, Number, Shape, UnicodeText, check, shape_of
 from explearn.core.words import joined_words
 
 if TYPE_CHECKING:
     from rich.text import Text
 
 Aggregation = Literal["max", "sum"]
+
+MOST_INTERACTING = 10
+"""Most words among which interactions of pairs are computed; ten take 1,024 forward passes."""
+
+FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 class TopWord(NamedTuple):
@@ -35,16 +45,247 @@ class TopWord(NamedTuple):
     span: tuple[int, int] | None
 
 
-MOST_INTERACTING = 10
-"""Most words among which interactions of pairs are computed; ten take 1,024 forward passes."""
+# ---- types of fields -------------------------------------------------------------------------------------------------
 
 
-class Interaction(NamedTuple):
-    """Two words' positions in the text, and what they add together beyond what each adds alone."""
+def _to_array(numbers: tuple[float | None, ...]) -> NDArray[np.float32]:
+    array = np.array([math.nan if number is None else number for number in numbers], dtype=np.float64)
+    for position in np.flatnonzero(np.abs(array) > FLOAT32_MAX).tolist():
+        raise ValueError(f"entry {position}: got {numbers[position]}; expected a finite number (float32)")
+    return array.astype(np.float32)
 
-    words: tuple[str, str]
-    positions: tuple[int, int]
-    value: float
+
+def _dumped(array: NDArray[np.float32], info: core_schema.SerializationInfo) -> Any:
+    if info.mode == "python":
+        return array
+    return [None if math.isnan(number) else number for number in array.tolist()]
+
+
+def _scores_schema(_: Any, handler: Any) -> core_schema.CoreSchema:
+    number = Annotated[float, Field(allow_inf_nan=True)] | None
+    numbers = handler.generate_schema(Annotated[tuple[number, ...], Field(strict=False)])
+    dumped = core_schema.plain_serializer_function_ser_schema(_dumped, info_arg=True)
+    return core_schema.no_info_after_validator_function(_to_array, numbers, serialization=dumped)
+
+
+Scores = Annotated[NDArray[np.float32], GetPydanticSchema(_scores_schema)]
+"""Scores as float32. NaN, which is null in JSON: no score."""
+
+Texts = Annotated[tuple[UnicodeText, ...], Field(strict=False)]
+Index = Annotated[int, Field(ge=0, le=MOST)]
+IndexPair = Annotated[tuple[Index, Index], Field(strict=False)]
+Probability = Annotated[
+    float,
+    Field(ge=0, le=1),
+    PlainSerializer(lambda p: None if math.isnan(p) else p, return_type=float | None, when_used="json"),
+]
+
+
+class Interaction(Shape):
+    """What two words of a text add together beyond what each adds alone.
+
+    Attributes:
+        words: the two words.
+        positions: their positions in the text, in ascending order.
+        value: their interaction index (`explearn.interactions`).
+    """
+
+    words: Annotated[tuple[UnicodeText, UnicodeText], Field(strict=False)]
+    positions: IndexPair
+    value: Number
+
+
+# ---- the record ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Attribution:
+    """Word scores of one text for one target class; larger means more evidence for the target.
+
+    It displays itself in notebooks, and in colour through rich (`rich.print`, `Attribution.print`).
+
+    Attributes:
+        example_id: id of the example, empty for free text; `id` in JSON and tables.
+        method: registry name of the method.
+        target: name of the explained class.
+        predicted: name of the predicted class; for a multi-label classifier the target if it applies, else the most
+            probable label.
+        probability: probability of `target` under the classifier, averaged over windows; NaN for a regression.
+        value: output of a regression for the text; None for a classifier.
+        words: words of the text (of both segments for a pair), or other units that are scored (`unit`).
+        scores: float32, shape (len(words),). NaN: the word has no score, because the classifier did not read it (it is
+            beyond the classifier's maximum length, or has no sub-token); see `read` and `filled`. The words of a
+            question's answer have no score either.
+        tokens: sub-tokens, without special tokens and padding.
+        token_scores: float32, shape (len(tokens),), before aggregation to words.
+        aggregation: how sub-token scores became word scores: max or sum.
+        signed: whether scores below zero mean evidence against the target.
+        unaligned: number of words without a sub-token, or not read by the method's own model.
+        seconds: time spent on this text (its share of the batch), including classification.
+        completeness_error: for methods whose scores should add up to a known number (including special tokens), by how
+            much they miss it; None for others.
+        windows: number of windows through which the text was read.
+        spans: each word's [start, end) in the characters of its segment; empty if unknown.
+        pair_start: index in `words` of the second segment's first word; None if there is one segment.
+        certificate: how far the scores can be relied on; None for methods that do not say.
+        unit: what `words` are: word, token, phrase, sentence, or span (of a pattern or function).
+        token: index in `words` of the classified word; None if the whole text is classified.
+        interactions: interactions of pairs of words (`explearn.interactions`); empty if not computed.
+
+    Example:
+        >>> from explearn import Attribution
+        >>> attribution = Attribution.from_dict(
+        ...     {"words": ["not", "good"], "scores": [-0.5, 1], "target": "positive", "method": "mine"}
+        ... )
+        >>> attribution
+        Attribution(method='mine', target='positive', words=2)
+        >>> attribution.top_words(1)[0].word
+        'good'
+    """
+
+    example_id: Annotated[UnicodeText, Field(alias="id")] = ""
+    method: UnicodeText
+    target: UnicodeText
+    predicted: UnicodeText
+    probability: Probability = math.nan
+    value: Number | None = None
+    words: Texts
+    scores: Scores
+    tokens: Texts
+    token_scores: Scores
+    aggregation: Aggregation
+    signed: bool
+    unaligned: Index = 0
+    seconds: Annotated[float, Field(ge=0)] = 0.0
+    completeness_error: Number | None = None
+    windows: Annotated[int, Field(ge=1, le=MOST)] = 1
+    spans: Annotated[tuple[IndexPair, ...], Field(strict=False)] = ()
+    pair_start: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    certificate: Certificate | None = None
+    unit: UnicodeText = "word"
+    token: Index | None = None
+    interactions: Annotated[tuple[Interaction, ...], Field(strict=False)] = ()
+
+    @property
+    def missed(self) -> float | None:
+        """The completeness error as a share of the sum of the words' absolute scores, 0 to 1."""
+        error = self.completeness_error
+        return error and error / max(error, float(np.nansum(np.abs(self.scores))))
+
+    @property
+    def text_key(self) -> tuple[object, ...]:
+        """What attributions of the same text have in common: id, words, segments and the classified word."""
+        return self.example_id, self.words, self.pair_start, self.token
+
+    @property
+    def joined(self) -> tuple[int, ...]:
+        """Indices of words that directly follow the previous word, according to `spans`."""
+        return joined_words(self.spans, self.pair_start)
+
+    @property
+    def read(self) -> NDArray[np.bool_]:
+        """Whether each word has a score, (words,)."""
+        return ~np.isnan(self.scores)
+
+    def filled(self, value: float | None = None) -> NDArray[np.float32]:
+        """Return the scores, (words,), with a number in place of NaN.
+
+        Args:
+            value: that number; None: just below the text's lowest score, so that such words rank last (0 if no word has
+                a score).
+        """
+        return filled(self.scores, value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, for JSON; None for a missing score."""
+        return as_shape(self).model_dump(mode="json", by_alias=True)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """Return the attribution from what `to_dict` returned.
+
+        Args:
+            record: field -> value. Records from elsewhere need only `words`, `scores`, `target` and `method`; unknown
+                fields are ignored.
+
+        Raises:
+            DataError: a field is missing, or has a value of another kind; the message names it.
+        """
+        if not isinstance(record, Mapping):
+            raise DataError(f"record: got {kind_of(record)}; expected a dictionary, as to_dict returns")
+        values = {"predicted": record.get("target"), "tokens": [], "token_scores": []}
+        values |= {"aggregation": "max", "signed": False}
+        values |= {name: value for name, value in record.items() if not _is_missing(value)}
+        read = check(attribution_shape(), values)
+        _check_consistent(read)
+        fields = {name: getattr(read, name) for name in type(read).model_fields}
+        if _is_missing(record.get("signed")):
+            fields["signed"] = bool((read.scores < 0).any())
+        if _is_missing(record.get("unaligned")):
+            fields["unaligned"] = int(np.isnan(read.scores).sum())
+        return cls(**fields)
+
+    def answer(self) -> str:
+        """Return the model's output for the target as text: `p = 0.123`, or `value = 1.5` for a regression."""
+        return f"p = {self.probability:.3f}" if self.value is None else f"value = {self.value:.4g}"
+
+    def top_words(self, count: int = 10, against: bool = False) -> list[TopWord]:
+        """Return the highest-scoring words, highest first. Unread words are left out.
+
+        Args:
+            count: at most this many.
+            against: return the words with scores below zero, lowest first.
+        """
+        order = np.argsort(self.scores if against else -self.scores, kind="stable").tolist()
+        top = []
+        for position in order:
+            score = float(self.scores[position])
+            if math.isnan(score) or (against and score >= 0):
+                continue
+            span = self.spans[position] if self.spans else None
+            top.append(TopWord(self.words[position], score, position, span))
+        return top[:count]
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
+        """Return HTML to embed in a page, or write a page and return its path.
+
+        Args:
+            path: the page to write, whole or not at all. None: return HTML.
+
+        Raises:
+            DataError: the page cannot be written.
+        """
+        display = _display()
+        body = display.block(self)
+        return display.in_notebook(body) if path is None else display.write_page(path, body)
+
+    def print(self) -> None:
+        """Print the text in colour; `print(attribution)` is one plain line."""
+        from rich.console import Console
+
+        Console().print(self)
+
+    _repr_html_ = to_html
+
+    def __rich__(self) -> Text:
+        return _display().terminal(self)
+
+    def __str__(self) -> str:
+        return _display().line(self)
+
+    def __repr__(self) -> str:
+        output = ""
+        if self.value is not None:
+            output = f", value={self.value:.4g}"
+        elif not math.isnan(self.probability):
+            output = f", probability={self.probability:.2f}"
+        return f"Attribution(method={self.method!r}, target={self.target!r}, {self.unit}s={len(self.words)}{output})"
+
+
+def _display() -> Any:
+    from explearn.show import display
+
+    return display
 
 
 def filled(scores: NDArray[np.float32], value: float | None = None) -> NDArray[np.float32]:
@@ -57,253 +298,60 @@ def filled(scores: NDArray[np.float32], value: float | None = None) -> NDArray[n
     return np.where(read, scores, np.float32(value))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Attribution:
-    """Word scores of one text for one target class; larger means more evidence for the target.
+# ---- records ---------------------------------------------------------------------------------------------------------
 
-    Attributes:
-        words: words of the text (of both segments for a pair), or other units that are scored (`unit`).
-        scores: float32, shape (len(words),). NaN: the word has no score, because the classifier did not read it (it is
-            beyond the classifier's maximum length, or has no sub-token); see `read` and `filled`. The words of a
-            question's answer have no score either.
-        tokens: sub-tokens, without special tokens and padding.
-        token_scores: float32, shape (len(tokens),), before aggregation to words.
-        target: name of the explained class.
-        method: registry name of the method.
-        probability: probability of `target` under the classifier, averaged over windows; NaN for a regression.
-        predicted: name of the predicted class; for a multi-label classifier the target if it applies, else the most
-            probable label.
-        aggregation: how sub-token scores became word scores.
-        signed: whether scores below zero mean evidence against the target.
-        unaligned: number of words without a sub-token, or not read by the method's own model.
-        seconds: time spent on this text (its share of the batch), including classification.
-        completeness_error: for methods whose scores should add up to a known number (including special tokens), by how
-            much they miss it; None for others.
-        example_id: id of the example, empty for free text.
-        value: output of a regression for the text; None for a classifier.
-        windows: number of windows through which the text was read.
-        spans: each word's [start, end) in the characters of its segment; empty if unknown.
-        pair_start: index in `words` of the second segment's first word; None if there is one segment.
-        certificate: how far the scores can be relied on; None for methods that do not say.
-        unit: what `words` are: word, token, phrase, sentence, or span (of a pattern or function).
-        token: index in `words` of the classified word; None if the whole text is classified.
-        interactions: interactions of pairs of words (`explearn.interactions`); empty if not computed.
 
-    It displays itself in notebooks, and in colour through rich (`rich.print`, `Attribution.print`).
-    """
+def attribution_shape() -> type[Shape]:
+    """Return the shape of an attribution's record, for checks, JSON and schemas."""
+    return shape_of(Attribution)
 
-    words: tuple[str, ...]
-    scores: NDArray[np.float32]
-    tokens: tuple[str, ...]
-    token_scores: NDArray[np.float32]
-    target: str
-    method: str
-    probability: float
-    predicted: str
-    aggregation: Aggregation
-    signed: bool
-    unaligned: int = 0
-    seconds: float = 0.0
-    completeness_error: float | None = None
-    example_id: str = ""
-    value: float | None = None
-    windows: int = 1
-    spans: tuple[tuple[int, int], ...] = ()
-    pair_start: int | None = None
-    certificate: Certificate | None = None
-    unit: str = "word"
-    token: int | None = None
-    interactions: tuple[Interaction, ...] = ()
 
-    @property
-    def missed(self) -> float | None:
-        """The completeness error as a share of the sum of the words' absolute scores, 0 to 1."""
-        error = self.completeness_error
-        return error and error / max(error, float(np.nansum(np.abs(self.scores))))
+def as_shape(attribution: Attribution) -> Shape:
+    """Return an attribution as its record; `model_dump` gives arrays, or with `mode="json"` plain values."""
+    shape = attribution_shape()
+    return shape.model_construct(**{name: getattr(attribution, name) for name in shape.model_fields})
 
-    @property
-    def joined(self) -> tuple[int, ...]:
-        """Indices of words that directly follow the previous word, according to `spans`."""
-        return joined_words(self.spans, self.pair_start)
 
-    @property
-    def read(self) -> NDArray[np.bool_]:
-        """Return whether each word has a score, (words,)."""
-        return ~np.isnan(self.scores)
+def _is_missing(value: object) -> bool:
+    """Return whether a value of a record is null or NaN."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
-    def filled(self, value: float | None = None) -> NDArray[np.float32]:
-        """Return the scores, (words,), with a number in place of NaN.
 
-        Args:
-            value: that number; None: just below the text's lowest score, so that such words rank last (0 if no word has
-                a score).
-        """
-        return filled(self.scores, value)
-
-    def to_record(self) -> dict[str, object]:
-        """Return plain Python values, for JSON; None for a missing score."""
-        return {
-            "id": self.example_id,
-            **{name: getattr(self, name) for name in _Record.model_fields if name != "id"},
-            "probability": None if math.isnan(self.probability) else self.probability,
-            "words": list(self.words),
-            "scores": [None if math.isnan(s) else float(s) for s in self.scores],
-            "tokens": list(self.tokens),
-            "token_scores": [None if math.isnan(s) else float(s) for s in self.token_scores],
-            "spans": [list(span) for span in self.spans],
-            "certificate": self.certificate and self.certificate.to_record(),
-            "interactions": [[*pair.positions, pair.value] for pair in self.interactions],
-        }
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Return the attribution from what `to_record` returned. Unknown fields are ignored.
-
-        Records from elsewhere need only `words`, `scores`, `target` and `method`.
-        Raises DataError, naming the field, for a missing field or one with a value of another kind.
-        """
-        if not isinstance(record, Mapping):
-            raise DataError(f"record: got {kind_of(record)}; expected a dictionary, as to_record returns")
-        # Null and NaN mark missing values.
-        values = {
-            name: value
-            for name, value in record.items()
-            if value is not None and not (isinstance(value, float) and math.isnan(value))
-        }
-        read: _Record = check(_Record, values)
-        check_words(read.words, spaced=read.unit != "word")
-        scores = _numbers("scores", read.scores, len(read.words), "word")
-        token_scores = _numbers("token_scores", read.token_scores, len(read.tokens), "sub-token")
-        if np.isnan(token_scores).any():
-            raise DataError("field 'token_scores': got an entry without a number; expected one for each sub-token")
-        for number, (start, end) in enumerate(read.spans):
-            if not 0 <= start <= end or len(read.spans) != len(read.words):
-                raise DataError(
-                    f"field 'spans', word {number}: got [{start}, {end}); expected [start, end) of each word"
-                )
-        if read.pair_start is not None and read.pair_start >= len(read.words):
+def _check_consistent(read: Any) -> None:
+    """Raise DataError, naming the field, if fields of a record do not fit together."""
+    count = len(read.words)
+    check_words(read.words, spaced=read.unit != "word")
+    for field, expected, unit in (("scores", count, "word"), ("token_scores", len(read.tokens), "sub-token")):
+        got = len(getattr(read, field))
+        if got != expected:
+            raise DataError(f"field {field!r} has {got} entries; expected {expected}, one per {unit}")
+    if np.isnan(read.token_scores).any():
+        raise DataError("field 'token_scores': got an entry without a number; expected one for each sub-token")
+    if read.spans and len(read.spans) != count:
+        raise DataError(f"field 'spans' has {len(read.spans)} entries; expected {count}, one per word")
+    for number, (start, end) in enumerate(read.spans):
+        if start > end:
+            raise DataError(f"field 'spans', word {number}: got [{start}, {end}); expected [start, end) of each word")
+    for field in ("pair_start", "token"):
+        index = getattr(read, field)
+        if index is not None and index >= count:
+            raise DataError(f"field {field!r}: got {index}; expected less than {count}, the words")
+    for number, pair in enumerate(read.interactions):
+        first, second = pair.positions
+        if not first < second < count or pair.words != (read.words[first], read.words[second]):
             raise DataError(
-                f"field 'pair_start': got {read.pair_start}; expected less than {len(read.words)}, the words"
+                f"field 'interactions', pair {number}: got {pair.words} at {pair.positions}; expected two of the words "
+                "in order"
             )
-        if read.token is not None and read.token >= len(read.words):
-            raise DataError(f"field 'token': got {read.token}; expected less than {len(read.words)}, the words")
-        for number, (*places, _) in enumerate(read.interactions):
-            if not 0 <= places[0] < places[1] < len(read.words):
-                raise DataError(
-                    f"field 'interactions', pair {number}: got {places}; expected two of the words in order"
-                )
-        fields = {name: getattr(read, name) for name in _Record.model_fields if name != "id"}
-        fields |= {
-            "example_id": read.id,
-            "scores": scores,
-            "token_scores": token_scores,
-            "predicted": read.target if read.predicted is None else read.predicted,
-            "signed": bool((scores < 0).any()) if read.signed is None else read.signed,
-            "unaligned": int(np.isnan(scores).sum()) if read.unaligned is None else read.unaligned,
-            "interactions": tuple(
-                Interaction((read.words[i], read.words[j]), (i, j), value) for i, j, value in read.interactions
-            ),
-        }
-        return cls(**fields)
-
-    def answer(self) -> str:
-        """Return the model's output for the target as text: `p = 0.123`, or `value = 1.5` for a regression."""
-        return f"p = {self.probability:.3f}" if self.value is None else f"value = {self.value:.4g}"
-
-    def top_words(self, count: int = 10, against: bool = False) -> list[TopWord]:
-        """Return the `count` highest-scoring words, highest first; with `against`, the words below zero, lowest first.
-
-        Each is a (word, score, position, span). Unread words are left out.
-        """
-        return top_words(self, count, against)
-
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
-        """Return HTML to embed in a page, or with `path` write a page (whole or not at all) and return the path.
-
-        Raises DataError if the page cannot be written.
-        """
-        from explearn.show import display
-
-        body = display.block(self)
-        return display.in_notebook(body) if path is None else display.write_page(path, body)
-
-    def print(self) -> None:
-        """Print the text in colour; `print(attribution)` is one plain line."""
-        from rich.console import Console
-
-        Console().print(self)
-
-    to_dict = to_record
-    _repr_html_ = to_html
-
-    def __rich__(self) -> Text:
-        from explearn.show import display
-
-        return display.terminal(self)
-
-    def __str__(self) -> str:
-        from explearn.show import display
-
-        return display.line(self)
-
-
-def top_words(attribution: Attribution, count: int = 10, against: bool = False) -> list[TopWord]:
-    """Return the `count` highest-scoring words, highest first; with `against`, the words below zero, lowest first.
-
-    Unread words are left out.
-    """
-    scores = attribution.scores
-    order = np.argsort(scores if against else -scores, kind="stable").tolist()
-    chosen = [i for i in order if np.isfinite(scores[i]) and (scores[i] < 0 or not against)][:count]
-    spans = attribution.spans or (None,) * len(scores)
-    return [TopWord(attribution.words[i], float(scores[i]), i, spans[i]) for i in chosen]
-
-
-_Texts = Annotated[tuple[UnicodeText, ...], Field(strict=False)]
-_Scores = Annotated[tuple[Annotated[float, Field(allow_inf_nan=True)] | None, ...], Field(strict=False)]
-_Spans = Annotated[tuple[Annotated[tuple[int, int], Field(strict=False)], ...], Field(strict=False)]
-
-
-class _Record(Shape):
-    """An attribution as a JSON object; from elsewhere it has at least words, scores, target and method."""
-
-    id: UnicodeText = ""
-    method: UnicodeText
-    target: UnicodeText
-    predicted: UnicodeText | None = None
-    probability: Annotated[float, Field(ge=0, le=1)] = math.nan
-    value: Number | None = None
-    words: _Texts
-    scores: _Scores
-    tokens: _Texts = ()
-    token_scores: _Scores = ()
-    aggregation: Aggregation = "max"
-    signed: bool | None = None
-    unaligned: Annotated[int, Field(ge=0, le=MOST)] | None = None
-    seconds: Annotated[float, Field(ge=0)] = 0.0
-    completeness_error: Number | None = None
-    windows: Annotated[int, Field(ge=1, le=MOST)] = 1
-    spans: _Spans = ()
-    pair_start: Annotated[int, Field(ge=1)] | None = None
-    certificate: Certificate | None = None
-    unit: UnicodeText = "word"
-    token: Annotated[int, Field(ge=0)] | None = None
-    interactions: Annotated[
-        tuple[Annotated[tuple[int, int, Number], Field(strict=False)], ...], Field(strict=False)
-    ] = ()
-
-
-def _numbers(field: str, values: Sequence[float | None], count: int, unit: str) -> NDArray[np.float32]:
-    if len(values) != count:
-        raise DataError(f"field {field!r} has {len(values)} entries; expected {count}, one per {unit}")
-    numbers = np.array([math.nan if value is None else value for value in values], dtype=np.float64)
-    for place in np.flatnonzero(np.abs(numbers) > np.finfo(np.float32).max).tolist():
-        raise DataError(f"field {field!r}, {unit} {place}: got {values[place]}; expected a finite number (float32)")
-    return numbers.astype(np.float32)
 
 
 def each_attribution(attributions: Iterable[Attribution]) -> Iterator[Attribution]:
-    """Yield the attributions. Raises DataError for any other entry, ParamsError for anything but a list."""
+    """Yield the attributions.
+
+    Raises:
+        DataError: an entry is something else.
+        ParamsError: `attributions` is not a list.
+    """
     check_listed("attributions", attributions)
     for number, attribution in enumerate(attributions, start=1):
         if not isinstance(attribution, Attribution):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
 from explearn.core.validation import Shape
 
@@ -30,15 +30,13 @@ class Certificate(Shape):
     familiar: bool
     """Whether the text resembles the training texts. If it does not, agreement and bound mean nothing."""
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def verdict(self) -> Verdict:
+        """What to make of the scores."""
         if not self.familiar or self.agreement < RELIABLE:
             return "do not rely"
         return "certain" if self.agreement >= CERTAIN else "check"
-
-    def to_record(self) -> dict[str, object]:
-        """Return plain Python values, for JSON."""
-        return {**self.model_dump(), "verdict": self.verdict}
 
     def __str__(self) -> str:
         if not self.familiar:

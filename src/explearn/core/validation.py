@@ -131,14 +131,18 @@ def check_shape(document: Any, shape: Any, path: str | os.PathLike[str], hint: s
 
 def check_fields(record: Any) -> None:
     """Raise DataError if a dataclass field's value does not match its annotation."""
-    kind: Any = type(record)
-    check(_fields(kind), {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}, DataError)
+    values = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+    check(shape_of(type(record)), values, DataError)
 
 
 @cache
-def _fields(record: Any) -> type[Shape]:
+def shape_of(record: Any) -> type[Shape]:
+    """Return a Shape with the fields, types and defaults of a dataclass."""
     hints = get_type_hints(record, include_extras=True)
-    fields: dict[str, Any] = {field.name: (hints[field.name], ...) for field in dataclasses.fields(record)}
+    fields: dict[str, Any] = {}
+    for field in dataclasses.fields(record):
+        default = ... if field.default is dataclasses.MISSING else field.default
+        fields[field.name] = (hints[field.name], default)
     return create_model(record.__name__, __base__=Shape, **fields)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,10 @@ def write_run(path: Path, run: MethodRun, with_cost: bool = False) -> None:
     metadata = {name: getattr(run, name) for name in _RunShape.model_fields if name != "cost"}
     if with_cost:
         metadata["cost"] = None if run.cost is None else run.cost.model_dump()
-    write_attributions(path, run.attributions, {**metadata, "texts": len(run.attributions)})
+    attributions = run.attributions
+    if not with_cost:
+        attributions = [replace(attribution, seconds=0.0) for attribution in attributions]
+    write_attributions(path, attributions, {**metadata, "texts": len(attributions)})
 
 
 def read_run(path: Path, attributions: bool = True) -> MethodRun:

@@ -65,10 +65,10 @@ def test_pairs_stay_with_an_attribution_and_are_shown() -> None:
     page = shown.to_html()
     assert isinstance(page, str) and page.count("<path") == 5 and "<b>occlusion" in page and "<b> film" not in page
     assert "Together: ‘not’ with ‘good’ +0.450" in page and "‘not’ with ‘good’ +0.450" in str(shown)
-    record = json.loads(json.dumps(shown.to_record()))
-    assert explearn.Attribution.from_record(record).interactions == shown.interactions
+    record = json.loads(json.dumps(shown.to_dict()))
+    assert explearn.Attribution.from_dict(record).interactions == shown.interactions
     with pytest.raises(DataError, match=r"'interactions', pair 0: got .*expected two of the words"):
-        explearn.Attribution.from_record(record | {"interactions": [[3, 9, 0.5]]})
+        explearn.Attribution.from_dict(record | {"interactions": [[3, 9, 0.5]]})
 
 
 def test_refusals() -> None:

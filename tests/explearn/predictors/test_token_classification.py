@@ -165,7 +165,7 @@ def test_shown_it_is_marked_and_read_back() -> None:
     (attribution,) = explearn.explain(tiny.make_tagger(), [TEXT], "random", token=1)
     assert "&#x27;sells&#x27; is" in attribution.to_html() and attribution.to_html().count(' token"') == 1
     assert "of 'sells'" in str(attribution)
-    assert Attribution.from_record(attribution.to_dict()).token == 1
+    assert Attribution.from_dict(attribution.to_dict()).token == 1
 
 
 def test_a_table_names_the_word_of_each_text(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ class TestPhrases:
 
 def test_records_keep_units() -> None:
     result = explain("gradient", tiny.classifier("bert"), "lazy dog. Fox", "sentence")
-    read = Attribution.from_record(result.to_record())
+    read = Attribution.from_dict(result.to_dict())
     assert (read.words, read.unit) == (("lazy dog.", "Fox"), "sentence") and "lazy dog." in str(read)
 
 

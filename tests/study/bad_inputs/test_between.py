@@ -16,6 +16,7 @@ import torch
 from saying import complaint
 from trained_cases import Kept, keep
 
+from explearn.core.attribution import Attribution
 from explearn.core.examples import Example
 from explearn.core.parquet import METADATA_KEY, parquet_writer, read_metadata
 from explearn.core.storage import ATTRIBUTION_SCHEMA, read_attributions
@@ -43,9 +44,8 @@ def test_metadata(tmp_path: Path, raw: bytes) -> None:
 
 EXAMPLE = {"id": "a", "words": ["w"], "pair": [], "label": "l", "split": "test", "task": "t"}
 RATIONALE = {"example_id": "e0", "annotator": "ana", "kind": "human", "mask": [True, False]}
-ATTRIBUTION = {name: "x" for name in ATTRIBUTION_SCHEMA.names}
-ATTRIBUTION |= {"words": ["a"], "scores": [0.5], "tokens": ["a"], "token_scores": [0.5], "probability": 0.5}
-ATTRIBUTION |= {"signed": True, "unaligned": 0, "completeness_error": None}
+ATTRIBUTION = Attribution.from_dict({"words": ["a"], "scores": [0.5], "target": "x", "method": "m"}).to_dict()
+ATTRIBUTION["probability"] = 0.5
 EXAMPLES = [Example(f"e{i}", ("a", "film"), "yes", "train", "films") for i in range(3)]
 
 ROWS: list[tuple[Callable[[Path], Any], dict[str, Any], dict[str, Any]]] = [

@@ -164,7 +164,7 @@ class TestExplaining:
             np.testing.assert_array_equal(one.scores, other.scores)
             assert one.certificate == other.certificate and one.certificate is not None
             assert str(one.certificate) in str(one) and one.to_html().count(one.certificate.verdict)  # type: ignore[union-attr]
-            assert Attribution.from_record(one.to_record()).certificate == one.certificate
+            assert Attribution.from_dict(one.to_dict()).certificate == one.certificate
 
     def test_neither_padding_nor_the_batch_changes_a_score_and_every_class_has_its_own(self, trained: L2E) -> None:
         of = tiny.classifier("bert")
