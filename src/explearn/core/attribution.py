@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, GetPydanticSchema, PlainSerializer
+from pydantic import Field, GetPydanticSchema, PlainSerializer, WrapValidator
 from pydantic_core import core_schema
 
 from explearn.core.arguments import check_listed
@@ -77,6 +77,7 @@ IndexPair = Annotated[tuple[Index, Index], Field(strict=False)]
 Probability = Annotated[
     float,
     Field(ge=0, le=1),
+    WrapValidator(lambda p, handler: math.nan if _is_missing(p) else handler(p)),
     PlainSerializer(lambda p: None if math.isnan(p) else p, return_type=float | None, when_used="json"),
 ]
 

@@ -30,13 +30,29 @@ def interactions(
     Grabisch and Roubens (1999), definition 3. It is exact and takes 2^k forward passes.
 
     Args:
+        classifier: the classifier that is explained.
+        text: the text.
         attribution: the text's attribution, by words or other units, which then replace words.
         top: k, 2 to MOST_INTERACTING; all words if there are fewer.
-        removal: words are masked, or deleted (`delete`).
+        removal: `mask`: words are masked; `delete`: they are deleted.
 
-    Raises ParamsError for another `top`, DataError for an attribution of another text or of fewer than two words,
-    UnsupportedError for texts read window by window, units of pairs, questions, models that classify tokens, and
-    classifiers without a mask token unless words are deleted.
+    Returns:
+        One interaction for each pair; `dataclasses.replace(attribution, interactions=tuple(pairs))` displays them.
+
+    Raises:
+        ParamsError: another `top`.
+        DataError: the attribution is of another text, or of fewer than two words.
+        UnsupportedError: the text is read window by window, is a pair scored by units, a question, or a token to
+            classify; or the classifier has no mask token and words are not deleted.
+
+    Example:
+        >>> import explearn
+        >>> from explearn.testing import make_classifier
+        >>> classifier = make_classifier()
+        >>> attribution = explearn.explain(classifier, "a warm sequel", "occlusion")
+        >>> pairs = explearn.interactions(classifier, "a warm sequel", attribution)
+        >>> sorted(pair.positions for pair in pairs)
+        [(0, 1), (0, 2), (1, 2)]
     """
     if isinstance(top, bool) or not isinstance(top, int) or not 2 <= top <= MOST_INTERACTING:
         raise ParamsError(f"top: got {shown(top)}; expected a whole number from 2 to {MOST_INTERACTING}")
@@ -69,10 +85,17 @@ def interactions(
     pairs = []
     for i, j in combinations(range(count), 2):
         without = np.flatnonzero((sets[:, i] == 0) & (sets[:, j] == 0))
-        a, b = 1 << i, 1 << j
-        together = values[without | a | b] - values[without | a] - values[without | b] + values[without]
+        with_i = without | 1 << i
+        with_j = without | 1 << j
+        together = values[with_i | with_j] - values[with_i] - values[with_j] + values[without]
         weights = [1 / ((count - 1) * comb(count - 2, size)) for size in sets[without].sum(axis=1).tolist()]
-        first, second = (int(perturbed.words[players[n]]) for n in (i, j))
-        words = encoding.words[first], encoding.words[second]
-        pairs.append(Interaction(words, (first, second), float(together @ weights)))
+        first = int(perturbed.words[players[i]])
+        second = int(perturbed.words[players[j]])
+        pairs.append(
+            Interaction(
+                words=(encoding.words[first], encoding.words[second]),
+                positions=(first, second),
+                value=float(together @ weights),
+            )
+        )
     return sorted(pairs, key=lambda pair: -abs(pair.value))

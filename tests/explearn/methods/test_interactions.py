@@ -68,7 +68,8 @@ def test_pairs_stay_with_an_attribution_and_are_shown() -> None:
     record = json.loads(json.dumps(shown.to_dict()))
     assert explearn.Attribution.from_dict(record).interactions == shown.interactions
     with pytest.raises(DataError, match=r"'interactions', pair 0: got .*expected two of the words"):
-        explearn.Attribution.from_dict(record | {"interactions": [[3, 9, 0.5]]})
+        pair = {"words": ["so", "film"], "positions": [3, 9], "value": 0.5}
+        explearn.Attribution.from_dict(record | {"interactions": [pair]})
 
 
 def test_refusals() -> None:
