@@ -2,48 +2,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from explearn.core.attribution import Attribution
 from explearn.core.documents import parse_yaml, read_json, read_jsonl
 from explearn.core.errors import DataError
 from explearn.core.examples import Example, Rationale
 from explearn.core.parquet import iter_rows
-from explearn.core.storage import read_attributions, write_attributions
 from explearn_study.example_files import read_examples, read_rationales, write_examples, write_rationales
 
 EXAMPLES = [
     Example("a", ("two", "w\u00f6rds"), "yes", "train", "t"),
     Example("b", ("one",), "no", "train", "t", ("\U0001f600", "pair")),
 ]
-
-
-def attribution(**change: Any) -> Attribution:
-    values: dict[str, Any] = {
-        "words": ("a", "b"),
-        "scores": np.array([0.5, -1], np.float32),
-        "tokens": ("a",),
-        "token_scores": np.array([0.5], np.float32),
-        "target": "yes",
-        "method": "m",
-        "probability": 0.75,
-        "predicted": "no",
-        "aggregation": "sum",
-        "signed": True,
-        "unaligned": 1,
-        "example_id": "x",
-    }
-    return Attribution(**{**values, **change})
-
-
-def write_attribution(path: Path, *rows: Attribution) -> Path:
-    write_attributions(path, rows)
-    return path
 
 
 class TestRoundTrips:
@@ -63,11 +36,6 @@ class TestRoundTrips:
         rows = [Rationale("a", "one", "human", (True, False)), Rationale("b", "two", "llm", (False, True, True))]
         write_rationales(tmp_path / "r.parquet", rows)
         assert read_rationales(tmp_path / "r.parquet", EXAMPLES) == rows
-
-    def test_attributions(self, tmp_path: Path) -> None:
-        (actual,) = read_attributions(write_attribution(tmp_path / "a.parquet", attribution()))
-        assert actual.to_dict() == attribution().to_dict()
-        assert actual.scores.dtype == np.float32
 
 
 class TestDamage:
