@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from explearn.api import load
 from explearn.core.attribution import Attribution
 from explearn.core.examples import Example
 from explearn.methods.aml.faml import FAML
@@ -81,9 +82,9 @@ def chosen(options: argparse.Namespace, params: Params) -> dict[str, Explainer]:
         if value:
             changed = {"metric": value} if name == "faml" else {"beam": int(value)}
         if name == "paml":
-            explainers[given] = get_explainer(name, path=folder)
+            explainers[given] = load(folder)
         elif name == "faml":
-            explainers[given] = get_explainer(name, path=folder, **{**params.method(name).all_options, **changed})
+            explainers[given] = load(folder, name, **{**params.method(name).all_options, **changed})
         else:
             seeded = {"seed": params.seed} if "seed" in accepted_options(name) else {}
             explainers[given] = get_explainer(name, **{**seeded, **params.method(name).options, **changed})

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from explearn.bundle.loading import Bundle, fetched, load_bundle, trained_explainer
 from explearn.bundle.manifest import is_bundle
 from explearn.core.arguments import is_pair, path_of
@@ -109,7 +111,7 @@ def explain(
     read: Any = [texts] if single else texts
     if isinstance(read, Iterator):
         read = list(read)
-    one_target = targets is None or isinstance(targets, str | int)
+    one_target = targets is None or isinstance(targets, str | int | np.integer)
     wanted: Any = targets
     if targets is not None and (single or one_target):
         wanted = [targets] * len(read)

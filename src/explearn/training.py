@@ -56,7 +56,7 @@ def train(
             datasets.
         labels: the true labels of a list of texts; for a file, `columns.label` names their column.
         columns: what the columns of a file hold.
-        out: folder to save the explainer to, for `get_explainer(method, path=out)` (default: it is not saved). An
+        out: folder to save the explainer to, for `load(out)` (default: it is not saved). An
             earlier explainer there is replaced when training has finished.
         seed: random seed.
         description: text of a progress bar (default: no bar).

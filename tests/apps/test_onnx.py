@@ -105,7 +105,7 @@ def test_both_questions_are_in_one_file(made: Callable[[str], Made]) -> None:
     path, of, explainer = made("bert l2e, people")
     explainer.save_pretrained(path.parent / "trained")
     for aim in (0.0, 0.3, 1.0):
-        other = explearn.get_explainer("l2e", path=path.parent / "trained", aim=aim)
+        other = explearn.load(path.parent / "trained", aim=aim)
         found = list(OnnxExplainer(path, threads=1, aim=aim).explain(tiny.TEXTS))
         same(found, list(other.explain(of, tiny.TEXTS)))
         assert all((one.certificate is not None) == (aim == 1) for one in found)

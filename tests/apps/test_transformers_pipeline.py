@@ -111,7 +111,7 @@ def test_a_trained_explainer_by_its_folder_its_bundle_or_itself(
     model: Path, trained: dict[str, Path], tmp_path: Path
 ) -> None:
     explearn.export(tmp_path / "b", explainer=trained["l2e"])
-    explainer = explearn.get_explainer("l2e", path=str(trained["l2e"]))
+    explainer = explearn.load(trained["l2e"])
     of = explearn.Classifier.from_pretrained(model, device="cpu")
     wanted = list(explainer.explain(of, TEXTS))
     for given in (trained["l2e"], str(tmp_path / "b"), explainer):

@@ -144,19 +144,26 @@ def with_seed(name: str, options: Mapping[str, Any], seed: int) -> dict[str, Any
     return {**({"seed": seed} if "seed" in accepted_options(name) else {}), **options}
 
 
-def get_explainer(name: str, *, path: str | None = None, **options: Any) -> Explainer:
-    """Make a method by name.
+def get_explainer(name: str, **options: Any) -> Explainer:
+    """Make an explainer by the name of its method.
 
     Args:
         name: one of `list_explainers()`.
-        path: folder of a trained explainer, for learned methods; for a method with a `base`, the folder of a trained
-            explainer of that name.
         options: options of the method; for a variant, they override its own.
 
-    Raises UnknownNameError for an unknown name (suggesting similar ones), ParamsError for an unknown option or a bad
-    value, and ModelError if `path` does not hold such an explainer.
+    Returns:
+        The explainer. One of a learned method is not trained; `load` returns a trained one.
+
+    Raises:
+        UnknownNameError: there is no such method; the message suggests similar names.
+        ParamsError: an option is unknown or has a bad value.
+
+    Example:
+        >>> import explearn
+        >>> explearn.get_explainer("lime", samples=100).options.samples
+        100
     """
-    return make_explainer(get_info(name), options, path)
+    return make_explainer(get_info(name), options)
 
 
 def make_explainer(info: MethodInfo, options: Mapping[str, Any], path: str | None = None) -> Explainer:

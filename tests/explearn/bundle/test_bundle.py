@@ -38,7 +38,7 @@ def test_a_trained_explainer_comes_back(model: Path, trained: dict[str, Path], t
     bundle = explearn.load(tmp_path / "b", device="cpu")
     assert bundle.manifest.method == name
     assert bundle.manifest.classifier is not None and bundle.manifest.classifier.fingerprint == of.fingerprint
-    expected = explearn.get_explainer(name, path=str(trained[name])).explain(of, TEXTS)
+    expected = explearn.load(trained[name]).explain(of, TEXTS)
     # IvRA comes with the classifier that was trained with it.
     actual = bundle.explain(TEXTS) if name == "ivra" else bundle.explain(of, TEXTS)
     same(actual, expected)
@@ -67,7 +67,7 @@ def test_a_method_that_comes_with_weights_takes_them_along(model: Path, tmp_path
 def test_a_method_that_goes_on_from_a_trained_one(model: Path, trained: dict[str, Path], tmp_path: Path) -> None:
     explearn.export(tmp_path / "b", method="faml", explainer=trained["paml"], options={"steps": 1})
     of = explearn.Classifier.from_pretrained(model, device="cpu")
-    expected = explearn.get_explainer("faml", path=str(trained["paml"]), steps=1).explain(of, TEXTS)
+    expected = explearn.load(trained["paml"], "faml", steps=1).explain(of, TEXTS)
     same(explearn.load(tmp_path / "b").explain(of, TEXTS), expected)
 
 

@@ -385,7 +385,7 @@ class FAML(RefiningExplainer, BatchExplainer):
     def check(self, classifier: Classifier) -> None:
         if self.start is None:
             raise ModelError(
-                "fAML starts from a trained pAML; get_explainer('faml', path=FOLDER OF A TRAINED PAML), "
+                "fAML starts from a trained pAML; explearn.load(FOLDER OF A TRAINED PAML, method='faml'), "
                 "or --explainer FOLDER on the command line"
             )
         self.start.any_classifier = self.any_classifier

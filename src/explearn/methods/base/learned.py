@@ -181,8 +181,8 @@ class LearnedExplainer(Explainer):
         """Return a part made by training. Raises ModelError if it is missing."""
         if part is None:
             raise ModelError(
-                f"this {self.name} is not trained; call fit, or load a trained one with get_explainer(name, "
-                "path=FOLDER), --explainer FOLDER on the command line"
+                f"this {self.name} is not trained; call fit, or load a trained one with explearn.load(FOLDER), "
+                "--explainer FOLDER on the command line"
             )
         return part
 

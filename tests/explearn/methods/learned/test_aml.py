@@ -223,7 +223,7 @@ class TestFiles:
         paml.save_pretrained(tmp_path / "it")
         names = sorted(p.name for p in (tmp_path / "it").iterdir())
         assert names == ["aml.safetensors", "config.json"]
-        loaded = explearn.get_explainer("paml", path=str(tmp_path / "it"))
+        loaded = explearn.load(tmp_path / "it")
         assert isinstance(loaded, PAML)
         for a, b in zip(paml.explain(of, TEXTS), loaded.explain(of, TEXTS), strict=True):
             np.testing.assert_array_equal(a.scores, b.scores)
@@ -231,12 +231,12 @@ class TestFiles:
 
     def test_faml_is_loaded_from_paml_s_folder_with_options_of_its_own(self, tmp_path: Path) -> None:
         trained().save_pretrained(tmp_path / "it")
-        faml = explearn.get_explainer("faml", path=str(tmp_path / "it"), steps=1)
+        faml = explearn.load(tmp_path / "it", "faml", steps=1)
         assert isinstance(faml, FAML)
         assert (faml.options.steps, faml.metrics[0]) == (1, "aopc_difference")
         assert len(list(faml.explain(one_word_classifier(), tiny.TEXTS))) == len(tiny.TEXTS)
         with pytest.raises(ParamsError, match=r"faml: step: no such parameter; did you mean steps\?"):
-            explearn.get_explainer("faml", path=str(tmp_path / "it"), step=1)
+            explearn.load(tmp_path / "it", "faml", step=1)
 
     @pytest.mark.parametrize("name", ["config.json", "aml.safetensors", "backbone/config.json"])
     def test_a_file_that_is_missing_or_cut_short(self, tmp_path: Path, name: str) -> None:

@@ -212,7 +212,7 @@ class TestFiles:
     def test_it_comes_back_as_it_was_saved(self, tmp_path: Path) -> None:
         consensus = fitted()
         consensus.save_pretrained(tmp_path / "saved")
-        other: Any = explearn.get_explainer("consensus", path=str(tmp_path / "saved"))
+        other: Any = explearn.load(tmp_path / "saved")
         assert other.trained_on == ["first", "second"]
         assert other.options == consensus.options
         for name, tensor in consensus.model.tensors().items():

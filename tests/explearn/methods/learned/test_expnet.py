@@ -289,7 +289,7 @@ class TestFiles:
         of = tiny.classifier("bert")
         expnet = trained(hidden=5, seed=2)
         expnet.save_pretrained(tmp_path / "it")
-        loaded = explearn.get_explainer("expnet_in_domain", path=str(tmp_path / "it"))
+        loaded = explearn.load(tmp_path / "it")
         assert isinstance(loaded, ExpNet)
         for a, b in zip(expnet.explain(of, tiny.TEXTS), loaded.explain(of, tiny.TEXTS), strict=True):
             np.testing.assert_array_equal(a.scores, b.scores)

@@ -202,7 +202,7 @@ class TestFiles:
     def test_what_is_saved_explains_as_before(self, learned: IvRA, tmp_path: Path) -> None:
         assert learned.classifier is not None
         learned.save_pretrained(tmp_path / "ivra")
-        loaded = explearn.get_explainer("ivra", path=str(tmp_path / "ivra"))
+        loaded = explearn.load(tmp_path / "ivra")
         classifier = Classifier.from_pretrained(tmp_path / "ivra" / "classifier", device="cpu")
         assert classifier.fingerprint == learned.classifier.fingerprint
         with pytest.raises(UnsupportedError, match="trained for another classifier; load the one in its folder"):

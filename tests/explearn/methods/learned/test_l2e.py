@@ -159,7 +159,7 @@ class TestExplaining:
     def test_it_is_kept_with_its_certificate(self, trained: L2E, tmp_path: Path) -> None:
         of = tiny.classifier("bert")
         trained.save_pretrained(tmp_path / "l2e")
-        again = explearn.get_explainer("l2e", path=str(tmp_path / "l2e"))
+        again = explearn.load(tmp_path / "l2e")
         for one, other in zip(explained(trained, of), explained(again, of), strict=True):
             np.testing.assert_array_equal(one.scores, other.scores)
             assert one.certificate == other.certificate and one.certificate is not None
@@ -177,9 +177,9 @@ class TestExplaining:
     def test_a_budget_moves_scores_towards_the_classifier_s_own_answers(self, trained: L2E, tmp_path: Path) -> None:
         of, given = tiny.classifier("bert"), texts(6, 9)
         trained.save_pretrained(tmp_path / "l2e")
-        mended = explearn.get_explainer("l2e", path=str(tmp_path / "l2e"), budget=400)
+        mended = explearn.load(tmp_path / "l2e", budget=400)
         with pytest.raises(ParamsError, match="options: got samples; the trained explainer"):
-            explearn.get_explainer("l2e", path=str(tmp_path / "l2e"), budget=400, samples=3)
+            explearn.load(tmp_path / "l2e", budget=400, samples=3)
         exact = explearn.get_explainer("kernel_shap", removal="delete").explain(of, given)
         for before, after, true in zip(explained(trained, of, given), explained(mended, of, given), exact, strict=True):
             assert np.abs(after.scores - true.scores).sum() < np.abs(before.scores - true.scores).sum()
@@ -189,7 +189,7 @@ class TestExplaining:
     def test_texts_of_a_word_and_of_none_that_is_read(self, trained: L2E, tmp_path: Path, text: str) -> None:
         trained.save_pretrained(tmp_path / "l2e")
         for budget in (0, 8):
-            method = explearn.get_explainer("l2e", path=str(tmp_path / "l2e"), budget=budget)
+            method = explearn.load(tmp_path / "l2e", budget=budget)
             (one,) = explained(method, tiny.classifier("bert"), [text])
             assert np.isfinite(one.filled()).all()
 
@@ -230,7 +230,7 @@ class TestPeople:
     def test_aim_chooses_between_the_classifier_and_people(self, both: Path) -> None:
         of, text = tiny.classifier("bert"), "fox unbelievably castle lazy box warm"
         uses, people, mixed = (
-            explained(explearn.get_explainer("l2e", path=str(both), aim=aim), of, [text])[0] for aim in (1, 0, 0.5)
+            explained(explearn.load(both, aim=aim), of, [text])[0] for aim in (1, 0, 0.5)
         )
         assert uses.certificate is not None and people.certificate is None and mixed.certificate is None
         assert people.scores.min() >= 0 and people.scores.max() <= 1
@@ -242,7 +242,7 @@ class TestPeople:
     def test_what_people_would_mark_has_to_be_learned(self, trained: L2E, tmp_path: Path) -> None:
         trained.save_pretrained(tmp_path / "l2e")
         with pytest.raises(ParamsError, match="aim: got 0 without `people`"):
-            explearn.get_explainer("l2e", path=str(tmp_path / "l2e"), aim=0)
+            explearn.load(tmp_path / "l2e", aim=0)
         with pytest.raises(ParamsError, match=r"budget: got 5 with teacher 'answers' and aim 0\.5"):
             L2E(people="universal", aim=0.5, budget=5)
 

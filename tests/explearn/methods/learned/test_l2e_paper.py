@@ -281,7 +281,7 @@ def test_what_is_loaded_is_what_was_saved(tmp_path: Path) -> None:
     classifier = tiny.classifier("bert")
     l2e = quick(classifier)
     l2e.save_pretrained(tmp_path / "l2e_paper")
-    again = explearn.get_explainer("l2e_paper", path=str(tmp_path / "l2e_paper"))
+    again = explearn.load(tmp_path / "l2e_paper")
     assert isinstance(again, L2EPaper)
     assert again.history == l2e.history and again.signed and again.trained_on == l2e.trained_on
     for a, b in zip(l2e.explain(classifier, tiny.TEXTS), again.explain(classifier, tiny.TEXTS), strict=True):
