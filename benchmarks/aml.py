@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from explearn.api import load
+from explearn.bundle.loading import trained_explainer
 from explearn.core.attribution import Attribution
 from explearn.core.examples import Example
 from explearn.methods.aml.faml import FAML
@@ -74,7 +74,7 @@ def show(rows: Mapping[str, Sequence[float]]) -> None:
 
 def chosen(options: argparse.Namespace, params: Params) -> dict[str, Explainer]:
     """The methods of `--methods`."""
-    folder = str(Workspace(options.root).explainer(options.trained_on or options.task, "paml"))
+    folder = Workspace(options.root).explainer(options.trained_on or options.task, "paml")
     explainers: dict[str, Explainer] = {}
     for given in options.methods.split(","):
         name, _, value = given.partition(":")
@@ -82,9 +82,9 @@ def chosen(options: argparse.Namespace, params: Params) -> dict[str, Explainer]:
         if value:
             changed = {"metric": value} if name == "faml" else {"beam": int(value)}
         if name == "paml":
-            explainers[given] = load(folder)
+            explainers[given] = trained_explainer(folder, {})
         elif name == "faml":
-            explainers[given] = load(folder, name, **{**params.method(name).all_options, **changed})
+            explainers[given] = trained_explainer(folder, {**params.method(name).all_options, **changed}, name)
         else:
             seeded = {"seed": params.seed} if "seed" in accepted_options(name) else {}
             explainers[given] = get_explainer(name, **{**seeded, **params.method(name).options, **changed})

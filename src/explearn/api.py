@@ -104,7 +104,7 @@ def explain(
         Attributions(2 texts, methods=gae, rollout)
     """
     several_methods = isinstance(method, list | tuple)
-    methods = list(method) if several_methods else [method]
+    methods: Any = method if several_methods else [method]
     if options and (several_methods or not isinstance(method, str)):
         raise ParamsError(f"{', '.join(options)}: no such argument; a method's options need its name, method='lime'")
     single = isinstance(texts, str | Example) or is_pair(texts)
@@ -154,7 +154,7 @@ def _loaded(classifier: Any, device: str | ComputeOptions | None) -> Classifier:
 @contextmanager
 def _left_as_it_came(classifier: Any) -> Iterator[None]:
     """Restore the mode and the `requires_grad` flags of a model, given with its tokenizer or in a pipeline."""
-    model = getattr(classifier, "model", None)
+    model: Any = getattr(classifier, "model", None)
     if isinstance(classifier, tuple) and classifier:
         model = classifier[0]
     if isinstance(classifier, Classifier) or not hasattr(model, "modules"):
@@ -198,10 +198,8 @@ def load(
         ParamsError: an option is fixed by training.
 
     Example:
-        >>> import tempfile
         >>> import explearn
-        >>> folder = explearn.export(tempfile.mkdtemp() + "/bundle", method="gae")
-        >>> explearn.load(folder).explainer.name
+        >>> explearn.load(explearn.export("my-bundle", method="gae")).explainer.name
         'gae'
     """
     name = path_of("path", path)

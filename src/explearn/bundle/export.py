@@ -66,6 +66,12 @@ def export(
         ModelError: a trained explainer or a classifier that cannot be used, or that do not belong together.
         UnsupportedError: the method cannot explain the classifier.
         DataError: `metrics` cannot be read, or `out` cannot be written.
+
+    Example:
+        >>> import explearn
+        >>> folder = explearn.export("gae-bundle", method="gae")
+        >>> sorted(path.name for path in folder.iterdir())
+        ['README.md', 'manifest.json']
     """
     out, folder = Path(path_of("out", out)), None if explainer is None else Path(path_of("explainer", explainer))
     if os.path.lexists(out):

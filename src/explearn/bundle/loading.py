@@ -44,10 +44,9 @@ class Bundle:
         classifier: its classifier; None if the bundle has none, or was opened without it.
 
     Example:
-        >>> import tempfile
         >>> import explearn
         >>> from explearn.testing import make_classifier
-        >>> bundle = explearn.load(explearn.export(tempfile.mkdtemp() + "/bundle", method="gae"))
+        >>> bundle = explearn.load(explearn.export("shared-bundle", method="gae"))
         >>> [attribution.method for attribution in bundle.explain(make_classifier(), ["a lazy fox"])]
         ['gae']
     """

@@ -89,6 +89,11 @@ class Interaction(Shape):
         words: the two words.
         positions: their positions in the text, in ascending order.
         value: their interaction index (`explearn.interactions`).
+
+    Example:
+        >>> import explearn
+        >>> explearn.Interaction(words=("not", "good"), positions=(0, 1), value=-0.5).value
+        -0.5
     """
 
     words: Annotated[tuple[UnicodeText, UnicodeText], Field(strict=False)]
@@ -214,7 +219,7 @@ class Attribution:
         """
         if not isinstance(record, Mapping):
             raise DataError(f"record: got {kind_of(record)}; expected a dictionary, as to_dict returns")
-        values = {"predicted": record.get("target"), "tokens": [], "token_scores": []}
+        values: dict[str, Any] = {"predicted": record.get("target"), "tokens": [], "token_scores": []}
         values |= {"aggregation": "max", "signed": False}
         values |= {name: value for name, value in record.items() if not _is_missing(value)}
         read = check(attribution_shape(), values)
@@ -256,7 +261,8 @@ class Attribution:
         Raises:
             DataError: the page cannot be written.
         """
-        display = _display()
+        from explearn.show import display
+
         body = display.block(self)
         return display.in_notebook(body) if path is None else display.write_page(path, body)
 
@@ -269,10 +275,14 @@ class Attribution:
     _repr_html_ = to_html
 
     def __rich__(self) -> Text:
-        return _display().terminal(self)
+        from explearn.show import display
+
+        return display.terminal(self)
 
     def __str__(self) -> str:
-        return _display().line(self)
+        from explearn.show import display
+
+        return display.line(self)
 
     def __repr__(self) -> str:
         output = ""
@@ -281,12 +291,6 @@ class Attribution:
         elif not math.isnan(self.probability):
             output = f", probability={self.probability:.2f}"
         return f"Attribution(method={self.method!r}, target={self.target!r}, {self.unit}s={len(self.words)}{output})"
-
-
-def _display() -> Any:
-    from explearn.show import display
-
-    return display
 
 
 def filled(scores: NDArray[np.float32], value: float | None = None) -> NDArray[np.float32]:

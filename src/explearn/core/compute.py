@@ -57,7 +57,14 @@ class ComputeOptions:
         device_map: spread the model over several devices, and offload what does not fit; replaces `device`.
         max_memory: with device_map, most bytes of weights on each device: a number, or a size such as "20GiB".
 
-    Raises DeviceError for an unknown device, ParamsError for other options that cannot be used.
+    Raises:
+        DeviceError: the device is unknown.
+        ParamsError: another option cannot be used.
+
+    Example:
+        >>> import explearn
+        >>> explearn.ComputeOptions(device="cpu", precision="bf16").precision
+        'bf16'
     """
 
     device: str = "auto"

@@ -132,7 +132,8 @@ def check_shape(document: Any, shape: Any, path: str | os.PathLike[str], hint: s
 def check_fields(record: Any) -> None:
     """Raise DataError if a dataclass field's value does not match its annotation."""
     values = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
-    check(shape_of(type(record)), values, DataError)
+    kind: Any = type(record)
+    check(shape_of(kind), values, DataError)
 
 
 @cache

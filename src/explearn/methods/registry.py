@@ -86,7 +86,21 @@ def register(cls: AnyClass) -> AnyClass:
     A package names its methods in the entry-point group `explearn.methods` instead, so that every process finds them.
     A later class with the same name, as in a notebook, replaces the earlier one.
 
-    Raises ParamsError for anything but a method, and for the name of one of Explearn's own.
+    Args:
+        cls: a subclass of `Explainer` with `about`.
+
+    Raises:
+        ParamsError: it is no method, or has the name of one of Explearn's own.
+
+    Example:
+        >>> import explearn
+        >>> from explearn.methods.chance.random import Random
+        >>> @explearn.register
+        ... class Chance(Random):
+        ...     'Random scores under another name.'
+        ...     about = explearn.About(name="chance", family="chance", cost="one forward pass")
+        >>> explearn.get_explainer("chance").name
+        'chance'
     """
     info = _check_class(cls)
     if info.name in _index():
@@ -96,14 +110,30 @@ def register(cls: AnyClass) -> AnyClass:
 
 
 def list_explainers() -> list[str]:
-    """Return the names of all methods: Explearn's by family, learned first, then registered ones, then packages'."""
+    """Return the names of all methods: Explearn's by family, learned first, then registered ones, then packages'.
+
+    Example:
+        >>> import explearn
+        >>> "lime" in explearn.list_explainers()
+        True
+    """
     return list(dict.fromkeys([*_index(), *_registered, *_plug_ins()]))
 
 
 def get_info(name: str) -> MethodInfo:
     """Return the facts about a method.
 
-    Raises UnknownNameError, with similar names, and ParamsError for a package's method that cannot be loaded.
+    Args:
+        name: one of `list_explainers()`.
+
+    Raises:
+        UnknownNameError: there is no such method; the message suggests similar names.
+        ParamsError: a package's method cannot be loaded.
+
+    Example:
+        >>> import explearn
+        >>> explearn.get_info("lime").family
+        'perturbation'
     """
     if not isinstance(name, str):
         raise UnknownNameError("explainer", name, list_explainers())

@@ -162,4 +162,4 @@ def test_explain_without_a_classifier_says_how(tmp_path: Path) -> None:
         bundle.explain(TEXTS)
     with pytest.raises(ParamsError, match="got str as the classifier; expected a Classifier"):
         bundle.explain("one", TEXTS)  # type: ignore[call-overload]
-    assert repr(bundle) == f"Bundle(rollout, {tmp_path / 'b'})"
+    assert repr(bundle) == f"Bundle(method='rollout', classifier=None, folder={str(tmp_path / 'b')!r})"
