@@ -24,7 +24,6 @@ from explearn_apps.jobs.manifest import (
     JobManifest,
     Part,
     folder_digest,
-    is_whole,
     part_name,
     read_manifest,
 )
@@ -149,7 +148,7 @@ def _finish(job: Job, manifest: JobManifest, executor: Executor) -> None:
     for number, part in list(manifest.parts.items()):
         first = number * job.part_texts
         place = names.get(number), first, min(job.part_texts, manifest.texts - first)
-        if (part.file, part.first, part.texts) != place or not is_whole(job.folder, part):
+        if (part.file, part.first, part.texts) != place or not part.match(job.folder / part.file):
             name = printable(str(job.folder / part.file))
             print(f"{name}: has changed; it is written again", file=sys.stderr)
             del manifest.parts[number]

@@ -15,9 +15,9 @@ from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
 import explearn
-from explearn.bundle.manifest import FileFacts
 from explearn.cli.app import app
 from explearn.core.errors import ParamsError
+from explearn.core.file_facts import FileFacts
 
 UNTRAINED = [name for name in explearn.list_explainers() if not explearn.get_info(name).learned]
 
