@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -123,7 +124,7 @@ def explain(
             attributions.extend(explainer.explain(model, read, wanted, windows=windows, unit=unit))
     if single and one_target and not several_methods and len(attributions) == 1:
         return attributions[0]
-    return Attributions(attribution for text in attributions.texts for attribution in text)
+    return Attributions(chain.from_iterable(attributions.texts))
 
 
 def _explainer(method: Any, classifier: Classifier, options: dict[str, Any]) -> Explainer:
@@ -141,7 +142,7 @@ def _explainer(method: Any, classifier: Classifier, options: dict[str, Any]) -> 
 
 def _loaded(classifier: Any, device: str | ComputeOptions | None) -> Classifier:
     """Return the classifier, loaded onto the device if it is a folder or hub name."""
-    compute = ComputeOptions(device=device) if isinstance(device, str) else device
+    compute = _compute(device)
     if compute is None or isinstance(classifier, str | os.PathLike):
         return as_classifier(classifier, compute)
     model = as_classifier(classifier)
@@ -149,6 +150,10 @@ def _loaded(classifier: Any, device: str | ComputeOptions | None) -> Classifier:
     if wanted.type != model.device.type or wanted.index not in (None, model.device.index):
         raise ParamsError(f"device: got {str(wanted)!r} for a model on {str(model.device)!r}; move the model first")
     return model
+
+
+def _compute(device: str | ComputeOptions | None) -> ComputeOptions | None:
+    return ComputeOptions(device=device) if isinstance(device, str) else device
 
 
 @contextmanager
@@ -206,8 +211,8 @@ def load(
     folder = fetched(name, revision)
     if is_folder(folder) and not is_bundle(folder):
         return trained_explainer(folder, options, method)
-    if options or method is not None:
-        fixed = [*(["method"] if method else []), *options]
-        raise ParamsError(f"options: got {', '.join(fixed)}; the bundle {name} fixes these options")
-    compute = ComputeOptions(device=device) if isinstance(device, str) else device
-    return load_bundle(folder, compute)
+    if method is not None:
+        options["method"] = method
+    if options:
+        raise ParamsError(f"options: got {', '.join(options)}; the bundle {name} fixes these options")
+    return load_bundle(folder, _compute(device))

@@ -20,6 +20,7 @@ from explearn.core.attribution import MOST_INTERACTING
 from explearn.core.documents import decoded_lines
 from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.escape import printable, printable_json
+from explearn.core.validation import whole_number
 from explearn.core.writing import atomic_path, check_own, is_page
 from explearn.show.display import PAGE_END, PAGE_START, block, rows
 
@@ -120,7 +121,8 @@ def explain(
     for chosen in methods:
         chosen.check_classifier(loaded)
     if token is not None:
-        loaded = loaded.at(int(token) if token.isdecimal() else token)
+        position = whole_number(token)
+        loaded = loaded.at(token if position is None else position)
     if versus is not None:
         loaded = loaded.versus(versus)
     if pair is not None:
@@ -217,7 +219,9 @@ def _holds_scores(path: Path) -> bool:
         return column_names(path) == list(WORD_SCHEMA.names)
     with path.open("rb") as file:
         start = file.readline(2**20)
-    return b'"token_scores":' in start if path.suffix == ".jsonl" else start.startswith(b"text,id,method,target,")
+    if path.suffix == ".jsonl":
+        return b'"token_scores":' in start
+    return start.startswith(b"text,id,method,target,")
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------

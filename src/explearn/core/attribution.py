@@ -49,7 +49,7 @@ class TopWord(NamedTuple):
 
 
 def _to_array(numbers: tuple[float | None, ...]) -> NDArray[np.float32]:
-    array = np.array([math.nan if number is None else number for number in numbers], dtype=np.float64)
+    array = np.array(numbers, dtype=np.float64)  # None becomes NaN
     for position in np.flatnonzero(np.abs(array) > FLOAT32_MAX).tolist():
         raise ValueError(f"entry {position}: got {numbers[position]}; expected a finite number (float32)")
     return array.astype(np.float32)
@@ -233,7 +233,9 @@ class Attribution:
 
     def answer(self) -> str:
         """Return the model's output for the target as text: `p = 0.123`, or `value = 1.5` for a regression."""
-        return f"p = {self.probability:.3f}" if self.value is None else f"value = {self.value:.4g}"
+        if self.value is None:
+            return f"p = {self.probability:.3f}"
+        return f"value = {self.value:.4g}"
 
     def top_words(self, count: int = 10, against: bool = False) -> list[TopWord]:
         """Return the highest-scoring words, highest first. Unread words are left out.
@@ -242,9 +244,9 @@ class Attribution:
             count: at most this many.
             against: return the words with scores below zero, lowest first.
         """
-        order = np.argsort(self.scores if against else -self.scores, kind="stable").tolist()
+        keys = self.scores if against else -self.scores
         top = []
-        for position in order:
+        for position in np.argsort(keys, kind="stable").tolist():
             score = float(self.scores[position])
             if math.isnan(score) or (against and score >= 0):
                 continue
@@ -263,8 +265,7 @@ class Attribution:
         """
         from explearn.show import display
 
-        body = display.block(self)
-        return display.in_notebook(body) if path is None else display.write_page(path, body)
+        return display.embed_or_write(display.block(self), path)
 
     def print(self) -> None:
         """Print the text in colour; `print(attribution)` is one plain line."""

@@ -12,9 +12,11 @@ from explearn.core.validation import Shape
 COVERAGE = 0.9
 """Share of texts whose error is within the bound."""
 
-CERTAIN, RELIABLE = 0.8, 0.5
-"""For a familiar text: the predicted agreement from which its scores are certain, and below which they should not be
-relied on."""
+CERTAIN = 0.8
+"""Predicted agreement from which the scores of a familiar text are certain."""
+
+RELIABLE = 0.5
+"""Predicted agreement below which the scores of a familiar text should not be relied on."""
 
 Verdict = Literal["certain", "check", "do not rely"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,8 +70,7 @@ class Attributions(list[Attribution]):
         Raises:
             DataError: the page cannot be written.
         """
-        body = "".join(map(display.rows, self.texts))
-        return display.in_notebook(body) if path is None else display.write_page(path, body)
+        return display.embed_or_write("".join(map(display.rows, self.texts)), path)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a frame with one row per word (`explearn.to_frame`)."""
@@ -87,10 +87,10 @@ class Attributions(list[Attribution]):
     def __rich__(self) -> Group:
         from rich.console import Group
 
-        return Group(*(display.terminal(attribution) for text in self.texts for attribution in text))
+        return Group(*map(display.terminal, chain.from_iterable(self.texts)))
 
     def __str__(self) -> str:
-        return "\n".join(display.line(attribution) for text in self.texts for attribution in text)
+        return "\n".join(map(display.line, chain.from_iterable(self.texts)))
 
     def __repr__(self) -> str:
         count = len(self.texts)

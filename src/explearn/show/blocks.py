@@ -15,7 +15,8 @@ from explearn.core.attribution import Attribution
 Mark = Literal["", "best", "tied", "better", "worse"]
 """How a cell of a table stands out; see `Cell`."""
 
-BOLD_START, BOLD_END = "\x02", "\x03"
+BOLD_START = "\x02"
+BOLD_END = "\x03"
 """Enclose bold text. Data with these control characters could at most make itself bold."""
 
 

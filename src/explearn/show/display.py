@@ -14,6 +14,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -247,7 +248,9 @@ def _terminal_style(word: ShownWord) -> str:
         return f"bold #000000 on {word.colour}"
     if strength >= 1 / 3:
         return f"bold {word.colour}"
-    return f"not bold {word.colour}" if strength >= FAINT else "not bold"
+    if strength >= FAINT:
+        return f"not bold {word.colour}"
+    return "not bold"
 
 
 # ---- in HTML ---------------------------------------------------------------------------------------------------------
@@ -338,7 +341,7 @@ def arcs(attribution: Attribution) -> str:
     pairs = attribution.interactions[:ARCS]
     if not pairs:
         return ""
-    positions = sorted({position for pair in pairs for position in pair.positions})
+    positions = sorted(set(chain.from_iterable(pair.positions for pair in pairs)))
     width = 0.0
     centres: dict[int, float] = {}
     for position in positions:
@@ -386,8 +389,8 @@ def rows(attributions: Sequence[Attribution]) -> str:
     answers = {answer_sentence(attribution) for attribution in attributions}
     head = escape_html(attributions[0].example_id)
     if len(answers) == 1:
-        head += " · " if head else ""
-        head += escape_html(answers.pop())
+        answer = escape_html(answers.pop())
+        head = f"{head} · {answer}" if head else answer
     if head:
         head = f"<p>{head}</p>"
     body = []
@@ -405,16 +408,17 @@ def rows(attributions: Sequence[Attribution]) -> str:
     return f'<div class="explearn">{head}\n{"".join(body)}</div>\n'
 
 
-def in_notebook(body: str) -> str:
-    """Return blocks together with their CSS rules, for notebooks."""
-    return f"<style>{STYLE}</style>\n{body}"
+def embed_or_write(body: str, path: str | os.PathLike[str] | None) -> str | Path:
+    """Return blocks with their CSS rules, to embed in a page, or write them as a page and return its path.
 
-
-def write_page(path: str | os.PathLike[str], body: str) -> Path:
-    """Write blocks as a page, whole or not at all.
+    Args:
+        body: HTML of the blocks.
+        path: the page to write, whole or not at all. None: return HTML.
 
     Raises:
         DataError: the page cannot be written.
     """
+    if path is None:
+        return f"<style>{STYLE}</style>\n{body}"
     write_text(path, PAGE_START + body + PAGE_END)
     return Path(path)
