@@ -13,9 +13,10 @@ from typing import Any, Literal, Union, get_args, get_origin
 import numpy as np
 import pyarrow as pa
 
-from explearn.core.attribution import Attribution, as_shape, attribution_shape
+from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, located
 from explearn.core.parquet import read_table, write_table
+from explearn.core.record import as_shape, record_shape
 
 _PLAIN: dict[Any, pa.DataType] = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 
@@ -41,7 +42,7 @@ def arrow_type(annotation: Any) -> pa.DataType:
 
 def _attribution_schema() -> pa.Schema:
     columns = []
-    for name, field in attribution_shape().model_fields.items():
+    for name, field in record_shape().model_fields.items():
         nullable = NoneType in get_args(field.annotation)
         columns.append(pa.field(field.alias or name, arrow_type(field.annotation), nullable=nullable))
     return pa.schema(columns)

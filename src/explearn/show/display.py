@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.core.attribution import Attribution
 from explearn.core.escape import printable
+from explearn.core.record import Record
 from explearn.core.writing import write_text
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class ShownWord:
         return hexadecimal(AGAINST if self.strength < 0 else FOR)
 
 
-def shown_words(attribution: Attribution) -> list[ShownWord]:
+def shown_words(attribution: Record) -> list[ShownWord]:
     """Return an attribution's words as displays show them."""
     signs = shows_signs(attribution.signed, attribution.scores)
     strength = strengths(attribution.scores).tolist()
@@ -141,7 +141,7 @@ def shown_words(attribution: Attribution) -> list[ShownWord]:
     return words
 
 
-def listed_words(attribution: Attribution, count: int, between: str, form: str) -> str:
+def listed_words(attribution: Record, count: int, between: str, form: str) -> str:
     """Return the highest-scoring words with their scores, as text.
 
     Args:
@@ -156,7 +156,7 @@ def listed_words(attribution: Attribution, count: int, between: str, form: str) 
     return between.join(parts)
 
 
-def answer_sentence(attribution: Attribution) -> str:
+def answer_sentence(attribution: Record) -> str:
     """Return the explained class with its probability.
 
     The predicted class follows if it is another one; the classified word comes first if only one word is classified.
@@ -169,7 +169,7 @@ def answer_sentence(attribution: Attribution) -> str:
     return f"{sentence})"
 
 
-def remarks(attribution: Attribution) -> str:
+def remarks(attribution: Record) -> str:
     """Return remarks on the scores, empty if there are none.
 
     They are about unread words, a sum missed by INCOMPLETE or more, the certificate, and pairs of words.
@@ -191,7 +191,7 @@ def remarks(attribution: Attribution) -> str:
     return ". ".join(sentences)
 
 
-def together(attribution: Attribution) -> str:
+def together(attribution: Record) -> str:
     """Return the three strongest pairs of words with what they add together."""
     pairs = []
     for pair in attribution.interactions[:3]:
@@ -204,7 +204,7 @@ def together(attribution: Attribution) -> str:
 # ---- in a terminal ---------------------------------------------------------------------------------------------------
 
 
-def line(attribution: Attribution) -> str:
+def line(attribution: Record) -> str:
     """Return method, class and the highest-scoring words, on one line."""
     head = f"{attribution.method} for {attribution.target!r}"
     if attribution.token is not None:
@@ -214,7 +214,7 @@ def line(attribution: Attribution) -> str:
     return f"{sentence} ({remark})" if remark else sentence
 
 
-def terminal(attribution: Attribution) -> Text:
+def terminal(attribution: Record) -> Text:
     """Return the text in colour: orange for the class, blue against it, in three steps of strength.
 
     The steps are a bold word on a coloured background, a bold coloured word and a coloured word, which look similar on
@@ -306,7 +306,7 @@ def escape_html(text: str) -> str:
     return html.escape(printable(text, one_line=True))
 
 
-def words_html(attribution: Attribution, chosen: Sequence[bool] = ()) -> str:
+def words_html(attribution: Record, chosen: Sequence[bool] = ()) -> str:
     """Return the words of a text with their scores as background; needs the CSS rules of STYLE.
 
     Args:
@@ -333,7 +333,7 @@ def _word_attributes(word: ShownWord) -> str:
     return f'class="{" ".join(classes)}" style="--s:{abs(word.strength):.3g}" title="{word.score:+.4g}"'
 
 
-def arcs(attribution: Attribution) -> str:
+def arcs(attribution: Record) -> str:
     """Return an SVG of the words in `interactions`, with an arc over each of the strongest pairs; empty without any.
 
     An arc's width is the pair's strength; it is dashed if the two add less together than alone.
@@ -373,7 +373,7 @@ def arcs(attribution: Attribution) -> str:
     return f'<svg {size} fill="currentColor" role="img" aria-label="{label}">{"".join(parts)}</svg>\n'
 
 
-def block(attribution: Attribution) -> str:
+def block(attribution: Record) -> str:
     """Return HTML of one attribution: what is explained, the words in colour, and the highest-scoring words."""
     head = f"<b>{escape_html(attribution.method)}</b>: {escape_html(answer_sentence(attribution))}"
     words = f"{words_html(attribution)}\n{arcs(attribution)}"
@@ -384,7 +384,7 @@ def block(attribution: Attribution) -> str:
     return f'<div class="explearn"><p>{head}</p>\n{words}<p><small>{below}{remark}</small></p></div>\n'
 
 
-def rows(attributions: Sequence[Attribution]) -> str:
+def rows(attributions: Sequence[Record]) -> str:
     """Return HTML of several methods on one text, one row each; facts common to all are shown once."""
     answers = {answer_sentence(attribution) for attribution in attributions}
     head = escape_html(attributions[0].example_id)
