@@ -79,7 +79,7 @@ def same(actual: list[Attribution], expected: list[Attribution]) -> None:
         assert one.probability == pytest.approx(other.probability, abs=1e-4)
         assert (one.certificate is None) == (other.certificate is None)
         if one.certificate is not None and other.certificate is not None:
-            assert one.certificate.to_dict() == pytest.approx(other.certificate.to_dict(), abs=1e-3)
+            assert one.certificate.model_dump() == pytest.approx(other.certificate.model_dump(), abs=1e-3)
 
 
 @pytest.mark.slow
