@@ -159,10 +159,13 @@ def _compute(device: str | ComputeOptions | None) -> ComputeOptions | None:
 @contextmanager
 def _left_as_it_came(classifier: Any) -> Iterator[None]:
     """Restore the mode and the `requires_grad` flags of a model, given with its tokenizer or in a pipeline."""
+    if isinstance(classifier, Classifier):
+        yield
+        return
     model: Any = getattr(classifier, "model", None)
     if isinstance(classifier, tuple) and classifier:
         model = classifier[0]
-    if isinstance(classifier, Classifier) or not hasattr(model, "modules"):
+    if not hasattr(model, "modules"):
         yield
         return
     modes = [(module, module.training) for module in model.modules()]

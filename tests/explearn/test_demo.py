@@ -47,9 +47,8 @@ def test_it_learns_its_topics_for_reasons_that_a_reader_shares(monkeypatch: pyte
     assert len(right) == 100 and sum(right) > 84
     assert not set(held_out) & set(texts)
     assert not any(parameter.requires_grad for parameter in trained.model.parameters())
-    (attribution,) = explearn.explain(
-        trained, "The young goalkeeper saved two penalties and sent her club to the final."
-    )
+    text = "The young goalkeeper saved two penalties and sent her club to the final."
+    attribution = explearn.explain(trained, text)
     assert attribution.target == "sports"
     ((best, *_),) = attribution.top_words(1)
     assert best.strip(".") in ("goalkeeper", "penalties", "final", "club")

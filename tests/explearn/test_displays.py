@@ -206,11 +206,6 @@ class TestTables:
         rows = explearn.to_arrow(actual).to_pylist()
         assert [row["text"] for row in rows[::2]] == [0, 0, 1, 1, 2]
 
-    def test_a_dictionary_is_json_for_every_reader(self) -> None:
-        actual = attribution(scores=(np.nan, 1.0), spans=((0, 3), (4, 8))).to_dict()
-        assert json.loads(json.dumps(actual, allow_nan=False))["scores"] == [None, 1.0]
-        assert actual["spans"] == [[0, 3], [4, 8]]
-
 
 class TestWhereWordsStand:
     def test_spans_are_those_of_the_original_string(self, tiny_folder: Path) -> None:

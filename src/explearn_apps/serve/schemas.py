@@ -73,23 +73,16 @@ class Answer(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
-SERVED = {
-    "method": "method",
-    "target": "label",
-    "probability": "probability",
-    "value": "value",
-    "predicted": "predicted",
-    "unit": "unit",
-    "words": "words",
-    "scores": "scores",
-    "spans": "spans",
-    "pair_start": "pair_start",
-    "signed": "signed",
-    "unaligned": "unread",
-    "completeness_error": "completeness_error",
-    "certificate": "certificate",
-}
-"""Field of an attribution -> its name in an answer; sub-tokens, times and ids are not served."""
+_SERVED = (
+    "method target probability value predicted unit words scores spans pair_start signed unaligned completeness_error "
+    "certificate"
+)
+"""Fields of an attribution that are served; sub-tokens, times and ids are not."""
+
+_RENAMED = {"target": "label", "unaligned": "unread"}
+
+SERVED = {name: _RENAMED.get(name, name) for name in _SERVED.split()}
+"""Field of an attribution -> its name in an answer."""
 
 
 def _served_fields() -> type[Answer]:

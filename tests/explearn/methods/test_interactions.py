@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 
@@ -65,11 +64,6 @@ def test_pairs_stay_with_an_attribution_and_are_shown() -> None:
     page = shown.to_html()
     assert isinstance(page, str) and page.count("<path") == 5 and "<b>occlusion" in page and "<b> film" not in page
     assert "Together: ‘not’ with ‘good’ +0.450" in page and "‘not’ with ‘good’ +0.450" in str(shown)
-    record = json.loads(json.dumps(shown.to_dict()))
-    assert explearn.Attribution.from_dict(record).interactions == shown.interactions
-    with pytest.raises(DataError, match=r"'interactions', pair 0: got .*expected two of the words"):
-        pair = {"words": ["so", "film"], "positions": [3, 9], "value": 0.5}
-        explearn.Attribution.from_dict(record | {"interactions": [pair]})
 
 
 def test_refusals() -> None:
