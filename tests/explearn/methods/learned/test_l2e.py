@@ -229,9 +229,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class TestPeople:
     def test_aim_chooses_between_the_classifier_and_people(self, both: Path) -> None:
         of, text = tiny.classifier("bert"), "fox unbelievably castle lazy box warm"
-        uses, people, mixed = (
-            explained(explearn.load(both, aim=aim), of, [text])[0] for aim in (1, 0, 0.5)
-        )
+        uses, people, mixed = (explained(explearn.load(both, aim=aim), of, [text])[0] for aim in (1, 0, 0.5))
         assert uses.certificate is not None and people.certificate is None and mixed.certificate is None
         assert people.scores.min() >= 0 and people.scores.max() <= 1
         assert people.scores[[0, 2]].min() > people.scores[[3, 4, 5]].max()
