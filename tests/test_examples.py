@@ -14,7 +14,7 @@ WITHOUT_EXAMPLE_YET = (
     "About",
     "BatchExplainer",
     "BatchScores",
-    "CallableClassifier",
+    "FunctionPredictor",
     "Classifier",
     "Comparison",
     "Explainer",

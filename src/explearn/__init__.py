@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from explearn.methods.base.learned import LearnedExplainer
     from explearn.methods.interactions import interactions
     from explearn.methods.listed_task import ListedTask
-    from explearn.predictors.classifier import Classifier
-    from explearn.predictors.function import CallableClassifier
+    from explearn.predictors.function import FunctionPredictor
+    from explearn.predictors.transformer import TransformerPredictor
     from explearn.show.attributions import Attributions
     from explearn.training import finetune, train
 
@@ -51,7 +51,6 @@ __all__ = [
     "BatchExplainer",
     "BatchScores",
     "Bundle",
-    "CallableClassifier",
     "Certificate",
     "Classifier",
     "Comparison",
@@ -61,6 +60,7 @@ __all__ = [
     "Example",
     "Explainer",
     "ExplearnError",
+    "FunctionPredictor",
     "Interaction",
     "LearnedExplainer",
     "ListedTask",
@@ -102,7 +102,7 @@ _LAZY = {
     "explearn.methods.base.learned": ("LearnedExplainer",),
     "explearn.methods.interactions": ("interactions",),
     "explearn.methods.listed_task": ("ListedTask",),
-    "explearn.predictors.function": ("CallableClassifier",),
+    "explearn.predictors.function": ("FunctionPredictor",),
     "explearn.predictors.classifier": ("Classifier",),
     "explearn.show.attributions": ("Attributions",),
     "explearn.training": ("finetune", "train"),

@@ -21,8 +21,8 @@ from explearn.core.examples import Example
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import Target
 from explearn.methods.registry import get_explainer
-from explearn.predictors.as_classifier import as_classifier
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import as_predictor
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.show.attributions import Attributions
 from explearn.text.units import Unit
 
@@ -36,7 +36,7 @@ AT_ONCE = ("attn_lrp", "integrated_gradients", "lime")
 model: to its architecture, to its word embeddings, only to its predictions."""
 
 
-def default_explainer(classifier: Classifier) -> Explainer:
+def default_explainer(classifier: TransformerPredictor) -> Explainer:
     """Return the first method of AT_ONCE that can explain a classifier.
 
     Raises:
@@ -70,7 +70,7 @@ def explain(
 
     Args:
         classifier: a `Classifier`, a folder or hub name, a text-classification pipeline of transformers, or a pair
-            (model, tokenizer). For a model that classifies tokens: `Classifier.from_pretrained(name).at(token)`.
+            (model, tokenizer). For a model that classifies tokens: `load_classifier(name).at(token)`.
         texts: a text, or a list of texts. A tuple of two strings is one text of two segments. Of a table of pandas or
             datasets, the column `text` is read.
         method: a method's name (`list_explainers`) or an explainer (`get_explainer`, `load`), or a list of them. None:
@@ -127,7 +127,7 @@ def explain(
     return Attributions(chain.from_iterable(attributions.texts))
 
 
-def _explainer(method: Any, classifier: Classifier, options: dict[str, Any]) -> Explainer:
+def _explainer(method: Any, classifier: TransformerPredictor, options: dict[str, Any]) -> Explainer:
     if method is None:
         return default_explainer(classifier)
     if isinstance(method, str):
@@ -140,12 +140,12 @@ def _explainer(method: Any, classifier: Classifier, options: dict[str, Any]) -> 
     return method
 
 
-def _loaded(classifier: Any, device: str | ComputeOptions | None) -> Classifier:
+def _loaded(classifier: Any, device: str | ComputeOptions | None) -> TransformerPredictor:
     """Return the classifier, loaded onto the device if it is a folder or hub name."""
     compute = _compute(device)
     if compute is None or isinstance(classifier, str | os.PathLike):
-        return as_classifier(classifier, compute)
-    model = as_classifier(classifier)
+        return as_predictor(classifier, compute)
+    model = as_predictor(classifier)
     wanted = compute.resolve_device()
     if wanted.type != model.device.type or wanted.index not in (None, model.device.index):
         raise ParamsError(f"device: got {str(wanted)!r} for a model on {str(model.device)!r}; move the model first")
@@ -159,7 +159,7 @@ def _compute(device: str | ComputeOptions | None) -> ComputeOptions | None:
 @contextmanager
 def _left_as_it_came(classifier: Any) -> Iterator[None]:
     """Restore the mode and the `requires_grad` flags of a model, given with its tokenizer or in a pipeline."""
-    if isinstance(classifier, Classifier):
+    if isinstance(classifier, TransformerPredictor):
         yield
         return
     model: Any = getattr(classifier, "model", None)

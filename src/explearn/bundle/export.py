@@ -35,7 +35,8 @@ from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info, make_explainer
 from explearn.metrics.catalogue import CATALOGUE
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 
 def export(
@@ -89,10 +90,10 @@ def export(
     place: Literal["classifier", "explainer/classifier"] | None = None
     if folder is not None and (folder / CLASSIFIER).is_dir():
         place = "explainer/classifier"
-        loaded = Classifier.from_pretrained(classifier or folder / CLASSIFIER, device="cpu")
+        loaded = load_classifier(classifier or folder / CLASSIFIER, device="cpu")
     elif classifier is not None:
         place = "classifier" if with_classifier else None
-        loaded = Classifier.from_pretrained(classifier, device="cpu")
+        loaded = load_classifier(classifier, device="cpu")
     if loaded is not None:
         made.check_explains(loaded)
     with atomic_folder(out) as partial:
@@ -145,17 +146,17 @@ def _method(name: str | None, folder: Path | None) -> MethodInfo:
     return get_info(name or method_of(folder))
 
 
-def _save_classifier(classifier: Classifier, folder: Path) -> None:
+def _save_classifier(classifier: TransformerPredictor, folder: Path) -> None:
     classifier.tokenizer.chat_template = None  # a file of another kind, which no classifier reads
     classifier.save_pretrained(folder)
-    if Classifier.from_pretrained(folder, device="cpu").fingerprint != classifier.fingerprint:
+    if load_classifier(folder, device="cpu").fingerprint != classifier.fingerprint:
         raise ModelError(
             f"{classifier.name}: its weights change when it is saved and read again; it cannot go into a bundle"
         )
 
 
 def _classifier_facts(
-    classifier: Classifier, source: str, place: Literal["classifier", "explainer/classifier"] | None
+    classifier: TransformerPredictor, source: str, place: Literal["classifier", "explainer/classifier"] | None
 ) -> ClassifierFacts:
     """Return what a manifest says of a classifier.
 

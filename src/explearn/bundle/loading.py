@@ -29,8 +29,9 @@ from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError, kind_of
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.registry import get_explainer, get_info, known_infos, make_explainer
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.loading import hub_errors, may_be_on_hub
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 TOKEN = "HF_TOKEN"
 
@@ -54,7 +55,7 @@ class Bundle:
     def __init__(self, folder: Path, manifest: BundleManifest) -> None:
         self.folder = folder
         self.manifest = manifest
-        self.classifier: Classifier | None = None
+        self.classifier: TransformerPredictor | None = None
 
     @cached_property
     def explainer(self) -> Explainer:
@@ -89,7 +90,7 @@ class Bundle:
             return None
         return dict(read_json(self.folder / FIGURES))
 
-    def check_classifier(self, classifier: Classifier) -> None:
+    def check_classifier(self, classifier: TransformerPredictor) -> None:
         """Raise ModelError unless the bundle was made for this classifier, or for any."""
         facts = self.manifest.classifier
         if facts is not None and classifier.fingerprint != facts.fingerprint:
@@ -120,7 +121,7 @@ class Bundle:
             raise ParamsError(
                 f"{self.folder}: holds no classifier; expected explain(classifier, texts), with the one it was made for"
             )
-        if not isinstance(classifier, Classifier):
+        if not isinstance(classifier, TransformerPredictor):
             raise ParamsError(f"explain: got {kind_of(classifier)} as the classifier; expected a Classifier")
         if classifiers:
             self.check_classifier(classifier)
@@ -189,7 +190,7 @@ def load_bundle(folder: Path, compute: ComputeOptions | None = None) -> Bundle:
     bundle = open_bundle(folder)
     explainer = bundle.explainer
     if bundle.classifier_folder is not None:
-        bundle.classifier = Classifier.from_pretrained(bundle.classifier_folder, compute)
+        bundle.classifier = load_classifier(bundle.classifier_folder, compute)
         bundle.check_classifier(bundle.classifier)
         explainer.check_explains(bundle.classifier)
     return bundle
