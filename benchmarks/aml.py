@@ -35,7 +35,7 @@ from explearn.methods.aml.paml import PAML
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import accepted_options, get_explainer
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.plausibility import f1_of_texts, rationale_counts, select_top_k
 from explearn.predictors.classifier import Classifier

@@ -28,7 +28,7 @@ def judge_draws(
 
     Args:
         draws: of each draw, scores of each text's words; NaN: the word was not read. Such words are never chosen and
-            come last, as in `explearn.metrics.evaluate`. marked: masks of the same texts.
+            come last, as in `explearn.evaluate`. marked: masks of the same texts.
         k: words chosen by the top-K rule. rule: the explainer's own; one of `explearn.methods.info.Binarisation`.
         confidence: coverage of the intervals.
 

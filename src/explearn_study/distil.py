@@ -16,7 +16,7 @@ from explearn.lens.representations import aggregate_states
 from explearn.methods.base.targets import judged_targets
 from explearn.methods.base.teachers import combine_weights, make_teacher, members
 from explearn.methods.l2e.paper import L2EPaper
-from explearn.metrics.context import mean_where_defined
+from explearn.metrics.arrays import mean_where_defined
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.predictions import Predictions
 from explearn.metrics.sanity import rank_correlations, top_overlaps

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.metrics.catalogue import CATALOGUE
-from explearn.metrics.context import mean_where_defined
+from explearn.metrics.arrays import mean_where_defined
 from explearn.metrics.faithfulness import logit
 from explearn.metrics.plausibility import ranking
 from explearn.metrics.protocols import top_count
+from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import paired_tests
 from explearn.metrics.stability import stability
 

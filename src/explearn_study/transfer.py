@@ -10,11 +10,10 @@ from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
 from explearn.core.examples import Example
+from explearn.evaluation import EvaluateOptions, evaluate
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.registry import make_explainer
-from explearn.metrics.evaluate import evaluate_task
 from explearn.metrics.params import EvaluateParams
-from explearn.metrics.runs import MethodRun
 from explearn.predictors.classifier import Classifier
 from explearn.predictors.finetune import evaluate_classifier
 from explearn.text.sampling import texts_to_explain
@@ -74,9 +73,7 @@ def criteria_figures(
     seed: int,
 ) -> dict[str, float | None]:
     """Return the metrics of IvRA's four criteria, of one method on some texts; None where one is undefined."""
-    name, by_id = explainer.name, {example.id: example for example in examples}
-    run = {name: MethodRun(name, attributions, classifier.fingerprint)}
-    judged = evaluate_task(
-        name, run, by_id, {}, classifier, rules={name: "top_k"}, k=1, positive_rate=0.0, params=params, seed=seed
-    )
-    return {metric: judged.metrics[name][metric] for metric in CRITERIA}
+    name = explainer.name
+    options = EvaluateOptions(params=params, seed=seed, task=name)
+    evaluation = evaluate(classifier, {name: attributions}, metrics=CRITERIA, texts=examples, options=options)
+    return {metric: evaluation.figures[name][metric] for metric in CRITERIA}

@@ -12,7 +12,8 @@ from huggingface_hub import EvalResult, ModelCardData
 
 from explearn.bundle.manifest import ClassifierFacts
 from explearn.methods.info import MethodInfo
-from explearn.metrics.catalogue import CATALOGUE, Metric
+from explearn.metrics.base import Metric
+from explearn.metrics.registry import CATALOGUE
 from explearn.show.markdown import Markdown, escape_markdown, table
 
 GROUPS = ("plausibility", "faithfulness", "behaviour")

@@ -33,7 +33,7 @@ from explearn.core.validation import Figures, Shape, check, check_shape
 from explearn.core.writing import atomic_folder, write_json, write_text
 from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.registry import get_info, make_explainer
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.registry import CATALOGUE
 from explearn.predictors.classifier import Classifier
 
 

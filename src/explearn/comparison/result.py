@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.core.extras import need
 from explearn.methods.results import Number, RunFacts, TaskReport
-from explearn.metrics.catalogue import CATALOGUE, Metric
+from explearn.metrics.base import Metric
+from explearn.metrics.registry import CATALOGUE
 from explearn.report.columns import leaderboard
 from explearn.report.verdict import MODEL, find_verdict
 from explearn.show.blocks import BOLD_END, BOLD_START, Cell, Table, columns
@@ -31,7 +32,7 @@ class Comparison:
     Attributes:
         report: path of the page.
         texts: number of texts in the comparison.
-        methods: method -> metric -> value, as on the page; names of metrics: `explearn.metrics.catalogue`.
+        methods: method -> metric -> value, as on the page; names of metrics: `explearn.list_metrics`.
         left_out: method -> why it is not in the comparison.
         task: everything that the page shows: figures, paired tests, values by text, sanity checks. run: facts about
             the methods and their evaluation.

@@ -20,8 +20,7 @@ from explearn.core.errors import DataError, ExplearnError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.lens.perturb import noisy_embeddings, parts, randomised
 from explearn.lens.words import table_weight
-from explearn.metrics.arrays import correlation, ranks
-from explearn.metrics.context import mean_where_defined
+from explearn.metrics.arrays import correlation, mean_where_defined, ranks
 from explearn.metrics.params import SanityParams
 from explearn.metrics.plausibility import check_scores, ranking
 from explearn.metrics.protocols import top_count

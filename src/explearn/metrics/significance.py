@@ -9,14 +9,13 @@ one metric's column (as L2E, footnote 6).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.metrics.arrays import ranks, ratio
-from explearn.metrics.catalogue import METRICS
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -253,31 +252,6 @@ def paired_tests(
         direction=direction,
         significance=significance,
     )
-
-
-def compare_methods(
-    metrics: Mapping[str, Mapping[str, float | None]],
-    by_text: Mapping[str, Mapping[str, ArrayLike]],
-    own: Collection[str] = (),
-    significance: float = 0.05,
-) -> dict[str, PairedTests]:
-    """Compare a task's methods in every metric of the catalogue that has values by text.
-
-    Args:
-        metrics: method -> metric -> figure. by_text: metric -> method -> value on each text, (texts,).
-        own: methods with their own classifier, which are only compared in metrics that do not depend on the
-            classifier: figures for different classifiers cannot be compared.
-    """
-    return {
-        metric.name: paired_tests(
-            metric.name,
-            {m: figures.get(metric.name) for m, figures in metrics.items() if not (metric.of_model and m in own)},
-            by_text.get(metric.by_text, {}),
-            metric.larger_is_better,
-            significance,
-        )
-        for metric in METRICS.values()
-    }
 
 
 def holm(p_values: ArrayLike) -> Array:

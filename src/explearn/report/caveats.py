@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 
 from explearn.methods.base.teachers import ANSWERS
 from explearn.methods.results import RunFacts, TaskReport
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.registry import CATALOGUE
 from explearn.report.verdict import MODEL, PEOPLE, QUESTIONS, counted_tasks, means, several
 from explearn.show.blocks import bold
 from explearn.show.display import INCOMPLETE

@@ -7,7 +7,7 @@ import importlib.util
 from collections.abc import Iterator, Sequence
 
 from explearn.methods.results import Number, RunFacts, TaskReport
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.registry import CATALOGUE
 from explearn.report.caveats import find_caveats, has_no_marks, part_caveats
 from explearn.report.columns import COST_NOTE, leaderboard, used_marks
 from explearn.report.examples import first_text

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from explearn.methods.results import RunFacts, TaskReport
-from explearn.metrics.catalogue import CATALOGUE, Group
+from explearn.metrics.base import Group
+from explearn.metrics.registry import CATALOGUE
 from explearn.report.caveats import has_no_marks
-from explearn.report.columns import Standing, leaderboard, marked, metrics_of, title
+from explearn.report.columns import Standing, leaderboard, marked, metrics_of
 from explearn.report.examples import example_text
 from explearn.report.verdict import QUESTIONS, near_chance, several
 from explearn.show.blocks import Block, Cell, Fold, Heading, Paragraph, Table, columns, figure
@@ -168,7 +169,7 @@ def pair_tables(run: RunFacts, task: TaskReport) -> Iterator[Block]:
     for metric, test in tests.items():
         outcomes = test.outcomes(run.evaluate.significance)
         cells = [[signs[int(outcome)] for outcome in row] for row in outcomes]
-        yield _square(run, f"{title(CATALOGUE[metric])}: {task.task}", test.methods, cells)
+        yield _square(run, f"{CATALOGUE[metric].title}: {task.task}", test.methods, cells)
     matrix = task.method_agreement
     if matrix is not None and len(matrix) == len(task.methods) > 1:
         cells = [

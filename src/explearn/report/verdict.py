@@ -10,9 +10,9 @@ import numpy as np
 
 from explearn.methods.registry import get_info
 from explearn.methods.results import Number, RunFacts, TaskReport
-from explearn.metrics.catalogue import CATALOGUE, Metric
+from explearn.metrics.base import Metric
+from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import paired_tests
-from explearn.report.columns import shown, title
 from explearn.show.blocks import Cell, Column, Table, bold, columns
 
 PEOPLE, MODEL = "f1_topk", "aopc_comprehensiveness"
@@ -129,12 +129,12 @@ class Leader:
 
     @property
     def figure(self) -> str:
-        return shown(self.metric, self.values[self.method])
+        return self.metric.shown(self.values[self.method])
 
     @property
     def chance(self) -> str:
         """The formatted mean of random scores, empty if there are none."""
-        return shown(self.metric, self.values["random"]) if "random" in self.values else ""
+        return self.metric.shown(self.values["random"]) if "random" in self.values else ""
 
     def least(self, costs: Mapping[str, float]) -> str | None:
         """Return the cheapest of the method and its rivals; None if these were not tested or no cost is known."""
@@ -211,11 +211,11 @@ def leader_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
                 f"none clearly (best: {name})"
                 if leader.chance_too
                 else f"{bold(leader.method)}{name[len(leader.method) :]}",
-                f"{title(leader.metric)} {leader.figure}" + (f" (random: {leader.chance})" if leader.chance else ""),
+                f"{leader.metric.title} {leader.figure}" + (f" (random: {leader.chance})" if leader.chance else ""),
                 f"{leader.unbeaten} of {several(leader.tasks, 'task')}" if leader.tasks else "not tested",
                 f"{rivals}, and random" if leader.chance_too and leader.rivals is not None else rivals,
-                shown(TIME, times.get(leader.method)),
-                "–" if fastest is None or leader.chance_too else f"{fastest}, {shown(TIME, times[fastest])}",
+                TIME.shown(times.get(leader.method)),
+                "–" if fastest is None or leader.chance_too else f"{fastest}, {TIME.shown(times[fastest])}",
             ]
         )
     if len(tasks) == 1:
@@ -280,7 +280,7 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
             figures.append(f"without training on such {run.unit}s {bold(without.method)} {without.figure}")
             if run.study in (without.rivals or ()):
                 figures[-1] += f" or, not significantly worse, {bold(str(run.study))} "
-                figures[-1] += shown(without.metric, without.values[str(run.study)])
+                figures[-1] += without.metric.shown(without.values[str(run.study)])
         figures += [f"random {run.unit}s {leader.chance}"] if leader.chance else []
         learned = ", which was trained on marks of the task" if learns else ""
         name = f"{bold(leader.method)}{_aside(run, leader.method)}"
@@ -298,7 +298,7 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
     elif "random" not in run.methods:
         sentences.append("Without random among the methods, nothing tells how far these figures are from chance.")
     timed = [m for m in dict.fromkeys([*roles, *([run.study] if run.study else [])]) if m in times]
-    costs = ", ".join(f"{method} {shown(TIME, times[method])}" for method in timed)
+    costs = ", ".join(f"{method} {TIME.shown(times[method])}" for method in timed)
     return Recommendation(
         " ".join(sentences),
         f"Time to classify and explain, relative to classifying alone: {costs}." if timed else "",

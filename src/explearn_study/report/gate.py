@@ -19,7 +19,8 @@ from explearn.core.documents import parse_json, read_json, read_yaml
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.escape import printable
 from explearn.core.validation import Section
-from explearn.metrics.catalogue import CATALOGUE, Direction
+from explearn.metrics.base import Direction
+from explearn.metrics.registry import CATALOGUE
 from explearn.show.markdown import Markdown, table
 
 METRICS = "reports/metrics.json"

@@ -13,8 +13,7 @@ from pydantic import Field
 from explearn.core.documents import read_yaml
 from explearn.core.validation import Section
 from explearn.methods.results import TaskReport
-from explearn.metrics.catalogue import CATALOGUE
-from explearn.report.columns import shown
+from explearn.metrics.registry import CATALOGUE
 from explearn.show.blocks import Block, Cell, Column, Heading, Paragraph, Table
 from explearn_study.params import Params
 
@@ -94,9 +93,9 @@ def _table(table: PaperTable, shared: Sequence[Sequence[TaskReport]], machine: b
         for whose, values in (("paper", theirs), ("ours", ours)):
             columns.append(Column(f"{heading}, {whose}", machine=machine))
             known = [value for value in values.values() if value is not None]
-            best = shown(metric, (max if metric.larger_is_better else min)(known, default=None))
+            best = metric.shown((max if metric.larger_is_better else min)(known, default=None))
             for row, value in values.items():
-                text = shown(metric, value)
+                text = metric.shown(value)
                 rows[row].append(Cell(text, value, "best" if value is not None and text == best else ""))
     return Table(columns, list(rows.values()), f"{table.title} ({table.paper}, {table.source})")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from explearn.core.examples import SPLITS
+from explearn.evaluation import compare_methods
 from explearn.methods.results import TaskReport
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.runs import read_run
-from explearn.metrics.significance import compare_methods
 from explearn.report.examples import draw_examples
 from explearn_study.metric_files import read_agreement, read_by_text
 from explearn_study.params import Params

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from explearn.methods.results import Number
-from explearn.metrics.catalogue import CATALOGUE
-from explearn.report.columns import column, shown
+from explearn.metrics.registry import CATALOGUE
+from explearn.report.columns import column
 from explearn.show.blocks import Block, Heading, Paragraph, Picture, Table, columns
 from explearn.show.heat_map import draw_heat_map
 
@@ -41,7 +41,7 @@ def transfer_blocks(documents: Sequence[Mapping[str, Any]]) -> list[Block]:
             # Explainers trained on the task itself come first.
             for source in (task, *(source for source in by_source if source != task)):
                 figures = by_source[source]
-                rows.append([task, source, *(shown(metric, figures[metric.name]) for metric in metrics)])
+                rows.append([task, source, *(metric.shown(figures[metric.name]) for metric in metrics)])
                 if source != task:
                     moves.append(f"{source} → {task}")
                     gains.append(

@@ -10,7 +10,7 @@ from task_reports import comparison, metrics, run, task
 
 from explearn.comparison.result import Comparison
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import paired_tests
 from explearn.report.figures.critical_difference import groups, mean_ranks
 

@@ -12,7 +12,7 @@ import yaml
 from parameter_cases import EXPNETS
 from task_reports import metrics, run, task
 
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.registry import CATALOGUE
 from explearn.report.figures.style import svg
 from explearn.show.blocks import Picture, Table
 from explearn_study.params import Params

@@ -34,7 +34,7 @@ from explearn.methods.base.learned import BoundExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_task
 from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
 from explearn.methods.info import About
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.faithfulness import BY_NAME
 from explearn.metrics.protocols import FaithfulnessProtocol
 from explearn.predictors.batching import random_batches, run_batches
 from explearn.predictors.classifier import Classifier, QuestionAnswerer, TokenClassifier
@@ -323,7 +323,7 @@ class PAML(BoundExplainer, BatchExplainer):
             "metric": self.options.metric,
             "weights": self.weights._asdict(),
             "epochs": self.history,
-            "best_epoch": values.index((max if CATALOGUE[self.options.metric].larger_is_better else min)(values)),
+            "best_epoch": values.index((max if BY_NAME[self.options.metric].larger_is_better else min)(values)),
             "trials": self.options.trials,
         }
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from explearn.methods.results import RunFacts, TaskReport
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.registry import CATALOGUE
 from explearn.show.blocks import Block, Fold, Heading, Paragraph, Table, bold, columns, figure
 
 

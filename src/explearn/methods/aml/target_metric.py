@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from explearn.core.attribution import filled
 from explearn.methods.aml.params import Metric
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.faithfulness import BY_NAME
 from explearn.metrics.plausibility import ranking
 from explearn.metrics.predictions import Predictions
 from explearn.metrics.protocols import FaithfulnessProtocol, as_sub_tokens, log_probability
@@ -89,7 +89,7 @@ class MapJudge:
     @property
     def larger_is_better(self) -> bool:
         """Direction of the first metric."""
-        return CATALOGUE[self.metrics[0]].larger_is_better
+        return BY_NAME[self.metrics[0]].larger_is_better
 
     def text(self, encoding: Encoding, target: int) -> JudgedText:
         return JudgedText(encoding, target, self.protocol)
@@ -120,7 +120,7 @@ class MapJudge:
 
     def better(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn the sign of metrics of which smaller values are better: larger is better for all."""
-        signs = [1.0 if CATALOGUE[name].larger_is_better else -1.0 for name in self.metrics]
+        signs = [1.0 if BY_NAME[name].larger_is_better else -1.0 for name in self.metrics]
         return np.asarray(values * np.array(signs))
 
     def worth(self, text: JudgedText) -> NDArray[np.float64]:

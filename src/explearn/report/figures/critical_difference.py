@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.metrics.arrays import ranks
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import PairedTests
 from explearn.show.blocks import Picture
 

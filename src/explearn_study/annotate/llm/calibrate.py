@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from explearn.metrics.context import mean_where_defined
+from explearn.metrics.arrays import mean_where_defined
 from explearn.metrics.plausibility import f1_of_texts, pooled_agreement, rationale_counts
 from explearn.text.agreement import krippendorff_alpha
 from explearn_study.annotate.budget import Price
