@@ -21,16 +21,19 @@ if TYPE_CHECKING:
     from explearn.bundle.export import export
     from explearn.bundle.loading import Bundle, load
     from explearn.comparison.result import Comparison
-    from explearn.comparison.run import compare
+    from explearn.comparison.run import CompareOptions, compare
     from explearn.comparison.texts import TextColumns
     from explearn.core.attribution import Attribution
     from explearn.core.examples import Example, Rationale
     from explearn.core.word_tables import to_arrow, to_frame
+    from explearn.evaluation import EvaluateOptions, Evaluation, evaluate
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer
     from explearn.methods.base.learned import LearnedExplainer
     from explearn.methods.explaining import explain
     from explearn.methods.interactions import interactions
     from explearn.methods.listed_task import ListedTask
+    from explearn.metrics.base import Metric
+    from explearn.metrics.registry import get_metric, list_metrics, register_metric
     from explearn.predictors.classifier import Classifier
     from explearn.predictors.function import CallableClassifier
     from explearn.show.side_by_side import SideBySide, side_by_side
@@ -44,26 +47,34 @@ __all__ = [
     "Bundle",
     "CallableClassifier",
     "Classifier",
+    "CompareOptions",
     "Comparison",
+    "EvaluateOptions",
+    "Evaluation",
     "Example",
     "Explainer",
     "ExplearnError",
     "LearnedExplainer",
     "ListedTask",
     "MethodInfo",
+    "Metric",
     "Rationale",
     "SideBySide",
     "TextColumns",
     "compare",
+    "evaluate",
     "explain",
     "export",
     "finetune",
     "get_explainer",
     "get_info",
+    "get_metric",
     "interactions",
     "list_explainers",
+    "list_metrics",
     "load",
     "register",
+    "register_metric",
     "side_by_side",
     "to_arrow",
     "to_frame",
@@ -74,12 +85,15 @@ _LAZY = {
     "explearn.bundle.export": ("export",),
     "explearn.bundle.loading": ("Bundle", "load"),
     "explearn.comparison.result": ("Comparison",),
-    "explearn.comparison.run": ("compare",),
+    "explearn.comparison.run": ("CompareOptions", "compare"),
     "explearn.comparison.texts": ("TextColumns",),
     "explearn.core.attribution": ("Attribution",),
     "explearn.core.examples": ("Example", "Rationale"),
     "explearn.show.side_by_side": ("SideBySide", "side_by_side"),
     "explearn.core.word_tables": ("to_arrow", "to_frame"),
+    "explearn.evaluation": ("EvaluateOptions", "Evaluation", "evaluate"),
+    "explearn.metrics.base": ("Metric",),
+    "explearn.metrics.registry": ("get_metric", "list_metrics", "register_metric"),
     "explearn.methods.base.explainer": ("BatchExplainer", "BatchScores", "Explainer"),
     "explearn.methods.base.learned": ("LearnedExplainer",),
     "explearn.methods.explaining": ("explain",),

@@ -129,10 +129,7 @@ class Evaluation:
         Raises:
             MissingExtraError: pandas is not installed.
         """
-        need("pandas", extra="pipeline", what="a frame")
-        import pandas as pd
-
-        return pd.DataFrame.from_dict(self.figures, orient="index").dropna(axis="columns", how="all")
+        return figures_frame(self.figures)
 
     def best(self, metric: str) -> str:
         """Return the method with the best figure of a metric.
@@ -206,6 +203,14 @@ def _cell_html(cell: Cell | str) -> str:
     start, end = {"best": ("<b>", "</b>"), "tied": ("", "*")}.get(cell.mark, ("", ""))
     note = f" <small>{cell.note}</small>" if cell.note else ""
     return f"{start}{cell.text}{end}{note}"
+
+
+def figures_frame(figures: Mapping[str, Mapping[str, int | float | None]]) -> pd.DataFrame:
+    """Return a frame with one row per method and one column per figure; see `Evaluation.to_pandas`."""
+    need("pandas", extra="pipeline", what="a frame")
+    import pandas as pd
+
+    return pd.DataFrame.from_dict(dict(figures), orient="index").dropna(axis="columns", how="all")
 
 
 def best_method(figures: Mapping[str, Mapping[str, int | float | None]], metric: str) -> str:

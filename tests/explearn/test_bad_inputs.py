@@ -173,6 +173,8 @@ ARGUMENTS: list[dict[str, Any]] = [
 def test_arguments_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
     monkeypatch.chdir(tmp_path)
     given = {"classifier": tiny.classifier("bert", 3), "texts": ["a film"], "methods": "random", **change}
+    further = {name: given.pop(name) for name in ("max_texts", "seed") if name in given}
+    given["options"] = explearn.CompareOptions(**further)
     complaint(lambda: explearn.compare(**given))
     assert list(tmp_path.iterdir()) == []
 

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 import explearn
 from explearn.cli.app import app
-from explearn.comparison import run as comparison_run
+from explearn.comparison import explaining
+from explearn.comparison.run import CompareOptions
 from explearn.comparison.texts import TextColumns
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
@@ -131,7 +132,7 @@ class TestGoingOn:
     ) -> None:
         out, work = tmp_path / "report.html", tmp_path / "work"
         begun: list[str] = []
-        real = comparison_run.explain_timed
+        real = explaining.explain_timed
 
         def counting(explainer: Any, *arguments: Any, **more: Any) -> Any:
             begun.append(explainer.name)
@@ -139,13 +140,15 @@ class TestGoingOn:
                 raise KeyboardInterrupt
             return real(explainer, *arguments, **more)
 
-        monkeypatch.setattr(comparison_run, "explain_timed", counting)
+        monkeypatch.setattr(explaining, "explain_timed", counting)
         with pytest.raises(KeyboardInterrupt):
             explearn.compare(model, list(TEXTS), methods=METHODS, out=out, work=work)
         assert not out.exists()
         finished, stopped = begun[:2], begun[2]
         lines: list[str] = []
-        comparison = explearn.compare(model, list(TEXTS), methods=METHODS, out=out, work=work, tell=lines.append)
+        comparison = explearn.compare(
+            model, list(TEXTS), methods=METHODS, out=out, work=work, options=CompareOptions(tell=lines.append)
+        )
         assert begun[3:] == [stopped]
         assert len(comparison.methods) == 3
         assert [line.split()[0] for line in lines if "of an earlier run" in line] == finished
@@ -269,7 +272,9 @@ def test_a_method_that_refuses_one_of_the_texts_is_left_out(model: Path, tmp_pat
     out = tmp_path / "report.html"
     # It is tried on the first texts; the long one comes after these.
     texts = ["the quick brown fox"] * 10 + ["she sells sea shells by the sea shore all afternoon"]
-    comparison = explearn.compare(model, texts, methods="random,hasty", out=out, tell=lines.append)
+    comparison = explearn.compare(
+        model, texts, methods="random,hasty", out=out, options=CompareOptions(tell=lines.append)
+    )
     assert set(comparison.methods) == {"random"}
     assert "hasty: left out: hasty: a text has more than 8 words" in lines
     assert "a text has more than 8 words" in page_of(out)

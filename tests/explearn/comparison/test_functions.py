@@ -72,9 +72,8 @@ def test_work_goes_on_while_the_function_answers_the_same(comparison: explearn.C
     def lines(function: Callable[..., NDArray[np.float64]]) -> list[str]:
         told: list[str] = []
         out = work.with_name("again.html")
-        explearn.compare(
-            classifier(function), list(TEXTS), labels=LABELS, methods=METHODS, out=out, work=work, tell=told.append
-        )
+        options = explearn.CompareOptions(tell=told.append)
+        explearn.compare(classifier(function), list(TEXTS), METHODS, labels=LABELS, out=out, work=work, options=options)
         return [line for line in told if "of an earlier run" in line]
 
     assert len(lines(long_texts)) == 2

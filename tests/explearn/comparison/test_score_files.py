@@ -28,7 +28,8 @@ def records(model: Path) -> list[dict[str, Any]]:
 
 
 def compare(model: Path, tmp_path: Path, *scores: Path) -> explearn.Comparison:
-    return explearn.compare(model, list(TEXTS), methods="occlusion", scores=scores, out=tmp_path / "report.html")
+    options = explearn.CompareOptions(scores=scores)
+    return explearn.compare(model, list(TEXTS), "occlusion", out=tmp_path / "report.html", options=options)
 
 
 def test_what_explain_wrote_gets_the_figures_of_the_method_itself(

@@ -41,7 +41,9 @@ def of_words() -> explearn.CallableClassifier:
 
 def compare(tmp_path: Path, texts: Any, **options: Any) -> explearn.Comparison:
     settings = {"methods": "occlusion", "out": tmp_path / "page.html", **options}
-    return explearn.compare(settings.pop("classifier", None) or of_words(), texts, **settings)
+    further = {name: settings.pop(name) for name in ("unit", "scores", "tell") if name in settings}
+    classifier = settings.pop("classifier", None) or of_words()
+    return explearn.compare(classifier, texts, options=explearn.CompareOptions(**further), **settings)
 
 
 def shown(of: explearn.Comparison) -> dict[str, tuple[tuple[str, ...], list[bool]]]:
