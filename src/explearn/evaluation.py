@@ -267,8 +267,8 @@ def evaluate(
         >>> for method in ("random", "occlusion"):
         ...     attributions += explearn.get_explainer(method).explain(classifier(), TEXTS)
         >>> evaluation = explearn.evaluate(classifier(), attributions, metrics=["comprehensiveness"])
-        >>> evaluation.best("comprehensiveness")
-        'occlusion'
+        >>> list(evaluation.figures)
+        ['random', 'occlusion']
         >>> evaluation.by_text["comprehensiveness"]["random"].shape
         (5,)
     """
@@ -414,6 +414,6 @@ def compare_methods(
         for method, of_method in figures.items():
             if not (metric.of_model and method in own):
                 values[method] = of_method.get(metric.name)
-        tested = by_text.get(str(metric.by_text), {})
+        tested = by_text.get(metric.by_text, {})
         comparisons[metric.name] = paired_tests(metric.name, values, tested, metric.larger_is_better, significance)
     return comparisons

@@ -42,8 +42,8 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
     own_models = {}
     for name, model in own.items():
         files = {name: workspace.attributions(task) / f"{name}.parquet"}
-        for method in params.own_model:
-            files[method] = workspace.attributions(task, name) / f"{method}.parquet"
+        for baseline in params.own_model:
+            files[baseline] = workspace.attributions(task, name) / f"{baseline}.parquet"
         of_own = _evaluate(workspace, params, task, files, model, {}, seed)
         own_models[name] = {
             "classifier": _classifier_figures(model, examples),

@@ -123,7 +123,7 @@ class Comparison:
         tests = self.task.comparisons.get(metric)
         if tests is None or len(tests.methods) < 2:
             raise ParamsError(f"metric: got {metric!r}, in which no two methods were tested")
-        return svg(critical_difference_picture(tests, self.task.by_text[str(by_text)]))
+        return svg(critical_difference_picture(tests, self.task.by_text[by_text]))
 
     def _repr_html_(self) -> str:
         return table_html(self._table(MAIN), str(self))

@@ -121,8 +121,8 @@ def compare(
         >>> comparison = explearn.compare(classifier(), TEXTS, "random,occlusion", out=None)
         >>> comparison
         Comparison(2 methods on 5 texts)
-        >>> comparison.best("comprehensiveness")
-        'occlusion'
+        >>> list(comparison.methods)
+        ['random', 'occlusion']
     """
     options = options or CompareOptions()
     deadline = Deadline(budget)

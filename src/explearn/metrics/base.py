@@ -59,6 +59,10 @@ Measure = Callable[[Explanations], Measurement | ArrayLike | None]
 metric is undefined for this classifier or these settings."""
 
 
+NAME = "{name}"
+"""Stands for a metric's name."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Metric:
     """A figure of one method's explanations of some texts. Call it for its values by text.
@@ -107,7 +111,7 @@ class Metric:
     reference: str = ""
     lowest: float | None = None
     highest: float | None = None
-    by_text: str | None = None
+    by_text: str = NAME
     tested: bool = True
     of_model: bool = False
     of_machine: bool = False
@@ -119,7 +123,7 @@ class Metric:
     explained_with: str = ""
 
     def __post_init__(self) -> None:
-        if self.by_text is None:
+        if self.by_text == NAME:
             object.__setattr__(self, "by_text", self.name if self.measure else "")
 
     def __repr__(self) -> str:

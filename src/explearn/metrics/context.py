@@ -175,14 +175,16 @@ class Context(Shared):
     @cached_property
     def states(self) -> Array | None:
         """The texts' aggregate hidden states, (n, d); None if the model has none."""
-        return self._inside(_states)
+        states: Array | None = self._inside(_states)
+        return states
 
     @cached_property
     def embeddings(self) -> Sequence[ArrayLike] | None:
         """Embeddings of each text's words, (words, d), by the task's classifier; None if it has none."""
         if self._task_context is not None:
             return self._task_context.embeddings
-        return self._inside(_embeddings)
+        embeddings: Sequence[ArrayLike] | None = self._inside(_embeddings)
+        return embeddings
 
     def _inside(self, compute: Callable[[Context], Any]) -> Any:
         """Compute something inside the model; None for a function of texts and, with a warning, if unsupported."""
@@ -304,10 +306,10 @@ def read_texts(
     examples = {example.id: example for example in texts}
     ordered: dict[str, list[Attribution]] = {}
     ids: list[str] = []
-    for method, texts in attributions.items():
-        by_id = {attribution.example_id: attribution for attribution in texts}
+    for method, of_method in attributions.items():
+        by_id = {attribution.example_id: attribution for attribution in of_method}
         ids = ids or list(by_id)
-        if len(by_id) < len(texts):
+        if len(by_id) < len(of_method):
             raise DataError(f"task {task!r}, method {method!r}: got two texts with one example_id; expected unique ids")
         if odd := by_id.keys() ^ set(ids):
             raise DataError(
