@@ -1,8 +1,7 @@
 """The results of a run, as input to its report: facts about the run, and each task's figures.
 
-Evaluation code fills these objects and passes them to `explearn.show`. A learned method's folder may have a module
-`report` with a function `report(run, tasks) -> list[Block]` that returns its section of the report, empty if the run
-does not have the method (`explearn.report.page`).
+Evaluation code fills these objects and passes them to `explearn.report`. A method may name a function
+`report(run, tasks) -> list[Block]` (`About.report`) that returns its section, empty if the run does not have the method.
 """
 
 from __future__ import annotations

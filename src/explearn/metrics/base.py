@@ -148,10 +148,10 @@ class Metric:
         return self.heading + arrows[self.direction]
 
     def limited(self, value: float) -> float:
-        """Return a value within the metric's range: a measured speed may lie beyond it by noise."""
-        if self.direction == "higher" and self.highest is not None:
+        """Return a value within the metric's range, beyond which a measured time may lie by noise."""
+        if self.of_machine and self.direction == "higher" and self.highest is not None:
             return min(value, self.highest)
-        if self.direction == "lower" and self.lowest is not None:
+        if self.of_machine and self.direction == "lower" and self.lowest is not None:
             return max(value, self.lowest)
         return value
 

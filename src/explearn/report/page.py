@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
+import pkgutil
 from collections.abc import Iterator, Sequence
 
 from explearn.methods.results import Number, RunFacts, TaskReport
@@ -44,22 +43,26 @@ RULES = {
 def report_blocks(run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Block] = ()) -> list[Block]:
     """Return the whole report.
 
-    more: further sections, placed before the sections on the tasks.
+    Args:
+        run: facts about the run.
+        tasks: its results on each task.
+        more: further sections, placed before the sections on the tasks.
     """
     counted = counted_tasks(run, tasks)
-    # A learned method's folder may have a module `report`, whose function `report` makes its section.
-    rooms = list(dict.fromkeys(info.room for info in run.methods.values() if info.room != "other"))
-    rooms = [room for room in rooms if importlib.util.find_spec(f"explearn.methods.{room}.report")]
-    sections = [importlib.import_module(f"explearn.methods.{room}.report").report for room in rooms]
-    return [
+    blocks: list[Block] = [
         *_first_page(run, tasks),
         Heading("All tasks at a glance" if len(tasks) > 1 else "All methods at a glance"),
         *_overview(run, counted, tasks),
-        *(block for section in sections for block in section(run, tasks)),
-        *more,
-        *(block for task in tasks for block in task_section(run, task, () if len(tasks) == 1 else OPEN_BOARDS)),
-        *_appendix(run, tasks),
     ]
+    # Methods may share a section.
+    sections = dict.fromkeys(info.report for info in run.methods.values() if info.report)
+    for section in sections:
+        blocks += pkgutil.resolve_name(section)(run, tasks)
+    blocks += more
+    opened = () if len(tasks) == 1 else OPEN_BOARDS
+    for task in tasks:
+        blocks += task_section(run, task, opened)
+    return [*blocks, *_appendix(run, tasks)]
 
 
 def page(run: RunFacts, tasks: Sequence[TaskReport]) -> str:

@@ -340,6 +340,7 @@ class FAML(RefiningExplainer, BatchExplainer):
         uncounted=True,
         watches_metric=True,
         base="paml",
+        report="explearn.methods.aml.report:report",
     )
     aggregation = "max"
     signed = False

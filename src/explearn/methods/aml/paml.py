@@ -195,6 +195,7 @@ class PAML(BoundExplainer, BatchExplainer):
         family="learned",
         cost="one forward pass, and one of its own network",
         uncounted=True,
+        report="explearn.methods.aml.report:report",
     )
     aggregation = "max"
     signed = False

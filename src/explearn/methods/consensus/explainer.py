@@ -57,6 +57,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
         needs=frozenset({"gradients", "training_rationales", "other_tasks"}),
         binarisation="expected_f1",
         ready=True,
+        report="explearn.methods.consensus.report:report",
     )
     aggregation = "max"
     signed = False

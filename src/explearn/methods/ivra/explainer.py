@@ -84,6 +84,7 @@ class IvRA(BoundExplainer, BatchExplainer):
         cost="one forward pass",
         needs=frozenset({"attentions"}),
         own_model=True,
+        report="explearn.methods.ivra.report:report",
     )
     Options: ClassVar[type[SMaTParams]] = IvRAParams
     options: Any
