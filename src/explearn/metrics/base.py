@@ -191,6 +191,9 @@ class Metric:
     ) -> Array:
         """Measure one method on some texts.
 
+        Metrics of the words that a method chooses take the top K words; `explearn.evaluate` knows each method's own
+        rule.
+
         Args:
             classifier: the explained classifier, or what `explearn.explain` takes for one.
             attributions: one for each text, all of one method.
