@@ -67,7 +67,8 @@ def write_by_text(path: Path, evaluation: Evaluation) -> None:
 def read_by_text(path: Path) -> dict[str, dict[str, Array]]:
     """Return metric -> method -> value on each text, (texts,), in one order for all; NaN where undefined.
 
-    Raises DataError for a missing or damaged file.
+    Raises:
+        DataError: the file is missing or damaged.
     """
     by_text: dict[str, dict[str, Array]] = defaultdict(dict)
     for (metric, method), rows in read_table(path, TEXT_SCHEMA).to_pandas().groupby(["metric", "method"], sort=False):

@@ -14,7 +14,7 @@ THRESHOLDS = np.arange(1, 10) / 10
 
 
 def important_share(scores: ArrayLike) -> float:
-    """Share of the scores of a text that lie above z once scaled to [0, 1], mean over z in 0.1, 0.2 .. 0.9.
+    """Return the share of the scores of a text that lie above z once scaled to [0, 1], mean over z in 0.1, 0.2 .. 0.9.
 
     Small for an explanation of few words. Where all scores are alike no one stands out, and all count: 1.
 

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def draw_masks(words: int, samples: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Sets of words to mask, (samples, words): of each the size is drawn evenly from 1 to `words`, then the words."""
+    """Draw sets of words to mask, (samples, words): of each the size evenly from 1 to `words`, then the words."""
     sizes = rng.integers(1, words + 1, size=samples)
     order = np.argsort(rng.random((samples, words)), axis=1)
     return np.asarray(np.argsort(order, axis=1) < sizes[:, None])
 
 
 def infidelity_of_text(scores: ArrayLike, masks: ArrayLike, drops: ArrayLike) -> float:
-    """Mean over the samples of (b I^T scores - drop)^2, I the mask, in squared probabilities; smaller is better.
+    """Return the mean of (b I^T scores - drop)^2 over the samples, I the mask, in squared probabilities.
 
     Methods have units of their own, so b is the factor that suits the method best on this text, sum(I^T scores drop) /
     sum((I^T scores)^2), as captum does with normalize=True; 0 where all the sums are 0.

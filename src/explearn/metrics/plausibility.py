@@ -55,7 +55,11 @@ def select_top_k(scores: ArrayLike, k: int) -> Mask:
     Of equal scores at the cut, the earlier word is chosen. In a text of fewer than k words all are chosen, whatever
     their signs (ExpNet A.4, steps 1 to 5).
 
-    Returns a mask, bool (n,). Raises DataError for scores that are not finite.
+    Returns:
+        The chosen words, bool (n,).
+
+    Raises:
+        DataError: a score is not finite.
     """
     values = check_scores(scores)
     if len(values) < k:
@@ -73,7 +77,13 @@ def rationale_k(mean_length: float | None) -> int:
 def select_threshold(scores: ArrayLike, threshold: float) -> Mask:
     """Choose words that score at least `threshold`; if there is none, the single best word, the first of equal ones.
 
-    This is ExpNet's rule (3.4). Returns a mask, bool (n,), never empty. Raises DataError for non-finite scores.
+    This is ExpNet's rule (3.4).
+
+    Returns:
+        The chosen words, bool (n,), at least one.
+
+    Raises:
+        DataError: a score is not finite.
     """
     values = check_scores(scores)
     mask = values >= threshold
@@ -96,7 +106,8 @@ def select_expected_f1(probabilities: ArrayLike) -> Mask:
     Args:
         probabilities: (n,), of each word being marked.
 
-    Raises DataError for numbers that are not probabilities.
+    Raises:
+        DataError: a number is not a probability.
     """
     p = check_scores(probabilities)
     if p.min() < -ROUNDING or p.max() > 1 + ROUNDING:
@@ -111,7 +122,20 @@ def binarise(scores: ArrayLike, rule: str, *, k: int, threshold: float | None, p
     """Choose words by a method's own rule, one of `explearn.methods.info.Binarisation`.
 
     With the rule positive_rate, for scores drawn uniformly from [0, 1), each word is chosen with that probability.
-    Raises ValueError for any other rule, and as the rule's own function does.
+
+    Args:
+        scores: scores of the words, (n,).
+        rule: the rule.
+        k: number of words of the rule top_k.
+        threshold: lowest score of a chosen word by the rule threshold.
+        positive_rate: share of words that the rule positive_rate chooses.
+
+    Returns:
+        The chosen words, bool (n,).
+
+    Raises:
+        ValueError: there is no such rule.
+        DataError: a score is not finite.
     """
     if rule == "top_k":
         return select_top_k(scores, k)

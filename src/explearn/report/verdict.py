@@ -409,7 +409,8 @@ def _untried_sentence(run: RunFacts, metric: str) -> str:
 def study_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
     """Compare the method under study with random scores, baselines and all other methods.
 
-    Returns None if the run has no method under study, or it was not compared with marked words.
+    Returns:
+        A table; None if the run has no method under study, or it was not compared with marked words.
     """
     study = str(run.study)
     judged = [task for task in tasks if task.methods.get(study, {}).get(PEOPLE) is not None]
