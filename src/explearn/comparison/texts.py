@@ -157,8 +157,8 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns) -> U
     missing = columns.text is None and text not in rows[0].values
     if missing and not (columns.rationales or "").startswith("marked:"):
         raise DataError(
-            f"{rows[0].file}: got the columns {', '.join(rows[0].values)}; expected a column 'text', or the name of the "
-            "one with the texts (--text-column, TextColumns(text=...))"
+            f"{rows[0].file}: got the columns {', '.join(rows[0].values)}; expected a column 'text', or the name of "
+            "the one with the texts (--text-column, TextColumns(text=...))"
         )
     section = columns.section(text)
     if missing:

@@ -1,7 +1,8 @@
 """The results of a run, as input to its report: facts about the run, and each task's figures.
 
 Evaluation code fills these objects and passes them to `explearn.report`. A method may name a function
-`report(run, tasks) -> list[Block]` (`About.report`) that returns its section, empty if the run does not have the method.
+`report(run, tasks) -> list[Block]` (`About.report`) that returns its section, empty if the run does not have the
+method.
 """
 
 from __future__ import annotations
