@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from explearn.core.errors import DataError, ParamsError
 from explearn.metrics.arrays import mean_where_defined
 from explearn.metrics.context import Context, Explanations, by_method
 from explearn.metrics.params import EvaluateParams
+from explearn.metrics.predictions import Predictions
 from explearn.metrics.significance import Interval, mean_interval
 
 Array = NDArray[np.float64]
@@ -187,7 +188,7 @@ class Metric:
         *,
         params: EvaluateParams | None = None,
         seed: int = 13,
-        context: Context | None = None,
+        predictions: Predictions | None = None,
     ) -> Array:
         """Measure one method on some texts.
 
@@ -200,8 +201,8 @@ class Metric:
             rationales: marked words, as in `explearn.evaluate`; only metrics of plausibility need them.
             params: settings of the metrics (default: those of the library).
             seed: seed of random draws.
-            context: the texts as an earlier metric read them (`Context.of`), so that several metrics classify each
-                shortened text once. Default: a new one.
+            predictions: what the classifier has predicted before (`explearn.metrics.predictions.Predictions`); metrics
+                that share it classify each shortened text once. Default: nothing.
 
         Returns:
             The value on each text, float64, (texts,); NaN where it is undefined.
@@ -212,15 +213,12 @@ class Metric:
         """
         if self.measure is None:
             raise ParamsError(f"metric {self.name!r} is not computed from attributions")
-        grouped: Mapping[str, Sequence[Attribution]] = by_method(attributions)
+        grouped = by_method(attributions)
         if len(grouped) != 1:
             raise DataError(f"attributions: got the methods {', '.join(grouped) or 'none'}; expected one")
-        ((method, texts),) = grouped.items()
-        if context is None:
-            context = Context.of(classifier, grouped, rationales, params=params, seed=seed)
-        if method not in context.methods:
-            context.add(method, texts)
-        measurement = self.measured(context.methods[method])
+        context = Context.of(classifier, grouped, rationales, params=params, seed=seed, predictions=predictions)
+        (explanations,) = context.methods.values()
+        measurement = self.measured(explanations)
         if measurement is None or measurement.values is None:
-            return np.full(len(texts), np.nan)
+            return np.full(len(explanations.attributions), np.nan)
         return measurement.values

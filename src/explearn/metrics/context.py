@@ -113,8 +113,6 @@ class Context(Shared):
         classifier: Any,
         attributions: Mapping[str, Sequence[Attribution]],
         rationales: Any = None,
-        *,
-        texts: Iterable[Example] | None = None,
         **settings: Any,
     ) -> Context:
         """Return the context of some methods' attributions.
@@ -123,13 +121,12 @@ class Context(Shared):
             classifier: the explained classifier, or what `explearn.explain` takes for one.
             attributions: method -> one attribution for each text, in any order.
             rationales: marked words, as in `explearn.evaluate`.
-            texts: the texts, with labels. None: those of the attributions, without labels.
             settings: other arguments of the class.
 
         Raises:
             DataError: the methods explain different texts, or scores or marks do not fit their text.
         """
-        ordered, listed = read_texts(attributions, texts, settings.get("task", "texts"))
+        ordered, listed = read_texts(attributions, None, "texts")
         context = cls(loaded(classifier), listed, gold_masks(rationales, listed), **settings)
         for method, of_method in ordered.items():
             context.add(method, of_method)

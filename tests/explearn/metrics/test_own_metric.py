@@ -15,7 +15,7 @@ from fakes import FakeClassifier, attribution, random_probability
 import explearn
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.metrics import registry
-from explearn.metrics.context import Context, by_method
+from explearn.metrics.predictions import Predictions
 
 TEXTS = ["a fine film", "rather dull and long"]
 
@@ -63,12 +63,11 @@ def test_a_metric_called_alone_gives_what_evaluate_gives() -> None:
     assert repr(evaluation) == f"Evaluation(2 methods on {len(tiny.TEXTS)} texts)"
 
 
-def test_metrics_of_one_context_classify_each_input_once() -> None:
+def test_metrics_that_share_predictions_classify_each_input_once() -> None:
     classifier = FakeClassifier(random_probability)
-    texts = attributions("one", 0)
-    context = Context.of(classifier, by_method(texts))
+    predictions = Predictions(classifier)
     for name in ("comprehensiveness", "sufficiency", "log_odds"):
-        explearn.get_metric(name)(classifier, texts, context=context)
+        explearn.get_metric(name)(classifier, attributions("one", 0), predictions=predictions)
     assert len(classifier.calls) == 1
 
 
