@@ -2,7 +2,7 @@
 
 import explearn
 
-classifier = explearn.Classifier.from_pretrained("data/classifiers/reviews")
+classifier = explearn.load_classifier("data/classifiers/reviews")
 method = explearn.get_explainer("rollout")
 for attribution in method.explain(classifier, ["A warm, funny and wholly unnecessary sequel."]):
     attribution.print()
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from explearn.methods.listed_task import ListedTask
     from explearn.metrics.base import Metric
     from explearn.metrics.registry import get_metric, list_metrics, register_metric
-    from explearn.predictors.classifier import Classifier
-    from explearn.predictors.function import CallableClassifier
+    from explearn.predictors.function import FunctionPredictor
+    from explearn.predictors.transformer import TransformerPredictor
     from explearn.show.side_by_side import SideBySide, side_by_side
     from explearn.training import finetune, train
 
@@ -45,7 +45,6 @@ __all__ = [
     "BatchExplainer",
     "BatchScores",
     "Bundle",
-    "CallableClassifier",
     "Classifier",
     "CompareOptions",
     "Comparison",
@@ -54,6 +53,7 @@ __all__ = [
     "Example",
     "Explainer",
     "ExplearnError",
+    "FunctionPredictor",
     "LearnedExplainer",
     "ListedTask",
     "MethodInfo",
@@ -99,7 +99,7 @@ _LAZY = {
     "explearn.methods.explaining": ("explain",),
     "explearn.methods.interactions": ("interactions",),
     "explearn.methods.listed_task": ("ListedTask",),
-    "explearn.predictors.function": ("CallableClassifier",),
+    "explearn.predictors.function": ("FunctionPredictor",),
     "explearn.predictors.classifier": ("Classifier",),
     "explearn.training": ("finetune", "train"),
 }

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from explearn.predictors.pretrained import as_predictor
 
 from explearn.comparison.plan import Candidates
 from explearn.comparison.texts import given_texts
 from explearn.core.errors import UnsupportedError
 from explearn.evaluation import evaluate
 from explearn.methods.base.explainer import Explainer
-from explearn.predictors.as_classifier import as_classifier
 
 METRICS = ("aopc_comprehensiveness", "aopc_sufficiency")
 """Figures that are logged for each method."""
@@ -79,7 +79,7 @@ class CompareCallback(transformers.TrainerCallback):
 
     def _figures(self, model: Any) -> dict[str, float]:
         """Explain the texts by each method, and return the figures of those that can explain the model."""
-        classifier = as_classifier((model, self.trainer.processing_class))
+        classifier = as_predictor((model, self.trainer.processing_class))
         attributions = {}
         for name in self.methods.options:
             explainer, _ = self.methods.make(name)

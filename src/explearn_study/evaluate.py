@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
+
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
 from explearn.core.examples import Example
@@ -13,7 +16,6 @@ from explearn.core.writing import write_json
 from explearn.evaluation import EvaluateOptions, Evaluation, evaluate
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.runs import read_run
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.finetune import evaluate_classifier
 from explearn_study.metric_files import write_by_text, write_pairs
 from explearn_study.params import Params
@@ -34,10 +36,10 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
         DataError: an attribution file is missing, damaged, or for another classifier.
     """
     examples = workspace.read_examples(task)
-    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+    classifier = load_classifier(workspace.classifier(task), compute)
     own = {}
     for method in params.with_own_model:
-        own[method.name] = Classifier.from_pretrained(workspace.explained(params, task, method.name), compute)
+        own[method.name] = load_classifier(workspace.explained(params, task, method.name), compute)
     evaluation = _evaluate(workspace, params, task, workspace.attribution_files(params, task), classifier, own, seed)
     own_models = {}
     for name, model in own.items():
@@ -65,8 +67,8 @@ def _evaluate(
     params: Params,
     task: str,
     files: Mapping[str, Path],
-    classifier: Classifier,
-    own: Mapping[str, Classifier],
+    classifier: TransformerPredictor,
+    own: Mapping[str, TransformerPredictor],
     seed: int,
 ) -> Evaluation:
     """Evaluate the attributions in some files.
@@ -99,7 +101,7 @@ def _evaluate(
     return evaluate(classifier, runs, gold, texts=workspace.read_examples(task), options=options)
 
 
-def _classifier_figures(classifier: Classifier, examples: list[Example]) -> dict[str, dict[str, Any]]:
+def _classifier_figures(classifier: TransformerPredictor, examples: list[Example]) -> dict[str, dict[str, Any]]:
     figures = {}
     for split in ("validation", "test"):
         texts = [example for example in examples if example.split == split]

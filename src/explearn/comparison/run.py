@@ -25,11 +25,11 @@ from explearn.core.writing import check_own, check_place, check_replaceable, is_
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.base.learned import LearnedExplainer, text_hashes
 from explearn.metrics.runs import MethodRun
-from explearn.predictors.as_classifier import as_classifier
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.labels import check_labels
 from explearn.predictors.params import Prompt
+from explearn.predictors.pretrained import as_predictor
 from explearn.predictors.problems import CLASSES, Problem
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.report.verdict import several
 from explearn.text.units import Unit, check_unit, unit_name
 
@@ -49,7 +49,7 @@ class CompareOptions:
             marked if at least half of its words are.
         seed: seed of all draws.
         compute: where and how to compute.
-        completion: prompt and label words of a generative model (`explearn.Classifier.from_pretrained`).
+        completion: prompt and label words of a generative model (`explearn.load_classifier`).
         tell: called with a line for each finished method, with its main figures (default: silent).
     """
 
@@ -88,7 +88,7 @@ def compare(
 
     Args:
         classifier: hub name or folder of a sequence classifier, or a loaded one (`explearn.explain`), or a function
-            as an `explearn.CallableClassifier`.
+            as an `explearn.FunctionPredictor`.
         texts: a .csv, .jsonl, .parquet or .txt file, a list of texts (or pairs of texts), or a table of pandas or
             datasets.
         methods: rosters (quick, light, complete) and names of methods that need no training, separated by commas or as
@@ -197,7 +197,7 @@ def _check_files(out: Path | None, work: Path | None) -> None:
 
 
 def _plan(
-    model: Classifier,
+    model: TransformerPredictor,
     texts: UserTexts,
     candidates: Candidates,
     request: Mapping[str, Any],
@@ -228,7 +228,7 @@ def _write_page(
     out: Path,
     result: Comparison,
     classifier: object,
-    model: Classifier,
+    model: TransformerPredictor,
     compute: ComputeOptions | None,
     files: Sequence[object],
     request: Mapping[str, Any],
@@ -277,9 +277,9 @@ def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> Us
     )
 
 
-def _load(classifier: Any, options: CompareOptions, texts: UserTexts, columns: TextColumns) -> Classifier:
+def _load(classifier: Any, options: CompareOptions, texts: UserTexts, columns: TextColumns) -> TransformerPredictor:
     """Load the classifier, and check that its labels fit the labels of the texts."""
-    model = columns.renamed(as_classifier(classifier, options.compute or ComputeOptions(), options.completion))
+    model = columns.renamed(as_predictor(classifier, options.compute or ComputeOptions(), options.completion))
     if model.problem is Problem.REGRESSION:
         raise UnsupportedError(f"{model.why_not(CLASSES)}; `explearn explain` says which words speak for a value")
     check_labels(model.name, model.labels, texts.labels, "map the texts' labels with --label-name VALUE=CLASS")

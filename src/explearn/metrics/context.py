@@ -22,7 +22,7 @@ from explearn.text.rationales import merge_annotators
 
 if TYPE_CHECKING:
     # explearn.predictors imports torch, which takes seconds; reading results does not need it.
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
     from explearn.text.encoding import Encoding
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class Context(Shared):
 
     def __init__(
         self,
-        classifier: Classifier,
+        classifier: TransformerPredictor,
         examples: Sequence[Example],
         gold: Sequence[Mask],
         params: EvaluateParams | None = None,
@@ -216,7 +216,7 @@ class Explanations(Shared):
         self.run = run
 
     @property
-    def classifier(self) -> Classifier:
+    def classifier(self) -> TransformerPredictor:
         return self.context.classifier
 
 
@@ -233,14 +233,14 @@ def _embeddings(context: Context) -> Sequence[ArrayLike]:
     return word_embeddings(context.classifier, list(context.encodings.values()))
 
 
-def loaded(classifier: Any) -> Classifier:
+def loaded(classifier: Any) -> TransformerPredictor:
     """Return a classifier as it is, or loaded from what `explearn.explain` takes for one."""
     if hasattr(classifier, "predict_proba") and hasattr(classifier, "labels"):
-        predictor: Classifier = classifier
+        predictor: TransformerPredictor = classifier
         return predictor
-    from explearn.predictors.as_classifier import as_classifier
+    from explearn.predictors.pretrained import as_predictor
 
-    return as_classifier(classifier)
+    return as_predictor(classifier)
 
 
 def by_method(attributions: Any) -> dict[str, list[Attribution]]:
