@@ -33,7 +33,7 @@ def loaded(folder: Path) -> tuple[Any, Any]:
 def test_without_a_method_the_most_faithful_that_works_at_once_explains() -> None:
     assert best_at_once(tiny.classifier("bert")).name == AT_ONCE[0] == "attn_lrp"
     function = explearn.CallableClassifier(lambda texts: [[0.3, 0.7]] * len(texts), ["no", "yes"])
-    assert best_at_once(function).name == "lime"
+    assert best_at_once(function).name == "occlusion"
 
 
 @pytest.mark.parametrize("given", ["folder", "pipeline", "pair", "classifier"])

@@ -6,11 +6,11 @@ import importlib
 import importlib.util
 from types import ModuleType
 
-from explearn.core.errors import ExplearnError, first_line
+from explearn.core.errors import UnsupportedError, first_line
 
 
-class MissingExtraError(ExplearnError, ImportError):
-    """A package that an extra brings is not installed.
+class MissingExtraError(UnsupportedError, ImportError):
+    """A package that an extra brings is not installed. A comparison leaves out the methods that need it.
 
     Attributes:
         name: the module that could not be imported.

@@ -19,9 +19,9 @@ from explearn.text.units import Unit
 if TYPE_CHECKING:
     from explearn.predictors.encoding import Text
 
-AT_ONCE = ("attn_lrp", "integrated_gradients", "lime")
-"""Methods that need no training, each the most faithful (reports/report.md) of those that need the same access to the
-model: to its architecture, to its word embeddings, only to its predictions."""
+AT_ONCE = ("attn_lrp", "integrated_gradients", "occlusion")
+"""Methods of the core that need no training, each with less access to the model than the one before: its architecture,
+its word embeddings, only its predictions."""
 
 
 def best_at_once(classifier: Classifier) -> Explainer:

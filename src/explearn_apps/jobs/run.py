@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
+from importlib.util import find_spec
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -30,7 +31,7 @@ from explearn_apps.jobs.manifest import (
 )
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "pyarrow", "captum", "lime", "shap")
-"""Packages whose versions may affect the results."""
+"""Packages whose versions may affect the results, where they are installed."""
 
 
 Advance = Callable[[int], object]
@@ -131,7 +132,7 @@ def _settings(job: Job) -> dict[str, Any]:
         "versions": {
             "python": platform.python_version(),
             "explearn": version("explearn"),
-            **{name: version(name) for name in _LIBRARIES},
+            **{name: version(name) for name in _LIBRARIES if find_spec(name)},
         },
     }
 

@@ -16,8 +16,8 @@ from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 from explearn.core.writing import atomic_folder, check_own, is_page
 
-METHODS = ("consensus", "attn_lrp", "lime")
-"""Explearn's own method that needs no training, a cheap faithful one, and the best-known one."""
+METHODS = ("consensus", "attn_lrp", "occlusion")
+"""Explearn's own method that needs no training, a cheap faithful one, and the simplest one."""
 
 SHOWN = 2
 """Number of held-out headlines that are explained if no text is given."""

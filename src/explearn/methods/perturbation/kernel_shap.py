@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.extras import check_installed
 from explearn.core.validation import Rounds, Seeded
 from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
@@ -45,6 +46,10 @@ class KernelShap(PerturbationExplainer):
         """The explained output f: the target's `probability`, `log_probability` or `logit`."""
         removal: Removal = "mask"
         """A missing word's sub-tokens are each replaced by the mask token (`mask`) or deleted (`delete`)."""
+
+    def check(self, classifier: Classifier) -> None:
+        check_installed("shap", extra="baselines", what=self.name)
+        super().check(classifier)
 
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         from shap import KernelExplainer

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from explearn.core.extras import check_installed
 from explearn.core.validation import MOST_ROUNDS, Seeded
 from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
@@ -54,6 +55,10 @@ class Lime(PerturbationExplainer):
         """The explained output f: the target's `probability`, `log_probability` or `logit`."""
         removal: Removal = "delete"
         """A missing word's sub-tokens are deleted (`delete`) or each replaced by the mask token (`mask`)."""
+
+    def check(self, classifier: Classifier) -> None:
+        check_installed("lime", extra="baselines", what=self.name)
+        super().check(classifier)
 
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         from lime.lime_text import LimeTextExplainer

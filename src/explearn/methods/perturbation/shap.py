@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from explearn.core.extras import check_installed
 from explearn.core.validation import MOST_ROUNDS, Seeded
 from explearn.core.words import lay_out
 from explearn.methods.base.outputs import Output
@@ -71,6 +72,10 @@ class Shap(PerturbationExplainer):
         """The explained output f: the target's `probability`, `log_probability` or `logit`."""
         level: Level = "auto"
         """`auto`, or `word`: by words also where tokens are sound."""
+
+    def check(self, classifier: Classifier) -> None:
+        check_installed("shap", extra="baselines", what=self.name)
+        super().check(classifier)
 
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         # The library has no hierarchy of a single token; it is a word, and goes as one.
