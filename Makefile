@@ -20,7 +20,6 @@ STAMP := $(VENV)/.installed
 LOCK := requirements.lock
 # pip's progress is for a terminal; elsewhere only its warnings and errors show.
 QUIET := $(shell test -t 2 || echo --quiet)
-UV := $(BIN)/uv pip --python $(BIN)/python
 TORCH := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 
 # Taken before .venv goes to the front of PATH.
@@ -28,8 +27,9 @@ ifndef PYTHON
 PYTHON := $(shell command -v python3.11 || command -v python3 || echo python3)
 endif
 
-# The stages in dvc.yaml call plain `python`.
+# The stages in dvc.yaml call plain `python`; uv installs into the environment that is active.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 .PHONY: help install repro params index check test wheel tutorials faults lint format docs lock bench hooks clean
 
@@ -48,14 +48,13 @@ $(STAMP): pyproject.toml $(LOCK)
 	    exit 2; }; \
 	  echo "==> $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV); }
 	@echo "==> $(LOCK)"
-	@sed -n '/^uv==/,/^    #/p' $(LOCK) > $(VENV)/uv.txt
-	@$(BIN)/python -m pip install $(QUIET) --no-deps --require-hashes -r $(VENV)/uv.txt
-	@$(UV) install $(QUIET) --no-deps --require-hashes -r $(LOCK)
+	@sed -n '/^uv==/,/^    #/p' $(LOCK) | $(BIN)/python -m pip install $(QUIET) --require-hashes -r /dev/stdin
+	@uv pip install $(QUIET) --no-deps --require-hashes -r $(LOCK)
 	@echo "==> $(TORCH)"
 	@$(BIN)/python -m pip install $(QUIET) $(TORCH)
 	@echo "==> Explearn"
-	@$(UV) install $(QUIET) --no-deps --no-build-isolation -e .
-	@$(UV) check $(QUIET)
+	@uv pip install $(QUIET) --no-deps --no-build-isolation -e .
+	@uv pip check $(QUIET)
 	@touch $(STAMP)
 
 repro: install params.yaml ## run the pipeline, a task on each core; the result is reports/report.md
@@ -106,21 +105,16 @@ format: install ## mend what ruff can mend
 	ruff check --fix .
 	ruff format .
 
-# torch's local version (+cpu, +cu130) is cut off: any build of that release serves. Explearn itself, which its extras
-# name, is left out.
-lock: install ## rewrite requirements.lock and .hashed after a change of dependencies (UPGRADE=1 for newest)
-	@cp $(LOCK) $(LOCK).new
-	CUSTOM_COMPILE_COMMAND='make lock  # $(COMPILE)' \
-	  $(COMPILE) --quiet $(if $(UPGRADE),--upgrade) --output-file=$(LOCK).new pyproject.toml
-	@sed -i.bak -e 's/^\(torch==[^+ ]*\)+[^ ]*/\1/' -e '/^explearn @/,/^[^ ]/{/^explearn @/d;/^ /d;}' \
-	  -e '/^# WARNING: pip install/,/^# Consider/d' $(LOCK).new && rm $(LOCK).new.bak
-	@if grep -nE '^(nvidia-|cuda-|triton|-)|^[^#]*(file:|://)' $(LOCK).new; then \
-	  rm $(LOCK).new; \
-	  echo "make lock: the lines above serve one machine only; $(LOCK) is unchanged. Expected PyTorch without CUDA (set PIP_EXTRA_INDEX_URL as the Makefile's head says)" >&2; \
-	  exit 2; \
-	fi
-	@sed -e '/^torch==/,/^[^ ]/{/^torch==/d;/^ /d;}' $(LOCK).new > $(HASHED)
-	@sed -e '/^ *--hash=/d' -e 's/ *\\$$//' $(LOCK).new > $(LOCK) && rm $(LOCK).new
+# What only torch's build for CUDA needs.
+CUDA := cuda-bindings cuda-toolkit nvidia-cublas nvidia-cudnn-cu13 nvidia-cusparselt-cu13 nvidia-nccl-cu13 \
+  nvidia-nvshmem-cu13 triton
+
+# For all systems and Pythons. What is locked already stays, unless pyproject.toml forces another version.
+lock: install ## rewrite requirements.lock after a change of dependencies (UPGRADE=1 for newest)
+	@printf '%s\n' $(CUDA) | uv pip compile --quiet --universal --python-version=3.11 --extra=dev --generate-hashes \
+	  --no-emit-package=torch --excludes=/dev/stdin --custom-compile-command='make lock' \
+	  $(if $(UPGRADE),--upgrade) --output-file=$(LOCK) pyproject.toml
+	@! grep -E '^(nvidia-|cuda-|triton)' $(LOCK) || { echo "make lock: add the packages above to CUDA in the Makefile" >&2; exit 2; }
 
 bench: install ## run the scripts of benchmarks/, one after the other
 	@ls benchmarks/[!_]*.py >/dev/null 2>&1 || { echo "make bench: benchmarks/ holds no script" >&2; exit 2; }
@@ -130,6 +124,6 @@ hooks: install ## run the linters before each commit (pre-commit)
 	pre-commit install
 
 clean: ## remove caches and what killed stages left; .venv, data and reports stay
-	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis $(LOCK).new
+	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . \( -name .git -o -name .dvc -o -name $(VENV) \) -prune -o \
 	  \( -name __pycache__ -o -name '.*.partial-*' \) -prune -exec rm -rf {} +
