@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
 import tomllib
 import zipfile
 from importlib.metadata import packages_distributions
@@ -72,13 +71,6 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     there = {path.relative_to(source).as_posix() for name in OURS for path in (source / name).rglob("*.*")}
     assert inside == {name for name in there if "__pycache__" not in name}
     assert {"explearn/py.typed", "explearn/methods/index.json", "explearn/cli/demo/headlines.jsonl"} <= inside
-
-
-def test_the_source_package_holds_no_tests(wheel: Path) -> None:
-    (source,) = wheel.parent.glob("*.tar.gz")
-    with tarfile.open(source) as archive:
-        tops = {name.split("/")[1] for name in archive.getnames() if "/" in name}
-    assert "src" in tops and "tests" not in tops
 
 
 def test_the_core_brings_few_packages() -> None:

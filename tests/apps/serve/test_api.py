@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 import tiny
@@ -116,8 +116,8 @@ class TestTogether:
 
         async def run() -> list[Any]:
             async with app.router.lifespan_context(app):
-                transport = httpx.ASGITransport(app)
-                async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
+                transport = httpx2.ASGITransport(app)
+                async with httpx2.AsyncClient(transport=transport, base_url="http://testserver") as client:
                     await client.post("/explain", json={"texts": ["the fox"]})
                     threads.append(threading.active_count())
                     answers = await asyncio.gather(*(client.post("/explain", json={"texts": [t]}) for t in TEXTS * 4))
