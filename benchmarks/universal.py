@@ -5,7 +5,7 @@
         [--out reports/experiments/universal.json]
 
 `--root` is a workspace whose parameters name several tasks (profile `universal` has those of both others), after the
-stages prepare, rationalise, finetune, attend and signals. All texts are test texts with marks that the classifier gets
+stages prepare, rationalise, finetune and features. All texts are test texts with marks that the classifier gets
 right; K is the mean number of words marked in training. Methods:
 
 consensus         learned from the other tasks' marks alone

@@ -58,7 +58,8 @@ def try_page(page: Path, folder: Path, newest: bool) -> None:
     for language, text in re.findall(r"^```(sh|python)\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M):
         print(f"--- {page.stem}\n{text}", flush=True)
         start = time.monotonic()
-        command = ["sh", "-ec", text] if language == "sh" else [str(programs / "python"), "-c", text]
+        shell = {"sh": ["sh", "-ec"], "python": [str(programs / "python"), "-c"]}
+        command = [*shell[language], text]
         process = subprocess.Popen(command, cwd=clone, env=environment, start_new_session=True)
         code = process.wait()
         # What the fence has left in the background.

@@ -109,7 +109,8 @@ def main() -> None:
 def check(folder: Path, newest: bool) -> None:
     wheel = build(folder)
     programs = new_environment(folder / "core")
-    python, explearn = programs / "python", programs / "explearn"
+    python = programs / "python"
+    explearn = programs / "explearn"
     pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet"]
     if not newest:
         install_torch(folder, python)
@@ -121,7 +122,7 @@ def check(folder: Path, newest: bool) -> None:
     # torch's build for CUDA brings NVIDIA's libraries on Linux: torch's choice, not the core's.
     count = len([name for name in names if not name.startswith(("nvidia-", "cuda-", "triton"))])
     run(folder, python, "-I", "-c", CLASSIFIER)
-    methods = [word for name in METHODS for word in ("--method", name)]
+    methods = [f"--method={name}" for name in METHODS]
     lines = run(folder, explearn, "explain", "--classifier", "classifier", *methods, "--json", TEXT).splitlines()
     explained = [record["method"] for record in map(json.loads, lines) if record["words"] == TEXT.split()]
     help_seconds = min(cpu_seconds(folder, explearn, "--help") for _ in range(3))
