@@ -23,7 +23,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from places import ROOT
 
+from explearn.core.errors import UnsupportedError
 from explearn.core.extras import MissingExtraError, check_installed, need
+from explearn.methods.registry import get_explainer
+from explearn.testing import tiny
 
 MOST_PACKAGES = 60
 OURS = ("explearn", "explearn_study", "explearn_apps")
@@ -145,6 +148,16 @@ def test_an_import_error_by_itself_says_which_extra() -> None:
     )
     assert need("json.decoder", extra="onnx") is sys.modules["json.decoder"]
     check_installed("json", extra="onnx")
+
+
+@pytest.mark.parametrize(("method", "package"), [("lime", "lime"), ("shap", "shap"), ("kernel_shap", "shap")])
+def test_a_method_whose_library_is_missing_cannot_explain(
+    method: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a comparison leaves it out, with the reason."""
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UnsupportedError, match=rf"^{method} needs the package {package}, .*explearn\[baselines\]"):
+        get_explainer(method).check_explains(tiny.classifier("bert"))
 
 
 def test_every_package_that_is_imported_is_named_by_the_core_or_an_extra() -> None:
