@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 from itertools import chain
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,6 @@ MOST_SECONDS = 300.0
 PIPE_BYTES = 2**20
 """Room for what a stage prints, which is read once it has ended."""
 
-FORK = multiprocessing.get_context("fork")
-
 
 def run_stage(root: Path, step: Step, seed: int | None) -> None:
     """Run a stage in a project's folder, as `python stages/NAME.py` does."""
@@ -62,7 +61,7 @@ def run_stage(root: Path, step: Step, seed: int | None) -> None:
     runpy.run_path(str(STAGES / f"{step.stage}.py"), run_name="__main__")
 
 
-class Stage(FORK.Process):
+class Stage(ForkProcess):
     """A stage in a process forked from this one, which has imported everything: it starts in milliseconds.
 
     Args:
@@ -87,7 +86,7 @@ class Stage(FORK.Process):
         self.seed = seed
         self.kill_at = kill_at
         self.largest_file = largest_file
-        self.writes = FORK.RawValue("i", 0)
+        self.writes = multiprocessing.RawValue("i", 0)
         self.reading, self.writing = os.pipe()
         fcntl.fcntl(self.writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self.start()
