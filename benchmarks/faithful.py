@@ -30,6 +30,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from numpy.typing import NDArray
 from scipy.stats import spearmanr, wilcoxon
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -47,9 +49,8 @@ from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams, SanityParams
 from explearn.metrics.sanity import check_methods
 from explearn.metrics.significance import holm
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Encoding
-from explearn.predictors.function import CallableClassifier
+from explearn.predictors.function import FunctionPredictor
 from explearn_study.example_files import read_examples
 
 BUDGETS = (16, 32, 64)
@@ -83,7 +84,7 @@ def main() -> None:
     if options.function:
         classifier = function_of_words(train)
     else:
-        classifier = Classifier.from_pretrained(data / "classifiers" / options.task, device="cpu")
+        classifier = load_classifier(data / "classifiers" / options.task, device="cpu")
     task = ListedTask(classifier, train, validation, name=options.task)
     trained = [train_l2e(task, seed) for seed in range(options.seeds)]
     seeds = [explain_by_budgets(explainer, classifier, test) for explainer in trained]
@@ -115,7 +116,9 @@ def train_l2e(task: ListedTask, seed: int) -> L2E:
     return explainer
 
 
-def explain_by_budgets(explainer: L2E, classifier: Classifier, texts: Sequence[Example]) -> dict[str, Explained]:
+def explain_by_budgets(
+    explainer: L2E, classifier: TransformerPredictor, texts: Sequence[Example]
+) -> dict[str, Explained]:
     """Explain by one pass and with each budget of calls."""
     results = {"l2e": list(explainer.explain(classifier, texts))}
     for budget in BUDGETS:
@@ -125,7 +128,9 @@ def explain_by_budgets(explainer: L2E, classifier: Classifier, texts: Sequence[E
     return results
 
 
-def explain_by_baselines(classifier: Classifier, texts: Sequence[Example], complete: bool) -> dict[str, Explained]:
+def explain_by_baselines(
+    classifier: TransformerPredictor, texts: Sequence[Example], complete: bool
+) -> dict[str, Explained]:
     asked_for = {**BASELINES, **others()} if complete else BASELINES
     results = {}
     for label, (name, more) in asked_for.items():
@@ -135,7 +140,9 @@ def explain_by_baselines(classifier: Classifier, texts: Sequence[Example], compl
     return results
 
 
-def measure(classifier: Classifier, encodings: Sequence[Encoding], results: dict[str, Explained]) -> dict[str, Values]:
+def measure(
+    classifier: TransformerPredictor, encodings: Sequence[Encoding], results: dict[str, Explained]
+) -> dict[str, Values]:
     """Return AOPC comprehensiveness and sufficiency by text: method -> (2, texts)."""
     by_id = {str(encoding.example_id): encoding for encoding in encodings}
     measured = {}
@@ -145,7 +152,7 @@ def measure(classifier: Classifier, encodings: Sequence[Encoding], results: dict
 
 
 def print_faithfulness(
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     encodings: Sequence[Encoding],
     seeds: Sequence[dict[str, Explained]],
     baselines: dict[str, Explained],
@@ -182,11 +189,11 @@ def print_curve(task: ListedTask, encodings: Sequence[Encoding], texts: Sequence
         print(f"trained on {count} texts: compr. {compr.mean():.3f}, suff. {suff.mean():+.3f}", flush=True)
 
 
-def function_of_words(texts: Sequence[Example]) -> Classifier:
+def function_of_words(texts: Sequence[Example]) -> TransformerPredictor:
     """Fit a logistic regression of TF-IDF of words and pairs of words."""
     pipeline = make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression(C=30, max_iter=1000))
     pipeline.fit([" ".join(text.all_words) for text in texts], [text.label for text in texts])
-    return CallableClassifier(pipeline.predict_proba, pipeline.classes_)
+    return FunctionPredictor(pipeline.predict_proba, pipeline.classes_)
 
 
 def read(data: Path, task: str, split: str) -> list[Example]:
@@ -208,7 +215,7 @@ def top3(attribution: Attribution) -> list[int]:
     return np.flatnonzero(top_words(attribution.filled().astype(np.float64))).tolist()
 
 
-def answer_error(classifier: Classifier, rows: Explained, asked: Sequence[Answered]) -> float:
+def answer_error(classifier: TransformerPredictor, rows: Explained, asked: Sequence[Answered]) -> float:
     """Return the mean absolute error of predicted answers, each text's sums scaled and shifted at best."""
     errors = []
     for row, one in zip(rows, asked, strict=True):
@@ -219,7 +226,7 @@ def answer_error(classifier: Classifier, rows: Explained, asked: Sequence[Answer
     return float(np.mean(errors))
 
 
-def agreement(classifier: Classifier, seeds: Sequence[Explained], asked: Sequence[Answered]) -> None:
+def agreement(classifier: TransformerPredictor, seeds: Sequence[Explained], asked: Sequence[Answered]) -> None:
     """Print the mean agreement with the classifier's answers by verdict."""
     agreements: dict[str, list[float]] = {}
     for rows in seeds:
@@ -232,7 +239,7 @@ def agreement(classifier: Classifier, seeds: Sequence[Explained], asked: Sequenc
     )
 
 
-def coverage(classifier: Classifier, texts: Sequence[Example], seeds: Sequence[Explained], name: str) -> None:
+def coverage(classifier: TransformerPredictor, texts: Sequence[Example], seeds: Sequence[Explained], name: str) -> None:
     """Print how many texts keep within the bound, and how many are told apart."""
     encodings = classifier.encode(texts)
     whole = classifier.predict_proba(encodings)
