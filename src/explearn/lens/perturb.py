@@ -25,8 +25,10 @@ def parts(classifier: Classifier) -> dict[str, list[str]]:
     The pooler belongs to the head; ALBERT's layers share their weights and are one part.
     """
     prefix = f"{classifier.model.base_model_prefix}."
-    known = architecture(classifier.model.config)
-    pattern = _ANY_BLOCK if known is UNKNOWN else re.compile(rf"^{re.escape(prefix + known.blocks)}\.(\d+)\.")
+    entry = architecture(classifier.model.config)
+    pattern = _ANY_BLOCK
+    if entry is not UNKNOWN:
+        pattern = re.compile(rf"^{re.escape(prefix + entry.blocks)}\.(\d+)\.")
     blocks: dict[int, list[str]] = {}
     head: list[str] = []
     embeddings: list[str] = []
@@ -56,15 +58,20 @@ def randomised(classifier: Classifier, seed: int, chosen: Collection[str] | None
     Args:
         classifier: is not changed.
         seed: seed of the new weights; a part's new weights do not depend on which other parts are chosen.
-        chosen: names of the `parts` to change (default: all).
+        chosen: names of the `parts` to change. None: all.
 
-    Raises UnknownNameError for a part that the model does not have.
+    Raises:
+        UnknownNameError: the model does not have such a part.
+        UnsupportedError: some of its weights are offloaded.
     """
-    known = parts(classifier)
-    for part in chosen or ():
-        if part not in known:
-            raise UnknownNameError("part of the model", part, known)
-    names = {name for part, members in known.items() if chosen is None or part in chosen for name in members}
+    named = parts(classifier)
+    if chosen is None:
+        chosen = named
+    names: set[str] = set()
+    for part in chosen:
+        if part not in named:
+            raise UnknownNameError("part of the model", part, named)
+        names.update(named[part])
     _check_weights_here(classifier)
     model: Any = classifier.model
     with torch.random.fork_rng(devices=[]):
@@ -82,6 +89,9 @@ def noisy_embeddings(classifier: Classifier, radius: float, seed: int) -> Classi
     """Return a copy with uniform noise from [-radius, radius] added to each entry of the word embeddings.
 
     All occurrences of a sub-token get the same noise, in all passes of a method. `classifier` is not changed.
+
+    Raises:
+        UnsupportedError: the model has no table of word embeddings, or some of its weights are offloaded.
     """
     _check_weights_here(classifier)
     changed = copy.deepcopy(classifier.model)

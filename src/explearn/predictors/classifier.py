@@ -88,8 +88,6 @@ class Classifier(Answers):
     spread: Spread | None = None
     file_labels: Mapping[str, str] = MappingProxyType({})
     """Name of a class -> its name in the model's file, where `renamed` gave another."""
-    word_layers: tuple[str, ...] = ()
-    """Paths of the layers that make a text's words what gradients are taken at, once `lens.words` has measured them."""
 
     @torch.inference_mode(False)
     def __init__(

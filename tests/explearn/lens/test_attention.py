@@ -202,7 +202,7 @@ def test_calls_are_seen_while_entered_alone() -> None:
     seen: list[Attention] = []
     q = torch.randn(1, 4, 3, 2)
     k = torch.randn(1, 2, 3, 2)
-    with AttentionCalls(seen.append, lambda: True):  # type: ignore[arg-type]
+    with AttentionCalls(seen.append):  # type: ignore[arg-type]
         torch.nn.functional.scaled_dot_product_attention(q, k, k, is_causal=True, enable_gqa=True, scale=2.0)
         torch.nn.functional.softmax(q, dim=-1)
         torch.nn.functional.softmax(q[0, 0], dim=-1)  # no attention matrix

@@ -18,7 +18,7 @@ from torch import nn
 
 from explearn.core.attribution import filled
 from explearn.core.errors import ModelError
-from explearn.lens.threads import here_only
+from explearn.lens.hooks import Hooks
 from explearn.methods.aml.attribution_model import AttributionModel, EncoderModel, Reading, StatesModel
 from explearn.methods.aml.loss import DivergedError, Weights, loss_terms, removes, weighted
 from explearn.methods.aml.paml import PAML, prediction_information
@@ -86,7 +86,9 @@ class LowRankChange:
         self.up = nn.Parameter(weight.new_zeros(texts, rank or layer.in_features, layer.out_features))
         self.bias = nn.Parameter(weight.new_zeros(texts, layer.out_features))
 
-    def add(self, _layer: nn.Module, inputs: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
+    def add(
+        self, _layer: nn.Module, inputs: tuple[torch.Tensor], _options: object, output: torch.Tensor
+    ) -> torch.Tensor:
         """Return the layer's output with the change; used as a forward hook."""
         narrow = inputs[0] if self.down is None else inputs[0] @ self.down.to(inputs[0].dtype)
         return output + narrow @ self.up.to(narrow.dtype) + self.bias.to(narrow.dtype)[:, None]
@@ -112,12 +114,10 @@ class LowRankTuning:
 
     def scores(self) -> torch.Tensor:
         """Return the logits of the attributions at the classifier's sub-tokens, (b, n)."""
-        handles = [change.layer.register_forward_hook(here_only(change.add)) for change in self._changes]
-        try:
+        with Hooks() as hooks:
+            for change in self._changes:
+                hooks.after(change.layer, change.add)
             scores: torch.Tensor = self._model(self._classifier, self._reading, self._predictions)
-        finally:
-            for handle in handles:
-                handle.remove()
         return scores
 
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from explearn.core.errors import UnsupportedError, first_line
 from explearn.core.validation import Section
-from explearn.lens.words import check_words
+from explearn.lens.words import check_words, copy_word_layers
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, baseline_embeddings
@@ -51,7 +51,11 @@ def view_for_rescale(classifier: Classifier) -> Classifier:
 
     If it rescales none, the classifier itself is returned.
     """
-    return classifier.with_model(sharing_copy(classifier.model)) if _rescaled_modules(classifier.model) else classifier
+    if not _rescaled_modules(classifier.model):
+        return classifier
+    view = classifier.with_model(sharing_copy(classifier.model))
+    copy_word_layers(classifier.model, view.model)
+    return view
 
 
 def check_rescale(classifier: Classifier) -> None:

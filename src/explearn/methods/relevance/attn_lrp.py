@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from explearn.core.compute import at_least_float32
-from explearn.lens.threads import here_only, hooked
+from explearn.lens.hooks import Hooks
 from explearn.lens.watch import check_differentiable, full_precision, gradients_of, watch
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
@@ -121,12 +121,14 @@ def changed_backward(model: nn.Module) -> Iterator[ChangedBackward]:
     """Apply AttnLRP's rules to backward passes through the graph of forward passes inside the block, in this thread."""
     mode = ChangedBackward()
 
-    def hook(rule: Rule) -> Callable[..., Any]:
-        return here_only(lambda module, args, output: mode.ruled(rule, output, args[0], module))
+    def apply(rule: Rule, module: nn.Module, args: tuple[Any, ...], _kwargs: object, output: torch.Tensor) -> Any:
+        return mode.ruled(rule, output, args[0], module)
 
-    rules = MODULE_RULES.items()
-    handles = [m.register_forward_hook(hook(rule)) for m in model.modules() for kind, rule in rules if kind(m)]
-    with hooked(handles), mode:
+    with Hooks() as hooks, mode:
+        for module in model.modules():
+            for applies, rule in MODULE_RULES.items():
+                if applies(module):
+                    hooks.after(module, partial(apply, rule))
         yield mode
 
 
