@@ -93,7 +93,7 @@ class Attention:
         return (logits + hidden).softmax(-1) * seen
 
     def result(self, matrix: torch.Tensor) -> torch.Tensor:
-        """Return what the call returns for probabilities `matrix`: the context, or the probabilities if it made them."""
+        """Return what the call returns with `matrix` as its probabilities: the context, or the probabilities."""
         if self.value is not None:
             return matrix.to(self.value.dtype) @ self.value
         assert self.probabilities is not None

@@ -62,6 +62,7 @@ def watch(classifier: Classifier, batch: Batch, first_layer: int = 0, keys: torc
     model: Any = classifier.model
     base = model.base_model
     first = first_layer % layer_count(model)
+    last_word_layer = word_layers(classifier)[-1]
     words: list[torch.Tensor] = []
     attentions: list[torch.Tensor] = []
     inputs: list[torch.Tensor] = []
@@ -89,7 +90,7 @@ def watch(classifier: Classifier, batch: Batch, first_layer: int = 0, keys: torc
         return attention.result(matrix)
 
     with Hooks() as hooks, attention_layers(model, write_out, range(first, layer_count(model))):
-        hooks.replace(word_layers(classifier)[-1], on_words)
+        hooks.replace(last_word_layer, on_words)
         for block in dict.fromkeys(blocks_in_order(base)):
             hooks.before(block, on_block)
         encoder = hooks.record(base)
