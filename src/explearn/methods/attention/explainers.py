@@ -173,8 +173,10 @@ def flows(attention: NDArray[np.float64], sinks: list[int], start: int = 0) -> N
     Args:
         attention: head means, (layers, n, n), first layer first, row = query, rows summing to 1.
         sinks: positions of the tokens to reach.
+        start: position of the token.
 
-    Returns float64, (len(sinks),).
+    Returns:
+        Flows, float64, (len(sinks),).
     """
     layers, n, _ = attention.shape
     # Rows of A sum to 1, so those of A + I sum to 2.

@@ -30,18 +30,23 @@ from explearn.predictors.quantised import rounds_inputs, weight_of
 
 
 def check_parts(classifier: Classifier) -> None:
-    """Raise UnsupportedError for a classifier that cannot be taken apart, or whose weights are too imprecise for it."""
+    """Check that a classifier can be taken apart, and that its weights are precise enough for that.
+
+    Raises:
+        UnsupportedError: they are not.
+    """
     dissect(classifier.model)
+    name = classifier.name or "this classifier"
     if rounds_inputs(classifier.model):
         raise UnsupportedError(
-            f"{classifier.name or 'this classifier'} has weights in 8 bits, whose products round their inputs, and "
+            f"{name} has weights in 8 bits, whose products round their inputs, and "
             "parts of a rounded state do not add up; load it with precision fp32 or nf4"
         )
     if classifier.model.dtype in (torch.bfloat16, torch.float16):
         precision = str(classifier.model.dtype).removeprefix("torch.")
         raise UnsupportedError(
-            f"{classifier.name or 'this classifier'} has weights in {precision}, "
-            "and parts of a rounded state do not add up; load it with precision fp32"
+            f"{name} has weights in {precision}, and parts of a rounded state do not add up; load it with precision "
+            "fp32"
         )
 
 
@@ -62,15 +67,18 @@ class LayerMixing(BatchExplainer):
 
     @abstractmethod
     def contributions(
-        self, block: EncoderBlock, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
+        self, block: EncoderBlock, trace: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
     ) -> torch.Tensor:
         """Compute the contributions of some tokens j (the sources) to the first r tokens i.
 
         Args:
+            block: parts of the block.
+            trace: its intermediates.
             vectors: (b, sources, h + 1, d): W_O^h v_hj of each head, then x_j.
             weights: (b, sources, r, h + 1): A_h[i, j] of each head, then [i = j].
 
-        Returns (b, sources, r), not below 0, and 0 where all weights are.
+        Returns:
+            (b, sources, r), not below 0, and 0 where all weights are.
         """
 
     def rows(self, contributions: torch.Tensor) -> torch.Tensor:
@@ -82,15 +90,16 @@ class LayerMixing(BatchExplainer):
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         run = TracedPass.run(classifier.model, batch)
-        blocks, tokens = run.anatomy.blocks, run.output.shape[1]
+        blocks = run.anatomy.blocks
+        tokens = run.output.shape[1]
         rollout = torch.eye(tokens, dtype=run.output.dtype, device=run.output.device)
         for layer, block in enumerate(blocks):
+            trace = run.block(layer)
             rows = 1 if layer == len(blocks) - 1 else tokens
-            kept = run.block(layer)
-            columns = [
-                self.contributions(block, kept, head_vectors(block, kept, j), head_weights(kept, j, rows))
-                for j in slices(tokens, len(batch) * max(rows, block.heads + 1), classifier.max_tokens)
-            ]
+            columns = []
+            for sources in slices(tokens, len(batch) * max(rows, block.heads + 1), classifier.max_tokens):
+                vectors = head_vectors(block, trace, sources)
+                columns.append(self.contributions(block, trace, vectors, head_weights(trace, sources, rows)))
             rollout = self.rows(torch.cat(columns, dim=1).transpose(1, 2)) @ rollout
         return BatchScores(rollout[:, 0], run.logits, resolve_targets(run.logits, targets))
 
@@ -98,25 +107,25 @@ class LayerMixing(BatchExplainer):
 def slices(count: int, each: int, limit: int) -> Iterator[slice]:
     """Yield slices that cover `count` items, each of which makes `each` vectors.
 
-    A slice makes at most `limit` vectors, or holds one item.
+    A slice makes at most `limit` vectors, or holds a single item.
     """
     size = max(1, limit // each)
     for start in range(0, count, size):
         yield slice(start, min(start + size, count))
 
 
-def head_vectors(block: EncoderBlock, kept: BlockTrace, sources: slice) -> torch.Tensor:
+def head_vectors(block: EncoderBlock, trace: BlockTrace, sources: slice) -> torch.Tensor:
     """Return each source's vector from each head, then from the residual connection: (b, sources, h + 1, d)."""
     output = weight_of(block.output)
     output = output.view(len(output), block.heads, -1)
-    heads = torch.einsum("bhje,dhe->bjhd", kept.value[:, :, sources], output)
-    return torch.cat([heads, kept.input[:, sources, None]], dim=2)
+    heads = torch.einsum("bhje,dhe->bjhd", trace.value[:, :, sources], output)
+    return torch.cat([heads, trace.input[:, sources, None]], dim=2)
 
 
-def head_weights(kept: BlockTrace, sources: slice, rows: int) -> torch.Tensor:
+def head_weights(trace: BlockTrace, sources: slice, rows: int) -> torch.Tensor:
     """Return the weights with which the first `rows` tokens add up these vectors: (b, sources, rows, h + 1)."""
-    attention = kept.attention[:, :, :rows, sources].permute(0, 3, 2, 1)
-    same = torch.eye(kept.input.shape[1], dtype=attention.dtype, device=attention.device)[sources, :rows, None]
+    attention = trace.attention[:, :, :rows, sources].permute(0, 3, 2, 1)
+    same = torch.eye(trace.input.shape[1], dtype=attention.dtype, device=attention.device)[sources, :rows, None]
     return torch.cat([attention, same.expand(len(attention), -1, -1, -1)], dim=-1)
 
 
@@ -159,16 +168,17 @@ class ALTI(LayerMixing):
     )
 
     def contributions(
-        self, block: EncoderBlock, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
+        self, block: EncoderBlock, trace: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
     ) -> torch.Tensor:
-        parts = transformed_vectors(block, kept, vectors, weights)
-        whole = kept.middle[:, None, : weights.shape[2]]
-        size, distance = (torch.linalg.vector_norm(v, ord=1, dim=-1) for v in (whole, parts.sub_(whole)))
+        parts = transformed_vectors(block, trace, vectors, weights)
+        whole = trace.middle[:, None, : weights.shape[2]]
+        size = torch.linalg.vector_norm(whole, ord=1, dim=-1)
+        distance = torch.linalg.vector_norm(parts.sub_(whole), ord=1, dim=-1)
         return torch.clamp(size - distance, min=0)
 
 
 def transformed_vectors(
-    block: EncoderBlock, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
+    block: EncoderBlock, trace: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
 ) -> torch.Tensor:
     """Return T_i(x_j), shape (b, sources, r, d); arguments as in `LayerMixing.contributions`.
 
@@ -176,7 +186,7 @@ def transformed_vectors(
     norm's deviation.
     """
     parts = weights @ linear_norm(block.attention_norm, vectors)
-    return parts.div_(deviation(block.attention_norm, kept.attention_sum[:, None, : weights.shape[2]]))
+    return parts.div_(deviation(block.attention_norm, trace.attention_sum[:, None, : weights.shape[2]]))
 
 
 class GlobEnc(LayerMixing):
@@ -207,14 +217,17 @@ class GlobEnc(LayerMixing):
         `original`: they are not, as in the authors' code."""
 
     def rows(self, contributions: torch.Tensor) -> torch.Tensor:
-        return contributions if self.options.rows == "original" else normalise_rows(contributions)
+        if self.options.rows == "original":
+            return contributions
+        return normalise_rows(contributions)
 
     def contributions(
-        self, block: EncoderBlock, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
+        self, block: EncoderBlock, trace: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
     ) -> torch.Tensor:
         parts = weights @ linear_norm(block.norm, linear_norm(block.attention_norm, vectors))
         size: torch.Tensor = torch.linalg.vector_norm(parts, dim=-1)
         if self.options.rows == "original":
-            for norm, total in ((block.attention_norm, kept.attention_sum), (block.norm, kept.sum)):
-                size /= deviation(norm, total[:, : weights.shape[2]]).transpose(1, 2)
+            rows = weights.shape[2]
+            size /= deviation(block.attention_norm, trace.attention_sum[:, :rows]).transpose(1, 2)
+            size /= deviation(block.norm, trace.sum[:, :rows]).transpose(1, 2)
         return size

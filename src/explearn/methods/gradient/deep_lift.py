@@ -29,11 +29,12 @@ def rescale(function: EmbeddedClassifier, embeddings: torch.Tensor, baseline: to
 
     One pass covers both: `function.values` then holds the values of the b texts, then those of the b baselines.
     """
-    low = function.classifier.dtype in (torch.bfloat16, torch.float16)
-    precision = torch.finfo(function.classifier.dtype if low else embeddings.dtype).eps
+    dtype = function.classifier.dtype
+    if dtype not in (torch.bfloat16, torch.float16):
+        dtype = embeddings.dtype
     # For a difference d, the quotient has a rounding error of precision / d, and the gradient in its place an error of
     # order d: they are equal at the square root.
-    method = attr.DeepLift(function, eps=precision**0.5)
+    method = attr.DeepLift(function, eps=torch.finfo(dtype).eps ** 0.5)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Setting forward, backward hooks", category=UserWarning)
@@ -59,10 +60,13 @@ def view_for_rescale(classifier: Classifier) -> Classifier:
 
 
 def check_rescale(classifier: Classifier) -> None:
-    """Raise UnsupportedError for classifiers to which captum cannot apply the rescale rule.
+    """Check that captum can apply the rescale rule to a classifier.
 
-    captum fails at an activation module that runs more than once in a forward pass (a shared ReLU in ALBERT's one
-    block), or on input that no word affects (MarkupLM's paths). At softmax modules its rule mixes the texts of a batch.
+    It fails at an activation module that runs more than once in a forward pass (a shared ReLU in ALBERT's one block),
+    or on input that no word affects (MarkupLM's paths). At softmax modules its rule mixes the texts of a batch.
+
+    Raises:
+        UnsupportedError: captum cannot.
     """
     check_words(classifier)
     modules = _rescaled_modules(classifier.model)
@@ -130,9 +134,8 @@ class DeepLift(BatchExplainer):
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, self.options.output)
         embeddings = function.embed()
-        scores = rescale(
-            function, embeddings, baseline_embeddings(classifier, batch, embeddings, self.options.baseline)
-        )
+        baseline = baseline_embeddings(classifier, batch, embeddings, self.options.baseline)
+        scores = rescale(function, embeddings, baseline)
         at_text, at_baseline = function.values.chunk(2)
         error = (scores.sum(-1) - (at_text - at_baseline)).abs()
         return BatchScores(scores, function.logits, function.targets, error)

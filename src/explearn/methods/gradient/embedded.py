@@ -31,11 +31,11 @@ class EmbeddedClassifier(nn.Module):
         targets: the classes explained, int64, (b,); None: the predicted ones.
         output: the explained output of the target class.
 
-    Attributes, set by the first forward pass, whose first b rows must be the unchanged texts:
-        logits: (b, C), without graph; float32, or float64 for a float64 model.
+    Attributes:
+        logits: (b, C), without graph; float32, or float64 for a float64 model. The first forward pass, whose first b
+            rows must be the unchanged texts, sets it and `targets`.
         targets: the classes explained, int64, (b,).
-    And by each forward pass:
-        values: its result, (rows,), without graph.
+        values: result of the last forward pass, (rows,), without graph.
     """
 
     logits: torch.Tensor
@@ -51,7 +51,6 @@ class EmbeddedClassifier(nn.Module):
         self.inputs = dict(inputs)
         self.output = output
         self._wanted = targets
-        self._first = True
 
     def embed(self) -> torch.Tensor:
         """Return word embeddings of the texts, (b, tokens, d), without graph, at least float32."""
@@ -71,10 +70,9 @@ class EmbeddedClassifier(nn.Module):
         with replaced_embeddings(self.classifier, inputs["input_ids"], vectors), self.classifier.autocast():
             logits = self.model(**inputs).logits
         logits = at_least_float32(logits)
-        if self._first:
+        if not hasattr(self, "logits"):
             self.logits = logits[:texts].detach()
             self.targets = resolve_targets(self.logits, self._wanted)
-            self._first = False
         values = outputs(self.classifier, logits, self.output)
         values = values.gather(-1, self.targets.repeat(copies)[:, None]).squeeze(-1)
         self.values = values.detach()
@@ -98,10 +96,16 @@ CONSTANT_REFERENCES: tuple[Baseline, ...] = ("mask", "pad", "zero")
 
 
 def baseline_vector(classifier: Classifier, baseline: Baseline) -> torch.Tensor:
-    """Return the baseline's embedding, (d,). Raises ModelError for `mask` without a mask token or unknown token."""
+    """Return the baseline's embedding, (d,).
+
+    Raises:
+        ModelError: the baseline is `mask`, and the tokenizer has neither a mask token nor an unknown token.
+    """
     token_id = classifier.mask_token_id if baseline == "mask" else classifier.pad_token_id
     vector = embed(classifier, torch.tensor(token_id, device=classifier.device))
-    return torch.zeros_like(vector) if baseline == "zero" else vector
+    if baseline == "zero":
+        return torch.zeros_like(vector)
+    return vector
 
 
 def baseline_embeddings(

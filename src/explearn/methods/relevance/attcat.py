@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 
 from explearn.core.validation import Section
@@ -50,21 +48,23 @@ class CAT(BatchExplainer):
             content = content_mask(batch)
             # A text of which nothing but special tokens is left needs them: attention to nothing is not defined.
             seen = torch.where(content.any(-1, keepdim=True), content, batch.attention_mask.bool())
-            passed = differentiate(classifier, batch, resolve_targets(logits, targets), inputs=True, keys=seen)
-            passed = replace(passed, logits=logits)
+            run = differentiate(classifier, batch, resolve_targets(logits, targets), inputs=True, keys=seen)
         else:
-            passed = differentiate(classifier, batch, targets, inputs=True)
-        real = batch.attention_mask.to(passed.inputs[0].dtype)
+            run = differentiate(classifier, batch, targets, inputs=True)
+            logits = run.logits
+        real = batch.attention_mask.to(run.inputs[0].dtype)
         scores = torch.zeros_like(real)
-        for layer, (state, gradient) in enumerate(zip(passed.inputs, passed.input_gradients, strict=True)):
-            scores += (state * gradient).sum(-1) * self.weights(passed.attentions[layer], real)
-        return BatchScores(scores, passed.logits, passed.targets)
+        for layer, state in enumerate(run.inputs):
+            products = (state * run.input_gradients[layer]).sum(-1)
+            scores += products * self.weights(run.attentions[layer], real)
+        return BatchScores(scores, logits, run.targets)
 
     def weights(self, attention: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
         """Weight of each token in one layer, (batch, tokens).
 
         Args:
-            attention: (batch, heads, queries, keys). real: (batch, tokens), 1, or 0 at padding.
+            attention: (batch, heads, queries, keys).
+            real: (batch, tokens), 1, or 0 at padding.
         """
         return torch.ones_like(real)
 

@@ -58,8 +58,11 @@ def is_norm(module: nn.Module) -> bool:
 def _activations() -> tuple[type, ...]:
     from transformers.activations import ACT2CLS
 
-    entries: dict[str, Any] = dict(ACT2CLS)
-    return tuple(entry[0] if isinstance(entry, tuple) else entry for name, entry in entries.items() if name != "linear")
+    classes: list[type] = []
+    for name, entry in ACT2CLS.items():
+        if name != "linear":
+            classes.append(entry[0] if isinstance(entry, tuple) else entry)
+    return tuple(classes)
 
 
 def is_activation(module: nn.Module) -> bool:
@@ -93,7 +96,9 @@ class ChangedBackward(TorchFunctionMode):
         rule = FUNCTION_RULES.get(func)
         if rule is None and all(isinstance(x, torch.Tensor) and x.requires_grad for x in args[:2]):
             rule = PRODUCT_RULES.get(func)
-        return output if rule is None else self.ruled(rule, output, args[0])
+        if rule is None:
+            return output
+        return self.ruled(rule, output, args[0])
 
     def ruled(self, rule: Rule, output: torch.Tensor, x: torch.Tensor, part: nn.Module | None = None) -> torch.Tensor:
         """Return a part's output, whose gradient will follow a rule."""
@@ -107,13 +112,17 @@ class _Ruled(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, output: torch.Tensor, x: torch.Tensor, part: Any, rule: Rule, mode: Any) -> torch.Tensor:
         ctx.save_for_backward(output, x)
-        ctx.part, ctx.rule, ctx.mode = part, rule, mode
+        ctx.part = part
+        ctx.rule = rule
+        ctx.mode = mode
         return output.view_as(output)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        passed = ctx.rule(gradients[0], *ctx.saved_tensors, ctx.part) if ctx.mode.changed else (gradients[0], None)
-        return (*passed, None, None, None)
+        at_output, at_input = gradients[0], None
+        if ctx.mode.changed:
+            at_output, at_input = ctx.rule(gradients[0], *ctx.saved_tensors, ctx.part)
+        return at_output, at_input, None, None, None
 
 
 @contextmanager

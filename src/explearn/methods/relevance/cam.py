@@ -61,16 +61,17 @@ class CAM(BatchExplainer):
 def head_states(classifier: Classifier, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return what the head's last linear map reads of each vector (..., d), put where it expects one, and its weight.
 
-    Raises UnsupportedError for a head that is not built as `model.architectures` says.
+    Raises:
+        UnsupportedError: the head is not built as the table says (`predictors.architectures`).
     """
     model: Any = classifier.model
     head = architecture(model.config).head
     assert head is not None
     check_outputs(model)
     with unusual_build(model.config):
-        for place in (head.dense, head.activation, head.norm):
-            if place is not None:
-                states = activation_of(model, place)(states)
+        for part in (head.dense, head.activation, head.norm):
+            if part is not None:
+                states = activation_of(model, part)(states)
         return states, weight_of(linear_map(attrgetter(head.classifier)(model)))
 
 
@@ -100,16 +101,17 @@ class GradCAM(BatchExplainer):
     check = staticmethod(check_differentiable)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        passed = differentiate(classifier, batch, targets, attentions=True, first_layer=-1)
-        attention, gradient = passed.attentions[-1], passed.attention_gradients[-1]
+        run = differentiate(classifier, batch, targets, attentions=True, first_layer=-1)
+        attention = run.attentions[-1]
+        gradient = run.attention_gradients[-1]
         mask = batch.attention_mask.bool()
         padding = ~(mask[:, :, None] & mask[:, None])
         seen = (attention > 0) & ~padding[:, None]
         weights = (gradient * seen).sum((-1, -2)) / seen.sum((-1, -2)).clamp(min=1)
         maps = torch.einsum("bh,bhqk->bqk", weights, attention).div(attention.shape[1]).clamp(min=0)
-        scores = torch.einsum("bq,bqk->bk", passed.reads, maps)
+        scores = torch.einsum("bq,bqk->bk", run.reads, maps)
         if self.options.normalisation == "matrix":
             lowest = maps.masked_fill(padding, float("inf")).amin((-1, -2))[:, None]
             spread = maps.masked_fill(padding, float("-inf")).amax((-1, -2))[:, None] - lowest
             scores = (scores - lowest) / spread.masked_fill(spread == 0, 1)
-        return BatchScores(scores, passed.logits, passed.targets)
+        return BatchScores(scores, run.logits, run.targets)

@@ -62,11 +62,14 @@ def add_rescaled(relevance: torch.Tensor, first: torch.Tensor, second: torch.Ten
 
     Together they are sum R. This also keeps them from blowing up where a + b is near 0.
     """
+    axes = tuple(range(1, relevance.ndim))
     parts = add(relevance, first, second)
-    total, *sums = (part.sum(tuple(range(1, part.ndim)), keepdim=True) for part in (relevance, *parts))
+    total = relevance.sum(axes, keepdim=True)
+    sums = [part.sum(axes, keepdim=True) for part in parts]
     size = sums[0].abs() + sums[1].abs()
-    scaled = [part.mul_(divide(divide(s.abs(), size) * total, s)) for part, s in zip(parts, sums, strict=True)]
-    return scaled[0], scaled[1]
+    for part, part_sum in zip(parts, sums, strict=True):
+        part.mul_(divide(divide(part_sum.abs(), size) * total, part_sum))
+    return parts
 
 
 def share_once(relevance: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor) -> Pair:
@@ -84,8 +87,10 @@ def share_twice(relevance: torch.Tensor, positive: torch.Tensor, negative: torch
 class Rules:
     """The rules by which linear maps and sums pass relevance to their inputs.
 
-    shares: (R, z1, z2) -> (S1, S2), relevance for each unit of z1 = W+ x+ >= 0 and of z2 = W- x- >= 0, at a linear map.
-    add: (R, a, b) -> (R_a, R_b), at a sum.
+    Attributes:
+        shares: (R, z1, z2) -> (S1, S2), relevance for each unit of z1 = W+ x+ >= 0 and of z2 = W- x- >= 0, at a linear
+            map.
+        add: (R, a, b) -> (R_a, R_b), at a sum.
     """
 
     shares: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Pair]
@@ -97,12 +102,17 @@ class Rules:
         With the positive and negative parts W+, W- and x+, x-: R_in = x+ * (W+^T S1) + x- * (W-^T S2).
 
         Args:
-            relevance: (..., d_out). inputs: x, (..., d_in). weight: W, (d_out, d_in).
+            relevance: R, (..., d_out).
+            inputs: x, (..., d_in).
+            weight: W, (d_out, d_in).
 
-        Returns (..., d_in).
+        Returns:
+            Relevance of the inputs, (..., d_in).
         """
-        positive, negative = inputs.clamp(min=0), inputs.clamp(max=0)
-        positive_weight, negative_weight = weight.clamp(min=0), weight.clamp(max=0)
+        positive = inputs.clamp(min=0)
+        negative = inputs.clamp(max=0)
+        positive_weight = weight.clamp(min=0)
+        negative_weight = weight.clamp(max=0)
         first, second = self.shares(relevance, positive @ positive_weight.T, negative @ negative_weight.T)
         return positive.mul_(first @ positive_weight).add_(negative.mul_(second @ negative_weight))
 
@@ -135,8 +145,10 @@ def product(relevance: torch.Tensor, left: torch.Tensor, right: torch.Tensor, va
 class AttentionRelevance:
     """The relevance inside a block at the level of the attention; the three parts together are the block's relevance.
 
-    attention: of the attention probabilities, (batch, heads, tokens, tokens). value: of the values, (batch, heads,
-    tokens, d / heads). skipped: of the block's input through the residual connection, (batch, tokens, d).
+    Attributes:
+        attention: of the attention probabilities, (batch, heads, tokens, tokens).
+        value: of the values, (batch, heads, tokens, d / heads).
+        skipped: of the block's input through the residual connection, (batch, tokens, d).
     """
 
     attention: torch.Tensor
@@ -150,10 +162,14 @@ def through_head(
     """Propagate relevance from the logits to the last block's output.
 
     Args:
-        hidden: last block's output, (batch, tokens, d). activated: head.activation(head.dense(first token)),
-            (batch, d). relevance: (batch, C).
+        rules: rules of linear maps and sums.
+        head: the classification head.
+        hidden: last block's output, (batch, tokens, d).
+        activated: head.activation(head.dense(first token)), (batch, d).
+        relevance: of the logits, (batch, C).
 
-    Returns (batch, tokens, d), 0 but at the first token.
+    Returns:
+        Relevance of the last block's output, (batch, tokens, d), 0 but at the first token.
     """
     relevance = rules.linear(relevance, activated, weight_of(head.classifier))
     first = hidden[:, 0]
@@ -162,35 +178,32 @@ def through_head(
     return result
 
 
-def to_attention(rules: Rules, block: EncoderBlock, kept: BlockTrace, relevance: torch.Tensor) -> AttentionRelevance:
+def to_attention(rules: Rules, block: EncoderBlock, trace: BlockTrace, relevance: torch.Tensor) -> AttentionRelevance:
     """Propagate relevance from a block's output, (batch, tokens, d), to its attention probabilities and values."""
-    contracted, middle = rules.add(relevance, kept.contracted, kept.middle)
-    activated = rules.linear(contracted, kept.activated, weight_of(block.contract))
-    expanded = rules.linear(activated, kept.middle, weight_of(block.expand))
-    attention_sum = join(kept.middle, [middle, expanded])
-    attended, skipped = rules.add(attention_sum, kept.attended, kept.input)
-    context = split_heads(rules.linear(attended, kept.context, weight_of(block.output)), block.heads)
-    attention, value = product(context, kept.attention, kept.value, split_heads(kept.context, block.heads))
+    contracted, middle = rules.add(relevance, trace.contracted, trace.middle)
+    activated = rules.linear(contracted, trace.activated, weight_of(block.contract))
+    expanded = rules.linear(activated, trace.middle, weight_of(block.expand))
+    attention_sum = join(trace.middle, [middle, expanded])
+    attended, skipped = rules.add(attention_sum, trace.attended, trace.input)
+    context = split_heads(rules.linear(attended, trace.context, weight_of(block.output)), block.heads)
+    attention, value = product(context, trace.attention, trace.value, split_heads(trace.context, block.heads))
     return AttentionRelevance(attention, value, skipped)
 
 
-def to_input(rules: Rules, block: EncoderBlock, kept: BlockTrace, reached: AttentionRelevance) -> torch.Tensor:
+def to_input(rules: Rules, block: EncoderBlock, trace: BlockTrace, reached: AttentionRelevance) -> torch.Tensor:
     """Propagate relevance from a block's attention probabilities and values to its input, (batch, tokens, d)."""
-    logits = kept.query @ kept.key.transpose(-1, -2)
+    logits = trace.query @ trace.key.transpose(-1, -2)
     # Adding the padding mask is a sum as well. The mask is 0 wherever there is relevance; only the stabiliser has an
     # effect.
-    scaled = logits * kept.query.shape[-1] ** -0.5
+    scaled = logits * trace.query.shape[-1] ** -0.5
     relevance, _ = rules.add(reached.attention, scaled, scaled.new_zeros(()))
-    query, key = product(relevance, kept.query, kept.key.transpose(-1, -2), logits)
+    query, key = product(relevance, trace.query, trace.key.transpose(-1, -2), logits)
     parts = [
-        rules.linear(merge_heads(part), kept.input, weight_of(linear))
-        for part, linear in (
-            (query, block.query),
-            (key.transpose(-1, -2), block.key),
-            (reached.value, block.value),
-        )
+        rules.linear(merge_heads(query), trace.input, weight_of(block.query)),
+        rules.linear(merge_heads(key.transpose(-1, -2)), trace.input, weight_of(block.key)),
+        rules.linear(merge_heads(reached.value), trace.input, weight_of(block.value)),
     ]
-    return join(kept.input, [reached.skipped, join(kept.input, parts)])
+    return join(trace.input, [reached.skipped, join(trace.input, parts)])
 
 
 class LRP(BatchExplainer, ABC):
@@ -214,13 +227,16 @@ class LRP(BatchExplainer, ABC):
         return RULES[getattr(self.options, "rules", "conserving")]
 
     def check(self, classifier: Classifier) -> None:
-        """Raise UnsupportedError for an architecture without rules, and on MPS devices, which have no float64."""
+        """Check that there are rules for the architecture, and that the device has float64.
+
+        Raises:
+            UnsupportedError: there are not, or it has not (MPS).
+        """
         dissect(classifier.model)
         if self.through_logits and architecture(classifier.model.config).attention != "projections":
             raise UnsupportedError(
-                f"{self.about.name} has no rule for the position terms that a "
-                f"{classifier.model.config.model_type!r} model "
-                "adds to its attention logits; use lrp, attn_lrp, gae or decompx"
+                f"{self.about.name} has no rule for the position terms that a {classifier.model.config.model_type!r} "
+                "model adds to its attention logits; use lrp, attn_lrp, gae or decompx"
             )
         if classifier.device.type == "mps":
             raise UnsupportedError(
@@ -236,17 +252,19 @@ class LRP(BatchExplainer, ABC):
     @torch.no_grad()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         # Quotients of small numbers need float64. A model on several devices leaves no room for a copy.
-        spread = classifier.spread is not None
-        model = classifier.model if spread else dequantised(copy.deepcopy(classifier.model)).double()
+        model = classifier.model
+        if classifier.spread is None:
+            model = dequantised(copy.deepcopy(model)).double()
         run = TracedPass.run(model, batch)
-        low_precision = classifier.dtype in (torch.bfloat16, torch.float16) or has_quantised(classifier.model)
-        logits = classifier.logits(batch) if low_precision else run.logits
+        logits = run.logits
+        if classifier.dtype in (torch.bfloat16, torch.float16) or has_quantised(classifier.model):
+            logits = classifier.logits(batch)
         targets = resolve_targets(logits, targets)
         start = nn.functional.one_hot(targets, logits.shape[-1]).to(run.logits)
         relevance = through_head(self.rules, run.anatomy.head, run.output, run.activated, start)
         scores, error = self.propagate(run, targets, relevance)
-        result_type = torch.float64 if classifier.model.dtype == torch.float64 else torch.float32
-        return BatchScores(scores.to(result_type), logits.to(result_type), targets, error)
+        dtype = torch.promote_types(classifier.model.dtype, torch.float32)
+        return BatchScores(scores.to(dtype), logits.to(dtype), targets, error)
 
 
 class RuleOptions(Section):
@@ -309,11 +327,14 @@ class FullLRP(LRP):
         self, run: TracedPass, targets: torch.Tensor, relevance: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         for layer in reversed(range(len(run.anatomy.blocks))):
-            block, kept = run.anatomy.blocks[layer], run.block(layer)
-            relevance = to_input(self.rules, block, kept, to_attention(self.rules, block, kept, relevance))
+            block = run.anatomy.blocks[layer]
+            trace = run.block(layer)
+            relevance = to_input(self.rules, block, trace, to_attention(self.rules, block, trace, relevance))
         if run.anatomy.projection is not None:
             relevance = self.rules.linear(relevance, run.embedded, weight_of(run.anatomy.projection))
-        error = (relevance.sum((1, 2)) - 1).abs() if self.options.rules == "conserving" else None
+        error = None
+        if self.options.rules == "conserving":
+            error = (relevance.sum((1, 2)) - 1).abs()
         return relevance.sum(-1), error
 
 
@@ -343,7 +364,12 @@ class TransformerAttribution(LRP):
         is 11, the last layer of the base models."""
 
     def check(self, classifier: Classifier) -> None:
-        """Check the classifier as LRP does; also raise ParamsError if there is no such layer."""
+        """Check the classifier as LRP does.
+
+        Raises:
+            UnsupportedError: as LRP.
+            ParamsError: there is no layer `start_layer`.
+        """
         super().check(classifier)
         resolve_layer(classifier.model, self.options.start_layer)
 
@@ -353,7 +379,8 @@ class TransformerAttribution(LRP):
         blocks = run.anatomy.blocks
         first = self.options.start_layer % len(blocks)
         with torch.enable_grad():
-            hidden, head = run.output.detach().requires_grad_(), run.anatomy.head
+            hidden = run.output.detach().requires_grad_()
+            head = run.anatomy.head
             logits = head.classifier(head.activation(head.dense(hidden[:, 0])))
             (gradient,) = torch.autograd.grad(logits.gather(-1, targets[:, None]).sum(), hidden)
         row = torch.zeros_like(run.output[:, :, 0])
@@ -361,12 +388,12 @@ class TransformerAttribution(LRP):
         for layer in reversed(range(first, len(blocks))):
             with torch.enable_grad():
                 hidden = run.calls[layer].hidden.detach().requires_grad_()
-                kept = trace_block(blocks[layer], run.calls[layer], hidden)
-                attention_gradient, gradient = torch.autograd.grad(kept.result, (kept.attention, hidden), gradient)
-            reached = to_attention(self.rules, blocks[layer], kept, relevance)
+                trace = trace_block(blocks[layer], run.calls[layer], hidden)
+                attention_gradient, gradient = torch.autograd.grad(trace.result, (trace.attention, hidden), gradient)
+            reached = to_attention(self.rules, blocks[layer], trace, relevance)
             weights = attention_gradient.mul_(reached.attention).clamp_(min=0).mean(1)
             row = row / (weights.sum(-1) + 1)
             row = torch.einsum("bq,bqk->bk", row, weights) + row
             if layer > first:
-                relevance = to_input(self.rules, blocks[layer], kept, reached)
+                relevance = to_input(self.rules, blocks[layer], trace, reached)
         return row, None
