@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 import tiny
 import torch
-import transformers
-from torch import nn
 
 import explearn
 from explearn.core.errors import UnsupportedError
@@ -26,7 +24,7 @@ from explearn.methods.perturbation.method import stand_in
 from explearn.methods.perturbation.predictor import Predictor
 from explearn.methods.registry import get_info, list_explainers
 from explearn.methods.relevance.cam import head_states
-from explearn.predictors.architectures import architecture, blocks_in_order
+from explearn.predictors.architectures import architecture
 from explearn.predictors.classifier import Classifier
 
 POST_NORM = ("bert", "roberta", "distilbert", "xlm-roberta")
@@ -36,9 +34,6 @@ BIASED = ("deberta-v2", "mpnet")
 PRE_NORM = ("modernbert", "modernbert mean", *tiny.DECODERS)
 SEEN = (*POST_NORM, *BIASED, *PRE_NORM)
 KINDS = (*SEEN, "longformer")
-
-GATED = {"modernbert": "mlp.Wo", **dict.fromkeys(("llama", "mistral", "qwen2", "gemma"), "mlp.down_proj")}
-"""Where a block keeps the linear map behind the product of two maps in its feed-forward layer."""
 
 TEXT, TARGET = "unbelievably slow delivery and a quick dog", 1
 LRP = {"full_lrp", "transformer_attribution"}
@@ -178,74 +173,6 @@ class TestAgainstEagerAttention:
             last = attrgetter(head.classifier)(model)
             bias = 0.0 if last.bias is None else last.bias[TARGET]
             torch.testing.assert_close(activation[int(row.argmax())] + bias, logits[TARGET], rtol=1e-4, atol=1e-4)
-
-    def test_attn_lrp_is_the_gradient_of_a_model_whose_parts_are_held_constant(self, kind: str) -> None:
-        if kind in PROJECTED:
-            return  # its relevance is taken before the map
-        of = tiny.any_classifier(kind)
-        assert_close(token_scores(of, "attn_lrp"), detached_rules(of, TEXT, TARGET))
-
-
-def half(x: torch.Tensor) -> torch.Tensor:
-    """x, with half its gradient."""
-    return (x + x.detach()) / 2
-
-
-class DetachedAttention(torch.overrides.TorchFunctionMode):
-    """Half the gradient to each operand of a product of two activations; weights and distances have no gradient."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        actual = func(*args, **(kwargs or {}))
-        if func not in (torch.matmul, torch.bmm, torch.Tensor.matmul, torch.Tensor.__matmul__):
-            return actual
-        return half(actual) if all(x.requires_grad for x in args[:2]) else actual
-
-
-def detached_rules(of: Classifier, text: str, target: int) -> torch.Tensor:
-    """AttnLRP by constants in the model's own parts: e * d f / d e of the embeddings' output, (n,)."""
-    model: Any = of.model
-
-    def norm(module: Any, args: Any, output: Any) -> torch.Tensor:
-        (x,) = args
-        mean = x.mean(-1, keepdim=True) if isinstance(module, nn.LayerNorm) else 0.0
-        moved = (x - mean).detach()
-        # Output = centred input * what a constant deviation leaves of it + bias.
-        bias = getattr(module, "bias", None)
-        bias = 0.0 if bias is None else bias
-        slope = torch.where(moved == 0, 0.0, (output - bias) / moved).detach()
-        return (x - mean) * slope + bias
-
-    def constant(function: Any) -> Any:
-        return lambda *args, **_: args[-1] * (function(*args) / args[-1]).detach()
-
-    names = ("gelu", "gelu_new", "gelu_pytorch_tanh", "silu")
-    kinds = {type(a) for a in map(transformers.activations.ACT2FN.__getitem__, names)}
-    inputs: list[torch.Tensor] = []
-
-    def begin(_module: Any, args: Any) -> Any:
-        inputs.append(args[0].detach().requires_grad_())
-        return (inputs[0], *args[1:])
-
-    modules = list(model.modules())
-    norms = [m for m in modules if isinstance(m, nn.LayerNorm) or "RMSNorm" in type(m).__name__]
-    handles = [m.register_forward_hook(norm) for m in norms]
-    blocks = blocks_in_order(model.base_model)
-    handles.append(blocks[0].register_forward_pre_hook(begin))
-    if gated := GATED.get(model.config.model_type):
-        maps = [attrgetter(gated)(block) for block in blocks]
-        handles += [m.register_forward_pre_hook(lambda _m, args: (half(args[0]),)) for m in maps]
-    patched = pytest.MonkeyPatch()
-    try:
-        for owner, name in ((torch, "tanh"), (nn.functional, "relu"), *((kind, "forward") for kind in kinds)):
-            patched.setattr(owner, name, constant(getattr(owner, name)))
-        with tiny.eager(model), torch.enable_grad(), DetachedAttention():
-            logits = model(**of.batch(of.encode([text])).model_inputs()).logits
-            (gradient,) = torch.autograd.grad(logits[0, target], inputs[0])
-    finally:
-        patched.undo()
-        for handle in handles:
-            handle.remove()
-    return (gradient * inputs[0]).sum(-1)[0].detach()
 
 
 @pytest.mark.parametrize("kind", KINDS)
