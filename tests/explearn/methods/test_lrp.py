@@ -186,12 +186,6 @@ def test_full_lrp_passes_a_projection_of_the_embeddings_as_a_linear_map(
     assert (actual - reached[-1].sum(-1)).abs().max() > 0.1 * actual.abs().max()
 
 
-def test_a_layer_counts_from_the_first_or_from_the_last() -> None:
-    of = tiny.classifier("bert", 3)
-    one, other = (score("transformer_attribution", of, TEXTS, start_layer=start).scores for start in (1, -2))
-    assert torch.equal(one, other) and not torch.equal(one, score("transformer_attribution", of, TEXTS).scores)
-
-
 def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ParamsError, match="rules: got 'ours'; expected"):
         explearn.get_explainer("lrp", rules="ours")
