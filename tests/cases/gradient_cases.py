@@ -48,8 +48,8 @@ CASES = [
 ]
 
 
-def embedded(of: explearn.Classifier, text: Any) -> tuple[Any, torch.Tensor, Any]:
-    """A text's encoding, its word embeddings, and the function from those to logits, without padding."""
+def embedded(of: explearn.Classifier, text: Any, output: str = "logit") -> tuple[Any, torch.Tensor, Any]:
+    """A text's encoding, its word embeddings, and the function from those to outputs, without padding."""
     (encoding,) = of.encode([text])
     batch = of.batch([encoding])
     inputs = {name: value for name, value in batch.model_inputs().items() if name != "input_ids"}
@@ -57,7 +57,7 @@ def embedded(of: explearn.Classifier, text: Any) -> tuple[Any, torch.Tensor, Any
 
     def forward(rows: torch.Tensor) -> torch.Tensor:
         repeated = {name: value.expand(len(rows), -1) for name, value in inputs.items()}
-        return of.model(inputs_embeds=rows, **repeated).logits
+        return OUTPUTS[output](of.model(inputs_embeds=rows, **repeated).logits)
 
     return encoding, embeddings, forward
 
