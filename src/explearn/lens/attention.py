@@ -51,7 +51,6 @@ class Attention:
         mask: bool, (b or 1, h or 1, n, n), True where a query sees a key; None: each query sees all of `keys`.
         probabilities: (b, h, n, n) if the model computes them explicitly, else None.
         keys: bool, (b, n), False at padding; None if unknown: `mask` then includes the padding.
-        padded: whether `keys` hides any token.
         reads: how much of each token's vector the head reads, (b, n); see `read_weights`.
     """
 
@@ -61,7 +60,6 @@ class Attention:
     mask: torch.Tensor | None = None
     probabilities: torch.Tensor | None = None
     keys: torch.Tensor | None = None
-    padded: bool = True
     reads: torch.Tensor | None = None
 
     def seen(self, texts: slice = slice(None)) -> torch.Tensor | None:
@@ -69,7 +67,7 @@ class Attention:
         mask = self.mask
         if mask is not None and len(mask) > 1:
             mask = mask[texts]
-        if self.keys is None or not self.padded:
+        if self.keys is None:
             return mask
         keys = self.keys[texts, None, None]
         if mask is None:
@@ -80,16 +78,15 @@ class Attention:
         """Return probabilities of some texts, (texts, h, n, n), row = query, at least float32; 0 for hidden keys."""
         if self.probabilities is not None:
             return at_least_float32(self.probabilities[texts])
+        assert self.query is not None and self.key is not None
+        # Heads that are not contiguous are copied first: copying their transpose takes longer.
+        logits = self.query[texts].contiguous() @ self.key[texts].contiguous().transpose(-1, -2)
+        logits = at_least_float32(logits)
         seen = self.seen(texts)
-        logits = self._logits(texts)
         if seen is None:
             return logits.softmax(-1)
-        # Adding costs nothing in the backward pass.
-        hidden = torch.zeros_like(seen, dtype=logits.dtype)
-        if self.mask is None:
-            return (logits + hidden.masked_fill_(~seen, float("-inf"))).softmax(-1)
-        # A mask may hide a whole row, and a row of only -inf would give NaN.
-        hidden.masked_fill_(~seen, torch.finfo(torch.float32).min)
+        # Adding costs nothing in the backward pass. A mask may hide a whole row; a row of only -inf would give NaN.
+        hidden = torch.zeros_like(seen, dtype=logits.dtype).masked_fill_(~seen, torch.finfo(torch.float32).min)
         return (logits + hidden).softmax(-1) * seen
 
     def result(self, matrix: torch.Tensor) -> torch.Tensor:
@@ -127,12 +124,6 @@ class Attention:
         # Not a matrix product: autocast would round it.
         reads = self.reads[texts, None, :].to(matrix).unsqueeze(5 - axis)
         return (matrix * reads).sum(axis).transpose(1, 2)
-
-    def _logits(self, texts: slice) -> torch.Tensor:
-        """Return Q K^T, (texts, h, n, n), at least float32."""
-        assert self.query is not None and self.key is not None
-        # Heads that are not contiguous are copied first: copying their transpose takes longer.
-        return at_least_float32(self.query[texts].contiguous() @ self.key[texts].contiguous().transpose(-1, -2))
 
     def _blocks(self) -> list[slice]:
         """Return slices of the batch, small on a CPU."""
@@ -224,7 +215,7 @@ def attention_layers(
     count = layer_count(model)
     parts = architecture(config).parts
     wanted = range(count) if layers is None else layers
-    of_pass: dict[str, Any] = {}
+    whole_pass: dict[str, Any] = {}
     projected: list[torch.Tensor] = []
     calls = 0
 
@@ -232,9 +223,8 @@ def attention_layers(
         nonlocal calls
         calls = 0
         projected.clear()
-        keys = kwargs["attention_mask"].bool()
         batch = Batch((), kwargs["input_ids"], kwargs["attention_mask"], kwargs.get("token_type_ids"))
-        of_pass.update(keys=keys, padded=not keys.all(), reads=read_weights(model, batch))
+        whole_pass.update(keys=batch.attention_mask.bool(), reads=read_weights(model, batch))
 
     def on_projection(_module: nn.Module, _args: object, _kwargs: object, output: torch.Tensor) -> None:
         # Layers that also project distances with these weights (DeBERTa) do so after the content.
@@ -254,7 +244,7 @@ def attention_layers(
         if parts is not None:
             # A block in the table attends to all tokens: its mask says no more than `keys`.
             attention = replace(attention, mask=None)
-        return on_layer(layer, replace(attention, **of_pass))
+        return on_layer(layer, replace(attention, **whole_pass))
 
     def on_end(_module: nn.Module, _args: object, _kwargs: object, _output: object) -> None:
         if calls != count:

@@ -81,7 +81,7 @@ def watch(classifier: Classifier, batch: Batch, first_layer: int = 0, keys: torc
 
     def write_out(_layer: int, attention: Attention) -> torch.Tensor:
         if keys is not None:
-            attention = replace(attention, keys=keys, padded=True)
+            attention = replace(attention, keys=keys)
         matrix = attention.matrix()
         if keys is not None and attention.probabilities is not None:
             matrix = matrix * keys[:, None, None]

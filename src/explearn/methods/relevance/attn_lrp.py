@@ -58,8 +58,9 @@ def is_norm(module: nn.Module) -> bool:
 def _activations() -> tuple[type, ...]:
     from transformers.activations import ACT2CLS
 
-    classes: list[type] = []
-    for name, entry in ACT2CLS.items():
+    entries: dict[str, Any] = ACT2CLS
+    classes = []
+    for name, entry in entries.items():
         if name != "linear":
             classes.append(entry[0] if isinstance(entry, tuple) else entry)
     return tuple(classes)

@@ -18,8 +18,6 @@ from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 from explearn.predictors.quantised import weight_of
 
-Normalisation = Literal["none", "matrix"]
-
 
 class CAM(BatchExplainer):
     """Last-layer attention from [CLS], weighted by what each token's state gives to the class.
@@ -93,7 +91,7 @@ class GradCAM(BatchExplainer):
     )
 
     class Options(Section):
-        normalisation: Normalisation = "none"
+        normalisation: Literal["none", "matrix"] = "none"
         """`none`, or `matrix`: (M - min M) / (max M - min M) over the whole matrix, as the original code does.
         Scores of a text then depend on rows that are not returned, but keep their order. A constant matrix, 0 / 0
         in the original, gives 0 everywhere. The original counts padding if a text has some; this does not."""
