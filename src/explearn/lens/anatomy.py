@@ -1,8 +1,8 @@
 """The parts of an encoder under one set of names, and their inputs and outputs in a forward pass.
 
 Methods that take a classifier apart (relevance propagation, token decomposition) need its linear maps, layer norms and
-activations. `dissect` finds them where `model.architectures` says. Hooks record their inputs and outputs while the
-model runs, or while one of its blocks runs again (`trace_block`).
+activations. `dissect` finds them where the table says (`predictors.architectures`). Hooks record their inputs and
+outputs while the model runs, or while a block runs again (`trace_block`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.errors import UnsupportedError
 from explearn.lens.attention import Attention, AttentionCalls, layer_count
@@ -23,7 +23,7 @@ from explearn.predictors.encoding import Batch
 from explearn.predictors.heads.question_answering import SpanScorer
 from explearn.predictors.heads.token_classification import WordReader
 
-Activation = Callable[[torch.Tensor], torch.Tensor]
+Activation = Callable[[Tensor], Tensor]
 
 _FUNCTIONS: dict[str, Activation] = {"relu": nn.functional.relu, "tanh": torch.tanh}
 """Activations that a head calls as functions (`architectures.HeadParts`)."""
@@ -175,16 +175,23 @@ def linear_map(module: Any) -> nn.Linear:
 
 @dataclass(frozen=True, slots=True)
 class BlockCall:
-    """A model's call of one of its blocks. Calling it runs the block again, on given hidden states, (b, n, d)."""
+    """A model's call of one of its blocks. Calling it runs the block again, on hidden states (b, n, d).
+
+    Attributes:
+        module: the block.
+        hidden: hidden states that it was called with, (b, n, d).
+        args: the other positional arguments.
+        kwargs: the keyword arguments.
+    """
 
     module: nn.Module
-    hidden: torch.Tensor
+    hidden: Tensor
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
-    def __call__(self, hidden: torch.Tensor) -> torch.Tensor:
+    def __call__(self, hidden: Tensor) -> Tensor:
         output: Any = self.module(hidden, *self.args, **self.kwargs)
-        return cast(torch.Tensor, output[0] if isinstance(output, tuple) else output)
+        return cast(Tensor, output[0] if isinstance(output, tuple) else output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,23 +215,23 @@ class BlockTrace:
         result: norm(sum), (b, n, d), the next block's input.
     """
 
-    input: torch.Tensor
-    query: torch.Tensor
-    key: torch.Tensor
-    value: torch.Tensor
-    attention: torch.Tensor
-    context: torch.Tensor
-    attended: torch.Tensor
-    attention_sum: torch.Tensor
-    middle: torch.Tensor
-    expanded: torch.Tensor
-    activated: torch.Tensor
-    contracted: torch.Tensor
-    sum: torch.Tensor
-    result: torch.Tensor
+    input: Tensor
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    attention: Tensor
+    context: Tensor
+    attended: Tensor
+    attention_sum: Tensor
+    middle: Tensor
+    expanded: Tensor
+    activated: Tensor
+    contracted: Tensor
+    sum: Tensor
+    result: Tensor
 
 
-def trace_block(block: EncoderBlock, call: BlockCall, hidden: torch.Tensor | None = None) -> BlockTrace:
+def trace_block(block: EncoderBlock, call: BlockCall, hidden: Tensor | None = None) -> BlockTrace:
     """Run a block again and return its intermediates, with their graph if there is one.
 
     Args:
@@ -234,9 +241,9 @@ def trace_block(block: EncoderBlock, call: BlockCall, hidden: torch.Tensor | Non
     """
     if hidden is None:
         hidden = call.hidden
-    maps: list[torch.Tensor] = []
+    maps: list[Tensor] = []
 
-    def write_out(attention: Attention) -> torch.Tensor:
+    def write_out(attention: Attention) -> Tensor:
         maps.append(attention.matrix())
         # The model continues with these probabilities, so they are part of the graph.
         return attention.result(maps[0])
@@ -284,10 +291,10 @@ class TracedPass:
 
     anatomy: Anatomy
     calls: list[BlockCall]
-    embedded: torch.Tensor
-    output: torch.Tensor
-    activated: torch.Tensor
-    logits: torch.Tensor
+    embedded: Tensor
+    output: Tensor
+    activated: Tensor
+    logits: Tensor
 
     @classmethod
     def run(cls, model: Any, batch: Batch) -> TracedPass:
@@ -316,11 +323,11 @@ class TracedPass:
         return trace_block(self.anatomy.blocks[layer], self.calls[layer])
 
 
-def split_heads(vectors: torch.Tensor, heads: int) -> torch.Tensor:
+def split_heads(vectors: Tensor, heads: int) -> Tensor:
     """Split vectors by head: (batch, tokens, d) -> (batch, heads, tokens, d / heads)."""
     return vectors.view(*vectors.shape[:2], heads, -1).transpose(1, 2)
 
 
-def merge_heads(vectors: torch.Tensor) -> torch.Tensor:
+def merge_heads(vectors: Tensor) -> Tensor:
     """Join the vectors of all heads: (batch, heads, tokens, d / heads) -> (batch, tokens, d)."""
     return vectors.transpose(1, 2).flatten(2)

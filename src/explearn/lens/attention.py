@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from explearn.core.compute import at_least_float32
@@ -54,15 +54,15 @@ class Attention:
         reads: how much of each token's vector the head reads, (b, n); see `read_weights`.
     """
 
-    query: torch.Tensor | None = None
-    key: torch.Tensor | None = None
-    value: torch.Tensor | None = None
-    mask: torch.Tensor | None = None
-    probabilities: torch.Tensor | None = None
-    keys: torch.Tensor | None = None
-    reads: torch.Tensor | None = None
+    query: Tensor | None = None
+    key: Tensor | None = None
+    value: Tensor | None = None
+    mask: Tensor | None = None
+    probabilities: Tensor | None = None
+    keys: Tensor | None = None
+    reads: Tensor | None = None
 
-    def seen(self, texts: slice = slice(None)) -> torch.Tensor | None:
+    def seen(self, texts: slice = slice(None)) -> Tensor | None:
         """Return which keys each query sees, bool, broadcastable to (texts, h, n, n); None: all."""
         mask = self.mask
         if mask is not None and len(mask) > 1:
@@ -74,7 +74,7 @@ class Attention:
             return keys
         return mask & keys
 
-    def matrix(self, texts: slice = slice(None)) -> torch.Tensor:
+    def matrix(self, texts: slice = slice(None)) -> Tensor:
         """Return probabilities of some texts, (texts, h, n, n), row = query, at least float32; 0 for hidden keys."""
         if self.probabilities is not None:
             return at_least_float32(self.probabilities[texts])
@@ -89,25 +89,25 @@ class Attention:
         hidden = torch.zeros_like(seen, dtype=logits.dtype).masked_fill_(~seen, torch.finfo(torch.float32).min)
         return (logits + hidden).softmax(-1) * seen
 
-    def result(self, matrix: torch.Tensor) -> torch.Tensor:
+    def result(self, matrix: Tensor) -> Tensor:
         """Return what the call returns with `matrix` as its probabilities: the context, or the probabilities."""
         if self.value is not None:
             return matrix.to(self.value.dtype) @ self.value
         assert self.probabilities is not None
         return matrix.to(self.probabilities.dtype)
 
-    def head_mean(self) -> torch.Tensor:
+    def head_mean(self) -> Tensor:
         """Return the mean over heads, (b, n, n)."""
         return torch.cat([self.matrix(texts).mean(1) for texts in self._blocks()])
 
-    def row(self) -> torch.Tensor:
+    def row(self) -> Tensor:
         """Return the attention from the token that the head reads to each token, (b, n, h).
 
         If the head reads all tokens, this is the mean over them.
         """
         return torch.cat([self._read(self.matrix(texts), texts, 2) for texts in self._blocks()])
 
-    def row_and_column(self) -> torch.Tensor:
+    def row_and_column(self) -> Tensor:
         """Return `row`, then the attention from each token to the one that the head reads, (b, n, 2h); ExpNet eq. 1.
 
         If the head reads all tokens, the column is their mean. Values at padding have no meaning.
@@ -118,7 +118,7 @@ class Attention:
             parts.append(torch.cat([self._read(matrix, texts, axis) for axis in (2, 3)], -1))
         return torch.cat(parts)
 
-    def _read(self, matrix: torch.Tensor, texts: slice, axis: int) -> torch.Tensor:
+    def _read(self, matrix: Tensor, texts: slice, axis: int) -> Tensor:
         """Return the attention from the tokens that the head reads (axis 2), or to them (axis 3), (texts, n, h)."""
         assert self.reads is not None
         # Not a matrix product: autocast would round it.
@@ -145,7 +145,7 @@ class AttentionCalls(TorchFunctionMode):
     calls in the thread that entered the mode are intercepted.
     """
 
-    def __init__(self, on_call: Callable[[Attention], torch.Tensor | None]) -> None:
+    def __init__(self, on_call: Callable[[Attention], Tensor | None]) -> None:
         super().__init__()
         self.on_call = on_call
 
@@ -165,14 +165,14 @@ class AttentionCalls(TorchFunctionMode):
         return replaced
 
 
-_SOFTMAX = (nn.functional.softmax, torch.softmax, torch.Tensor.softmax)
+_SOFTMAX = (nn.functional.softmax, torch.softmax, Tensor.softmax)
 
 
 def _fused_call(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
@@ -196,7 +196,7 @@ def _fused_call(
 
 @contextmanager
 def attention_layers(
-    model: nn.Module, on_layer: Callable[[int, Attention], torch.Tensor | None], layers: Sequence[int] | None = None
+    model: nn.Module, on_layer: Callable[[int, Attention], Tensor | None], layers: Sequence[int] | None = None
 ) -> Iterator[None]:
     """Pass the attention of some layers to `on_layer`, with the layer's number, in forward passes inside the block.
 
@@ -215,23 +215,23 @@ def attention_layers(
     count = layer_count(model)
     parts = architecture(config).parts
     wanted = range(count) if layers is None else layers
-    whole_pass: dict[str, Any] = {}
-    projected: list[torch.Tensor] = []
+    pass_fields: dict[str, Any] = {}
+    projected: list[Tensor] = []
     calls = 0
 
-    def on_start(_module: nn.Module, _args: object, kwargs: dict[str, torch.Tensor]) -> None:
+    def on_start(_module: nn.Module, _args: object, kwargs: dict[str, Tensor]) -> None:
         nonlocal calls
         calls = 0
         projected.clear()
         batch = Batch((), kwargs["input_ids"], kwargs["attention_mask"], kwargs.get("token_type_ids"))
-        whole_pass.update(keys=batch.attention_mask.bool(), reads=read_weights(model, batch))
+        pass_fields.update(keys=batch.attention_mask.bool(), reads=read_weights(model, batch))
 
-    def on_projection(_module: nn.Module, _args: object, _kwargs: object, output: torch.Tensor) -> None:
+    def on_projection(_module: nn.Module, _args: object, _kwargs: object, output: Tensor) -> None:
         # Layers that also project distances with these weights (DeBERTa) do so after the content.
         if len(projected) < 2:
             projected.append(output.view(*output.shape[:2], -1, head_size(config)).transpose(1, 2))
 
-    def on_call(attention: Attention) -> torch.Tensor | None:
+    def on_call(attention: Attention) -> Tensor | None:
         nonlocal calls
         layer = calls
         calls += 1
@@ -244,7 +244,7 @@ def attention_layers(
         if parts is not None:
             # A block in the table attends to all tokens: its mask says no more than `keys`.
             attention = replace(attention, mask=None)
-        return on_layer(layer, replace(attention, **whole_pass))
+        return on_layer(layer, replace(attention, **pass_fields))
 
     def on_end(_module: nn.Module, _args: object, _kwargs: object, _output: object) -> None:
         if calls != count:
@@ -284,7 +284,7 @@ def capture_attention(
 
 def reduced_attention(
     classifier: Classifier, batch: Batch, reduce: Callable[[Attention], Reduced], layers: Sequence[int] | None = None
-) -> tuple[torch.Tensor, list[Reduced]]:
+) -> tuple[Tensor, list[Reduced]]:
     """Classify a batch; return the logits, (b, C), and the reduced attention of some layers, one result for each."""
     with torch.inference_mode(), capture_attention(classifier.model, reduce, layers) as results, classifier.autocast():
         logits = classifier.model(**batch.model_inputs()).logits.float()
@@ -292,7 +292,11 @@ def reduced_attention(
 
 
 def layer_count(model: nn.Module) -> int:
-    """Return the number of attention layers; raise UnsupportedError if the model's attention cannot be captured."""
+    """Return the number of attention layers.
+
+    Raises:
+        UnsupportedError: the model's attention cannot be captured.
+    """
     config: Any = model.config
     if not is_captured(architecture(config)):
         supported = ", ".join(sorted(name for name, entry in ARCHITECTURES.items() if is_captured(entry)))
@@ -310,14 +314,19 @@ def layer_count(model: nn.Module) -> int:
 
 
 def resolve_layer(model: nn.Module, layer: int) -> int:
-    """Turn a layer index that may count from the end into one from 0; raise ParamsError if there is no such layer."""
+    """Return a layer's index from 0, for an index that may count from the end.
+
+    Raises:
+        ParamsError: there is no such layer.
+        UnsupportedError: as `layer_count`.
+    """
     count = layer_count(model)
     if not -count <= layer < count:
         raise ParamsError(f"layer {layer} does not exist: the model has {count}, 0 to {count - 1} or -{count} to -1")
     return layer % count
 
 
-def read_weights(model: Any, batch: Batch) -> torch.Tensor:
+def read_weights(model: Any, batch: Batch) -> Tensor:
     """Return how much of each token the head reads, float32, (batch, tokens): 1 at one token, or 1 / n at each.
 
     The last token is, as in transformers, the last one whose id is not the padding's.

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from explearn.core.errors import ParamsError
 from explearn.core.examples import Example
@@ -33,9 +34,9 @@ class TokenFeatures:
         logits: float32, (batch, C).
     """
 
-    attention: torch.Tensor
-    hidden: torch.Tensor | None
-    logits: torch.Tensor
+    attention: Tensor
+    hidden: Tensor | None
+    logits: Tensor
 
 
 def resolve_layers(model: torch.nn.Module, layers: Layers) -> list[int]:

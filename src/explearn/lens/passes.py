@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.lens.hooks import Hooks
 
@@ -34,7 +33,7 @@ def count_passes(model: nn.Module) -> Iterator[Passes]:
     """
     passes = Passes()
 
-    def on_backward(gradient: torch.Tensor) -> None:
+    def on_backward(gradient: Tensor) -> None:
         passes.backward += len(gradient)
 
     def on_forward(_module: nn.Module, _args: object, _kwargs: object, output: Any) -> None:

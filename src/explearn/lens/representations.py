@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from explearn.core.compute import at_least_float32
@@ -78,7 +79,7 @@ def spaced_layers(classifier: Classifier, count: int) -> list[int]:
 
 
 @torch.no_grad()
-def read_states(classifier: Classifier, batch: Batch, layers: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+def read_states(classifier: Classifier, batch: Batch, layers: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Return logits, (b, C), and the hidden states of some layers side by side, (b, n, layers d), from one pass.
 
     Without layers, for a function of texts, each sub-token gets the hashed pieces of its word (`hashed_pieces`).
@@ -96,7 +97,7 @@ def read_states(classifier: Classifier, batch: Batch, layers: Sequence[int]) -> 
     return logits, torch.cat([states[layer].float() for layer in layers], -1)
 
 
-def text_states(classifier: Classifier, encodings: Sequence[Encoding], layers: Sequence[int]) -> list[torch.Tensor]:
+def text_states(classifier: Classifier, encodings: Sequence[Encoding], layers: Sequence[int]) -> list[Tensor]:
     """Return what `read_states` reads of each text, (tokens, layers d), on the CPU; float16 if that holds its values.
 
     Raises:
@@ -104,7 +105,7 @@ def text_states(classifier: Classifier, encodings: Sequence[Encoding], layers: S
         ModelError: as `read_states`.
     """
 
-    def read(indices: list[int]) -> Iterator[torch.Tensor]:
+    def read(indices: list[int]) -> Iterator[Tensor]:
         _, states = read_states(classifier, classifier.batch([encodings[i] for i in indices]), layers)
         for row, index in enumerate(indices):
             text = states[row, : len(encodings[index])].cpu()
@@ -114,7 +115,7 @@ def text_states(classifier: Classifier, encodings: Sequence[Encoding], layers: S
     return run_batches([len(e) for e in encodings], classifier, read)
 
 
-def _run(classifier: Classifier, batch: Batch) -> tuple[torch.Tensor, list[list[torch.Tensor]]]:
+def _run(classifier: Classifier, batch: Batch) -> tuple[Tensor, list[list[Tensor]]]:
     """Return logits, and the embeddings and each layer's output, (b, n, d) each; for an encoder-decoder, of both."""
     with classifier.gathered(), classifier.autocast():
         output: Any = classifier.model(**batch.model_inputs(), output_hidden_states=True)
@@ -127,13 +128,13 @@ def _run(classifier: Classifier, batch: Batch) -> tuple[torch.Tensor, list[list[
             fits = fits and all(states.shape[:2] == batch.attention_mask.shape for states in layers)
     if not parts or not fits:
         raise UnsupportedError(
-            f"{classifier.name}: a {classifier.model.config.model_type!r} model gives no hidden states, one a "
+            f"{classifier.name}: a {classifier.model.config.model_type!r} model gives no hidden states, one for each "
             "sub-token and layer; l2e, stability by meaning and consistency need them"
         )
     return at_least_float32(output.logits), parts
 
 
-def hashed_pieces(encodings: Sequence[Encoding]) -> torch.Tensor:
+def hashed_pieces(encodings: Sequence[Encoding]) -> Tensor:
     """Return hashed pieces of each sub-token's word, (b, n, PIECES), 0 for a sub-token of no word.
 
     The pieces of a word are the word itself and its character n-grams of three to five letters, with its ends marked,

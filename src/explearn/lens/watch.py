@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.compute import at_least_float32
 from explearn.lens.anatomy import check_head
@@ -36,15 +36,15 @@ class Watched:
         logits: (b, C).
     """
 
-    logits: torch.Tensor
-    states: torch.Tensor
-    embedded: torch.Tensor
-    words: torch.Tensor
-    attentions: list[torch.Tensor]
-    inputs: list[torch.Tensor]
+    logits: Tensor
+    states: Tensor
+    embedded: Tensor
+    words: Tensor
+    attentions: list[Tensor]
+    inputs: list[Tensor]
 
 
-def watch(classifier: Classifier, batch: Batch, first_layer: int = 0, keys: torch.Tensor | None = None) -> Watched:
+def watch(classifier: Classifier, batch: Batch, first_layer: int = 0, keys: Tensor | None = None) -> Watched:
     """Run a classifier and record its intermediates (`Watched`).
 
     The graph starts at the word embeddings or, if `first_layer` is not 0, at the input of that block. Lower layers
@@ -63,23 +63,23 @@ def watch(classifier: Classifier, batch: Batch, first_layer: int = 0, keys: torc
     base = model.base_model
     first = first_layer % layer_count(model)
     last_word_layer = word_layers(classifier)[-1]
-    words: list[torch.Tensor] = []
-    attentions: list[torch.Tensor] = []
-    inputs: list[torch.Tensor] = []
+    words: list[Tensor] = []
+    attentions: list[Tensor] = []
+    inputs: list[Tensor] = []
 
-    def on_words(output: torch.Tensor) -> torch.Tensor:
+    def on_words(output: Tensor) -> Tensor:
         # The classifier's parameters are frozen: the graph starts here, or at a block.
         words.append(output.detach().requires_grad_(first == 0 and torch.is_grad_enabled()))
         return words[-1]
 
-    def on_block(_module: nn.Module, args: tuple[torch.Tensor, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    def on_block(_module: nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         hidden = args[0]
         if len(inputs) == first > 0 and torch.is_grad_enabled():
             hidden = hidden.detach().requires_grad_()
         inputs.append(hidden)
         return (hidden, *args[1:]), kwargs
 
-    def write_out(_layer: int, attention: Attention) -> torch.Tensor:
+    def write_out(_layer: int, attention: Attention) -> Tensor:
         if keys is not None:
             attention = replace(attention, keys=keys)
         matrix = attention.matrix()
@@ -119,13 +119,13 @@ class LayerGradients:
         reads: how much of each token's vector the head reads, (b, n), as `attention.read_weights`.
     """
 
-    logits: torch.Tensor
-    targets: torch.Tensor
-    attentions: tuple[torch.Tensor, ...]
-    attention_gradients: tuple[torch.Tensor, ...]
-    inputs: tuple[torch.Tensor, ...]
-    input_gradients: tuple[torch.Tensor, ...]
-    reads: torch.Tensor
+    logits: Tensor
+    targets: Tensor
+    attentions: tuple[Tensor, ...]
+    attention_gradients: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...]
+    input_gradients: tuple[Tensor, ...]
+    reads: Tensor
 
 
 def check_differentiable(classifier: Classifier) -> None:
@@ -140,12 +140,12 @@ def check_differentiable(classifier: Classifier) -> None:
 def differentiate(
     classifier: Classifier,
     batch: Batch,
-    targets: torch.Tensor | None,
+    targets: Tensor | None,
     *,
     attentions: bool = False,
     inputs: bool = False,
     first_layer: int = 0,
-    keys: torch.Tensor | None = None,
+    keys: Tensor | None = None,
 ) -> LayerGradients:
     """Compute gradients of the logits of `targets`, or of the predicted classes if None, in one backward pass.
 
@@ -167,7 +167,7 @@ def differentiate(
         run = watch(classifier, batch, first_layer, keys)
         if targets is None:
             targets = run.logits.detach().argmax(-1)
-        wanted: list[torch.Tensor] = []
+        wanted: list[Tensor] = []
         if attentions:
             wanted += run.attentions
         split = len(wanted)
@@ -185,9 +185,7 @@ def differentiate(
     )
 
 
-def gradients_of(
-    logits: torch.Tensor, targets: torch.Tensor, wanted: Sequence[torch.Tensor], keep: bool = False
-) -> list[torch.Tensor]:
+def gradients_of(logits: Tensor, targets: Tensor, wanted: Sequence[Tensor], keep: bool = False) -> list[Tensor]:
     """Return gradients of the targets' logits at some tensors of their graph, at least float32.
 
     Args:
@@ -201,12 +199,12 @@ def gradients_of(
     return [full_precision(gradient) for gradient in gradients]
 
 
-def full_precision(tensor: torch.Tensor) -> torch.Tensor:
+def full_precision(tensor: Tensor) -> Tensor:
     """Return a tensor without its graph, in float32, or float64 if it is float64."""
     return at_least_float32(tensor.detach())
 
 
-def content_mask(batch: Batch) -> torch.Tensor:
+def content_mask(batch: Batch) -> Tensor:
     """Return a mask, bool, (batch, tokens): True at the text's tokens, False at special tokens and padding."""
     mask = torch.zeros(batch.input_ids.shape, dtype=torch.bool)
     for row, encoding in enumerate(batch.encodings):

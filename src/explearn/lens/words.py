@@ -13,7 +13,7 @@ from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.errors import UnsupportedError, first_line
 from explearn.lens.hooks import Hooks
@@ -32,7 +32,7 @@ _LAYER_NAMES: WeakKeyDictionary[nn.Module, tuple[str, ...]] = WeakKeyDictionary(
 """Model -> names of its `word_layers`, once they are measured."""
 
 
-def table_weight(model: Any) -> torch.Tensor:
+def table_weight(model: Any) -> Tensor:
     """Return a model's table of word embeddings, (words, e).
 
     Raises:
@@ -44,7 +44,7 @@ def table_weight(model: Any) -> torch.Tensor:
             f"a {model.config.model_type!r} model has no table of word embeddings; noise on them and simulatability "
             "need one"
         )
-    return cast(torch.Tensor, table.weight)
+    return cast(Tensor, table.weight)
 
 
 def word_layers(classifier: Classifier) -> list[nn.Module]:
@@ -76,10 +76,10 @@ def _measured_layers(classifier: Classifier) -> tuple[str, ...]:
     if table is None:
         raise _without_words(model)
     inputs = classifier.batch(classifier.encode_samples("a 1 . b")).model_inputs()
-    outputs: dict[nn.Module, torch.Tensor] = {}
+    outputs: dict[nn.Module, Tensor] = {}
 
     def record(module: nn.Module, _args: object, _kwargs: object, output: object) -> None:
-        if isinstance(output, torch.Tensor) and output.shape[:2] == inputs["input_ids"].shape:
+        if isinstance(output, Tensor) and output.shape[:2] == inputs["input_ids"].shape:
             outputs.setdefault(module, output)
 
     with Hooks() as hooks:
@@ -89,10 +89,13 @@ def _measured_layers(classifier: Classifier) -> tuple[str, ...]:
         # Not by model(...): `count_passes` would count this one-off measurement as a pass.
         plain = model.forward(**inputs).logits
 
-    def change(replaced: dict[nn.Module, torch.Tensor]) -> float:
+    def change(replaced: dict[nn.Module, Tensor]) -> float:
+        def put(module: nn.Module, *_call: object) -> Tensor:
+            return replaced[module]
+
         with Hooks() as hooks:
             for module in replaced:
-                hooks.after(module, lambda module, *_call: replaced[module])
+                hooks.after(module, put)
             return float((model.forward(**inputs).logits - plain).abs().max())
 
     order = list(outputs)
@@ -109,14 +112,14 @@ def _measured_layers(classifier: Classifier) -> tuple[str, ...]:
     return (names[table],)
 
 
-def _starts_with(ids: torch.Tensor, words: torch.Tensor) -> bool:
+def _starts_with(ids: Tensor, words: Tensor) -> bool:
     """Return whether each row of `ids`, (b, m), starts with that of `words`, (b, n), where n > 0."""
     count = words.shape[1]
     return count > 0 and ids[:, :count].shape == words.shape and torch.equal(ids[:, :count], words.to(ids.device))
 
 
 @contextmanager
-def replaced_words(model: nn.Module, input_ids: torch.Tensor, vectors: torch.Tensor) -> Iterator[None]:
+def replaced_words(model: nn.Module, input_ids: Tensor, vectors: Tensor) -> Iterator[None]:
     """Replace the word embeddings that a model looks up by `vectors`, (b, n, e), inside the block and in this thread.
 
     Args:
@@ -137,10 +140,10 @@ def replaced_words(model: nn.Module, input_ids: torch.Tensor, vectors: torch.Ten
     tokens = vectors.shape[1]
     replaced = False
 
-    def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], looked_up: torch.Tensor) -> Any:
+    def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], looked_up: Tensor) -> Any:
         nonlocal replaced
         ids = args[0] if args else kwargs.get("input", kwargs.get("input_ids"))
-        if not isinstance(ids, torch.Tensor) or ids.dim() != 2:
+        if not isinstance(ids, Tensor) or ids.dim() != 2:
             return None
         if _starts_with(ids, input_ids):
             replaced = True
@@ -183,7 +186,7 @@ def check_words(classifier: Classifier) -> None:
     try:
         with torch.inference_mode(False), torch.enable_grad(), classifier.autocast():
             vectors = table(batch.input_ids)
-            if not isinstance(vectors, torch.Tensor):  # I-BERT returns scales as well
+            if not isinstance(vectors, Tensor):  # I-BERT returns scales as well
                 raise _without_words(model)
             vectors = vectors.detach().requires_grad_()
             with replaced_words(model, batch.input_ids, vectors):
@@ -200,7 +203,7 @@ def check_words(classifier: Classifier) -> None:
 
 
 @contextmanager
-def replaced_embeddings(classifier: Classifier, input_ids: torch.Tensor, vectors: torch.Tensor) -> Iterator[None]:
+def replaced_embeddings(classifier: Classifier, input_ids: Tensor, vectors: Tensor) -> Iterator[None]:
     """Replace embeddings as `replaced_words` does, but `vectors` replace the output of the last of `word_layers`."""
     *before, last = word_layers(classifier)
     if not before:

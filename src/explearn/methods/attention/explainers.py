@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
+from torch import Tensor
 
 from explearn.core.errors import UnsupportedError
 from explearn.core.validation import LayerIndex, Rounds, Section
@@ -47,7 +48,7 @@ class RawAttention(BatchExplainer):
     def check(self, classifier: Classifier) -> None:
         resolve_layer(classifier.model, self.options.layer)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
         layer = resolve_layer(classifier.model, self.options.layer)
         logits, (row,) = reduced_attention(classifier, batch, Attention.row, [layer])
         return BatchScores(row.mean(-1), logits, resolve_targets(logits, targets))
@@ -71,7 +72,7 @@ class AttentionMean(BatchExplainer):
     def check(self, classifier: Classifier) -> None:
         layer_count(classifier.model)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
         logits, rows = reduced_attention(classifier, batch, Attention.row)
         return BatchScores(torch.stack(rows).mean((0, -1)), logits, resolve_targets(logits, targets))
 
@@ -95,13 +96,13 @@ class Rollout(BatchExplainer):
 
     check = AttentionMean.check
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
         logits, means = reduced_attention(classifier, batch, Attention.head_mean)
         row = rollout_row(means, read_weights(classifier.model, batch))
         return BatchScores(row, logits, resolve_targets(logits, targets))
 
 
-def rollout_row(head_means: Sequence[torch.Tensor], reads: torch.Tensor) -> torch.Tensor:
+def rollout_row(head_means: Sequence[Tensor], reads: Tensor) -> Tensor:
     """Row of the rollout of the token that the head reads, (batch, tokens).
 
     Args:
@@ -149,7 +150,7 @@ class AttentionFlow(BatchExplainer):
                 f"{classifier.model.config.model_type!r} model reads the mean of all; use rollout"
             )
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
         longest = max(map(len, batch.encodings))
         if longest > self.options.max_tokens_per_text:
             raise UnsupportedError(

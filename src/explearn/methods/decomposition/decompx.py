@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.validation import Section
 from explearn.lens.anatomy import Activation, BlockTrace, EncoderBlock, TracedPass
@@ -85,7 +85,7 @@ class DecompX(BatchExplainer):
         return run_batches([len(e) ** 2 for e in encodings], classifier, run)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
         run = TracedPass.run(classifier.model, batch)
         blocks = run.anatomy.blocks
         head = run.anatomy.head
@@ -133,9 +133,9 @@ class PartRules:
     """
 
     bias: Bias
-    mask: torch.Tensor
+    mask: Tensor
 
-    def share(self, bias: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
+    def share(self, bias: Tensor, parts: Tensor) -> Tensor:
         """Add a bias, (width,) or (b, 1, rows, width), to the parts, in place."""
         if self.bias == "none":
             return parts
@@ -148,16 +148,14 @@ class PartRules:
         weights = weights / (weights.sum(1, keepdim=True) + EPSILON)
         return parts.addcmul_(weights[..., None], bias)
 
-    def linear(self, linear: nn.Linear, parts: torch.Tensor) -> torch.Tensor:
+    def linear(self, linear: nn.Linear, parts: Tensor) -> Tensor:
         return self.share(linear.bias, parts @ weight_of(linear).T)
 
-    def norm(self, norm: nn.LayerNorm, total: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
+    def norm(self, norm: nn.LayerNorm, total: Tensor, parts: Tensor) -> Tensor:
         """Pass parts through a layer norm; `total` is the whole vectors before it, (b, rows, d)."""
         return self.share(norm.bias, linear_norm(norm, parts).div_(deviation(norm, total)[:, None]))
 
-    def activate(
-        self, function: Activation, rule: Rule, total: torch.Tensor, activated: torch.Tensor, parts: torch.Tensor
-    ) -> torch.Tensor:
+    def activate(self, function: Activation, rule: Rule, total: Tensor, activated: Tensor, parts: Tensor) -> Tensor:
         """Activate parts in place; total = z and activated = f(z), the whole vectors, (b, rows, width)."""
         if rule == "zero_origin":
             slope = torch.where(total.abs() > 2 * EPSILON, activated / (total + EPSILON), 0)
@@ -175,9 +173,9 @@ class PartRules:
         activation: Rule,
         trace: BlockTrace,
         i: slice,
-        bias: torch.Tensor,
-        parts: torch.Tensor,
-    ) -> torch.Tensor:
+        bias: Tensor,
+        parts: Tensor,
+    ) -> Tensor:
         """Carry the parts of some tokens i from the attention's output to the block's output.
 
         The parts include the residual connection; the attention's bias is added here.
@@ -188,7 +186,7 @@ class PartRules:
         return self.norm(block.norm, trace.sum[:, i], middle + self.linear(block.contract, wide))
 
 
-def _attend(block: EncoderBlock, attention: torch.Tensor, parts: torch.Tensor, first: int, owned: bool) -> torch.Tensor:
+def _attend(block: EncoderBlock, attention: Tensor, parts: Tensor, first: int, owned: bool) -> Tensor:
     """Apply attention, (b, h, rows, n), to parts, (b, sources, n, d); the sources are the tokens from `first` on.
 
     With `owned`, each source's own part includes the value bias. The result, (b, sources, rows, d), includes no other.

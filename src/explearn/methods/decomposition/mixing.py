@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.errors import UnsupportedError
 from explearn.core.validation import Section
@@ -66,9 +66,7 @@ class LayerMixing(BatchExplainer):
     reads_weights = True
 
     @abstractmethod
-    def contributions(
-        self, block: EncoderBlock, trace: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
-    ) -> torch.Tensor:
+    def contributions(self, block: EncoderBlock, trace: BlockTrace, vectors: Tensor, weights: Tensor) -> Tensor:
         """Compute the contributions of some tokens j (the sources) to the first r tokens i.
 
         Args:
@@ -81,14 +79,14 @@ class LayerMixing(BatchExplainer):
             (b, sources, r), not below 0, and 0 where all weights are.
         """
 
-    def rows(self, contributions: torch.Tensor) -> torch.Tensor:
+    def rows(self, contributions: Tensor) -> Tensor:
         """Return a layer's map, (b, r, n), from its contributions."""
         return normalise_rows(contributions)
 
     check = staticmethod(check_parts)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
         run = TracedPass.run(classifier.model, batch)
         blocks = run.anatomy.blocks
         tokens = run.output.shape[1]
@@ -114,7 +112,7 @@ def slices(count: int, each: int, limit: int) -> Iterator[slice]:
         yield slice(start, min(start + size, count))
 
 
-def head_vectors(block: EncoderBlock, trace: BlockTrace, sources: slice) -> torch.Tensor:
+def head_vectors(block: EncoderBlock, trace: BlockTrace, sources: slice) -> Tensor:
     """Return each source's vector from each head, then from the residual connection: (b, sources, h + 1, d)."""
     output = weight_of(block.output)
     output = output.view(len(output), block.heads, -1)
@@ -122,24 +120,24 @@ def head_vectors(block: EncoderBlock, trace: BlockTrace, sources: slice) -> torc
     return torch.cat([heads, trace.input[:, sources, None]], dim=2)
 
 
-def head_weights(trace: BlockTrace, sources: slice, rows: int) -> torch.Tensor:
+def head_weights(trace: BlockTrace, sources: slice, rows: int) -> Tensor:
     """Return the weights with which the first `rows` tokens add up these vectors: (b, sources, rows, h + 1)."""
     attention = trace.attention[:, :, :rows, sources].permute(0, 3, 2, 1)
     same = torch.eye(trace.input.shape[1], dtype=attention.dtype, device=attention.device)[sources, :rows, None]
     return torch.cat([attention, same.expand(len(attention), -1, -1, -1)], dim=-1)
 
 
-def linear_norm(norm: nn.LayerNorm, vectors: torch.Tensor) -> torch.Tensor:
+def linear_norm(norm: nn.LayerNorm, vectors: Tensor) -> Tensor:
     """Apply a layer norm without its division and its bias: gamma * (v - mean(v)), over the last axis."""
     return (vectors - vectors.mean(-1, keepdim=True)).mul_(norm.weight)
 
 
-def deviation(norm: nn.LayerNorm, total: torch.Tensor) -> torch.Tensor:
+def deviation(norm: nn.LayerNorm, total: Tensor) -> Tensor:
     """Return the divisor of a layer norm, sqrt(var + eps), for input (..., d): (..., 1)."""
     return (total.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
 
 
-def normalise_rows(contributions: torch.Tensor) -> torch.Tensor:
+def normalise_rows(contributions: Tensor) -> Tensor:
     """Normalise the rows of contributions, (b, r, n), to sum 1; a row of zeros becomes 1 on the diagonal."""
     totals = contributions.sum(-1, keepdim=True)
     rows, tokens = contributions.shape[1:]
@@ -167,9 +165,7 @@ class ALTI(LayerMixing):
         uncounted=True,
     )
 
-    def contributions(
-        self, block: EncoderBlock, trace: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
-    ) -> torch.Tensor:
+    def contributions(self, block: EncoderBlock, trace: BlockTrace, vectors: Tensor, weights: Tensor) -> Tensor:
         parts = transformed_vectors(block, trace, vectors, weights)
         whole = trace.middle[:, None, : weights.shape[2]]
         size = torch.linalg.vector_norm(whole, ord=1, dim=-1)
@@ -177,9 +173,7 @@ class ALTI(LayerMixing):
         return torch.clamp(size - distance, min=0)
 
 
-def transformed_vectors(
-    block: EncoderBlock, trace: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
-) -> torch.Tensor:
+def transformed_vectors(block: EncoderBlock, trace: BlockTrace, vectors: Tensor, weights: Tensor) -> Tensor:
     """Return T_i(x_j), shape (b, sources, r, d); arguments as in `LayerMixing.contributions`.
 
     Their sum over all j lacks only the biases of y_i: gamma * (b_O - mean(b_O)) / s_i + beta, s_i being the layer
@@ -216,16 +210,14 @@ class GlobEnc(LayerMixing):
         """`shares`: each layer's rows are normalised to sum 1 before they are multiplied, as in attention rollout;
         `original`: they are not, as in the authors' code."""
 
-    def rows(self, contributions: torch.Tensor) -> torch.Tensor:
+    def rows(self, contributions: Tensor) -> Tensor:
         if self.options.rows == "original":
             return contributions
         return normalise_rows(contributions)
 
-    def contributions(
-        self, block: EncoderBlock, trace: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
-    ) -> torch.Tensor:
+    def contributions(self, block: EncoderBlock, trace: BlockTrace, vectors: Tensor, weights: Tensor) -> Tensor:
         parts = weights @ linear_norm(block.norm, linear_norm(block.attention_norm, vectors))
-        size: torch.Tensor = torch.linalg.vector_norm(parts, dim=-1)
+        size: Tensor = torch.linalg.vector_norm(parts, dim=-1)
         if self.options.rows == "original":
             rows = weights.shape[2]
             size /= deviation(block.attention_norm, trace.attention_sum[:, :rows]).transpose(1, 2)

@@ -7,7 +7,7 @@ import warnings
 import torch
 from captum import attr
 from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.errors import UnsupportedError, first_line
 from explearn.core.validation import Section
@@ -24,7 +24,7 @@ STOPS = ("used more than once", "cannot register a hook")
 """Parts of captum's messages about an activation module that runs twice in a pass, or on input that no word affects."""
 
 
-def rescale(function: EmbeddedClassifier, embeddings: torch.Tensor, baseline: torch.Tensor) -> torch.Tensor:
+def rescale(function: EmbeddedClassifier, embeddings: Tensor, baseline: Tensor) -> Tensor:
     """Return DeepLIFT scores, (b, tokens), of word embeddings against a baseline, (b, tokens, d) each.
 
     One pass covers both: `function.values` then holds the values of the b texts, then those of the b baselines.
@@ -38,7 +38,7 @@ def rescale(function: EmbeddedClassifier, embeddings: torch.Tensor, baseline: to
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Setting forward, backward hooks", category=UserWarning)
-            products: torch.Tensor = method.attribute(embeddings.detach().requires_grad_(), baseline)
+            products: Tensor = method.attribute(embeddings.detach().requires_grad_(), baseline)
     finally:
         # After an exception, attributes that captum sets for the backward pass are still on the modules.
         for module in _rescaled_modules(function):
@@ -131,7 +131,7 @@ class DeepLift(BatchExplainer):
 
     check = staticmethod(check_rescale)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, self.options.output)
         embeddings = function.embed()
         baseline = baseline_embeddings(classifier, batch, embeddings, self.options.baseline)

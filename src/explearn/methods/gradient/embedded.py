@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.compute import at_least_float32
 from explearn.lens.watch import content_mask
@@ -38,12 +38,12 @@ class EmbeddedClassifier(nn.Module):
         values: result of the last forward pass, (rows,), without graph.
     """
 
-    logits: torch.Tensor
-    targets: torch.Tensor
-    values: torch.Tensor
+    logits: Tensor
+    targets: Tensor
+    values: Tensor
 
     def __init__(
-        self, classifier: Classifier, inputs: Mapping[str, torch.Tensor], targets: torch.Tensor | None, output: Output
+        self, classifier: Classifier, inputs: Mapping[str, Tensor], targets: Tensor | None, output: Output
     ) -> None:
         super().__init__()
         self.model = classifier.model
@@ -52,12 +52,12 @@ class EmbeddedClassifier(nn.Module):
         self.output = output
         self._wanted = targets
 
-    def embed(self) -> torch.Tensor:
+    def embed(self) -> Tensor:
         """Return word embeddings of the texts, (b, tokens, d), without graph, at least float32."""
         with torch.no_grad():
             return embed(self.classifier, self.inputs["input_ids"])
 
-    def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
+    def forward(self, embeddings: Tensor) -> Tensor:
         """Return the explained outputs, (rows,), for embeddings (rows, tokens, d).
 
         Row r belongs to text r modulo b, as captum arranges steps and baselines.
@@ -79,10 +79,10 @@ class EmbeddedClassifier(nn.Module):
         return values
 
 
-def embed(classifier: Classifier, token_ids: torch.Tensor) -> torch.Tensor:
+def embed(classifier: Classifier, token_ids: Tensor) -> Tensor:
     """Return embeddings, (..., d), of token ids (...), at the place where gradients are taken; at least float32."""
     with classifier.autocast():
-        vectors: torch.Tensor = token_ids
+        vectors: Tensor = token_ids
         for layer in word_layers(classifier):
             vectors = layer(vectors)
     return at_least_float32(vectors)
@@ -95,7 +95,7 @@ CONSTANT_REFERENCES: tuple[Baseline, ...] = ("mask", "pad", "zero")
 """The first references of `reference_embeddings`; shuffled texts follow."""
 
 
-def baseline_vector(classifier: Classifier, baseline: Baseline) -> torch.Tensor:
+def baseline_vector(classifier: Classifier, baseline: Baseline) -> Tensor:
     """Return the baseline's embedding, (d,).
 
     Raises:
@@ -108,9 +108,7 @@ def baseline_vector(classifier: Classifier, baseline: Baseline) -> torch.Tensor:
     return vector
 
 
-def baseline_embeddings(
-    classifier: Classifier, batch: Batch, embeddings: torch.Tensor, baseline: Baseline
-) -> torch.Tensor:
+def baseline_embeddings(classifier: Classifier, batch: Batch, embeddings: Tensor, baseline: Baseline) -> Tensor:
     """Return word embeddings, (batch, tokens, d), with the baseline at every sub-token of the text.
 
     Special tokens and padding keep their embeddings, so the classifier still finds its [CLS] and segments.
@@ -119,8 +117,8 @@ def baseline_embeddings(
 
 
 def reference_embeddings(
-    classifier: Classifier, batch: Batch, embeddings: torch.Tensor, count: int, seed: int
-) -> Iterator[torch.Tensor]:
+    classifier: Classifier, batch: Batch, embeddings: Tensor, count: int, seed: int
+) -> Iterator[Tensor]:
     """Yield `count` references for the texts of a batch, word embeddings (batch, tokens, d) each.
 
     The first three have no text: each sub-token gets the mask's, the padding's or a zero embedding. The others are the

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import torch
 from captum import attr
+from torch import Tensor
 
 from explearn.core.validation import Section
 from explearn.lens.words import check_words
@@ -37,7 +37,7 @@ class Gradient(BatchExplainer):
 
     check = staticmethod(check_words)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
         gradients = attr.Saliency(function).attribute(function.embed().requires_grad_(), abs=False)
         return BatchScores(gradients.norm(dim=-1), function.logits, function.targets)
@@ -63,7 +63,7 @@ class InputXGradient(BatchExplainer):
 
     check = staticmethod(check_words)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
         products = attr.InputXGradient(function).attribute(function.embed().requires_grad_())
         return BatchScores(products.detach().sum(-1), function.logits, function.targets)

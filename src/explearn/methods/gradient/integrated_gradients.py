@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from captum import attr
+from torch import Tensor
 
 from explearn.core.validation import Rounds, Section
 from explearn.lens.words import check_words
@@ -51,7 +52,7 @@ class IntegratedGradients(BatchExplainer):
 
     check = staticmethod(check_words)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
         embeddings = function.embed()
         start = baseline_embeddings(classifier, batch, embeddings, self.options.baseline)
@@ -103,7 +104,7 @@ class SequentialIG(BatchExplainer):
 
     check = staticmethod(check_words)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
         embeddings = function.embed()
         with torch.no_grad():

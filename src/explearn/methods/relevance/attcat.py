@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from explearn.core.validation import Section
 from explearn.lens.watch import check_differentiable, content_mask, differentiate
@@ -41,7 +42,7 @@ class CAT(BatchExplainer):
 
     check = staticmethod(check_differentiable)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
         if self.options.mask_special:
             with torch.inference_mode():
                 logits = classifier.logits(batch)
@@ -59,7 +60,7 @@ class CAT(BatchExplainer):
             scores += products * self.weights(run.attentions[layer], real)
         return BatchScores(scores, logits, run.targets)
 
-    def weights(self, attention: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    def weights(self, attention: Tensor, real: Tensor) -> Tensor:
         """Weight of each token in one layer, (batch, tokens).
 
         Args:
@@ -86,10 +87,10 @@ class AttCAT(CAT):
         needs=frozenset({"attentions", "gradients"}),
     )
 
-    def weights(self, attention: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    def weights(self, attention: Tensor, real: Tensor) -> Tensor:
         return received_attention(attention, real)
 
 
-def received_attention(attention: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+def received_attention(attention: Tensor, real: Tensor) -> Tensor:
     """Mean over heads and query tokens of the attention to each token, (batch, tokens)."""
     return torch.einsum("bhqk,bq->bk", attention, real) / (attention.shape[1] * real.sum(-1, keepdim=True))

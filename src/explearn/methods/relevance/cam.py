@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from explearn.core.validation import Section
 from explearn.lens.anatomy import activation_of, check_outputs, linear_map
@@ -45,7 +46,7 @@ class CAM(BatchExplainer):
     check = staticmethod(check_differentiable)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
         with classifier.autocast():
             run = watch(classifier, batch, first_layer=-1)
             activated, weight = head_states(classifier, run.states)
@@ -56,7 +57,7 @@ class CAM(BatchExplainer):
         return BatchScores(activation * attention, full_precision(run.logits), chosen)
 
 
-def head_states(classifier: Classifier, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def head_states(classifier: Classifier, states: Tensor) -> tuple[Tensor, Tensor]:
     """Return what the head's last linear map reads of each vector (..., d), put where it expects one, and its weight.
 
     Raises:
@@ -98,7 +99,7 @@ class GradCAM(BatchExplainer):
 
     check = staticmethod(check_differentiable)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
         run = differentiate(classifier, batch, targets, attentions=True, first_layer=-1)
         attention = run.attentions[-1]
         gradient = run.attention_gradients[-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from explearn.core.validation import Fraction, Section
 from explearn.lens.watch import check_differentiable, content_mask, differentiate
@@ -36,13 +37,13 @@ class GAE(BatchExplainer):
 
     check = staticmethod(check_differentiable)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
         run = differentiate(classifier, batch, targets, attentions=True)
         attentions = [self.masked(attention, batch) for attention in run.attentions]
         row = gae_row(attentions, run.attention_gradients, run.reads)
         return BatchScores(row, run.logits, run.targets)
 
-    def masked(self, attention: torch.Tensor, batch: Batch) -> torch.Tensor:
+    def masked(self, attention: Tensor, batch: Batch) -> Tensor:
         """Return one layer's attention, with 0 for the heads that do not count; here all do."""
         return attention
 
@@ -77,12 +78,12 @@ class MaskedGAE(GAE):
         share: Fraction = 0.5
         """Between 0 and 1; with 1 nearly all heads are kept."""
 
-    def masked(self, attention: torch.Tensor, batch: Batch) -> torch.Tensor:
+    def masked(self, attention: Tensor, batch: Batch) -> Tensor:
         heads = specialised(attention, batch, self.options.share)
         return attention.masked_fill(heads[..., None, None], 0)
 
 
-def gae_row(attentions: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor], reads: torch.Tensor) -> torch.Tensor:
+def gae_row(attentions: Sequence[Tensor], gradients: Sequence[Tensor], reads: Tensor) -> Tensor:
     """Row of R of the token that the head reads, (batch, tokens); Chefer et al. (2021), equations 5 and 6.
 
     Args:
@@ -97,7 +98,7 @@ def gae_row(attentions: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor
     return row
 
 
-def specialised(attention: torch.Tensor, batch: Batch, share: float) -> torch.Tensor:
+def specialised(attention: Tensor, batch: Batch, share: float) -> Tensor:
     """Heads that are positional or attend to special tokens, as MaskedGAE says; bool, (batch, heads)."""
     content = content_mask(batch).to(attention.dtype)
     length = batch.attention_mask.sum(-1, keepdim=True).to(attention.dtype)
@@ -108,7 +109,7 @@ def specialised(attention: torch.Tensor, batch: Batch, share: float) -> torch.Te
     evenly_next = 1 / length
     evenly_special = 1 - words / length
 
-    def holds_most(total: torch.Tensor, evenly: torch.Tensor) -> torch.Tensor:
+    def holds_most(total: Tensor, evenly: Tensor) -> Tensor:
         return total / words.clamp(min=1) - evenly >= share * (1 - evenly)
 
     positional = holds_most(to_next, evenly_next) | holds_most(to_previous, evenly_next)

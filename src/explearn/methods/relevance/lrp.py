@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.errors import UnsupportedError
 from explearn.core.validation import LayerIndex, Section
@@ -41,23 +41,23 @@ RuleName = Literal["conserving", "doubling"]
 STABILISER = 1e-9
 """Constant added to denominators of any sign, as Chefer et al. do."""
 
-Pair = tuple[torch.Tensor, torch.Tensor]
+Pair = tuple[Tensor, Tensor]
 
 
-def divide(relevance: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+def divide(relevance: Tensor, value: Tensor) -> Tensor:
     """Return relevance / (value + STABILISER), 0 where `value` is 0; the divisor is never 0."""
     divisor = value + STABILISER
     divisor = divisor.masked_fill(divisor == 0, STABILISER)
     return (relevance / divisor).masked_fill(value == 0, 0)
 
 
-def add(relevance: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> Pair:
+def add(relevance: Tensor, first: Tensor, second: Tensor) -> Pair:
     """Propagate through a + b: R_a = a R / (a + b), R_b = b R / (a + b). All have one shape, batch first."""
     share = divide(relevance, first + second)
     return first * share, second * share
 
 
-def add_rescaled(relevance: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> Pair:
+def add_rescaled(relevance: Tensor, first: Tensor, second: Tensor) -> Pair:
     """Propagate as `add` does, then rescale each text's totals to the ratio |sum R_a| : |sum R_b|.
 
     Together they are sum R. This also keeps them from blowing up where a + b is near 0.
@@ -72,13 +72,13 @@ def add_rescaled(relevance: torch.Tensor, first: torch.Tensor, second: torch.Ten
     return parts
 
 
-def share_once(relevance: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor) -> Pair:
+def share_once(relevance: Tensor, positive: Tensor, negative: Tensor) -> Pair:
     """Return S1 = S2 = R / (z1 + z2)."""
     share = divide(relevance, positive + negative)
     return share, share
 
 
-def share_twice(relevance: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor) -> Pair:
+def share_twice(relevance: Tensor, positive: Tensor, negative: Tensor) -> Pair:
     """Return S1 = R / z1, S2 = R / z2: each gets all of R, so the total doubles unless one of them is 0."""
     return divide(relevance, positive), divide(relevance, negative)
 
@@ -93,10 +93,10 @@ class Rules:
         add: (R, a, b) -> (R_a, R_b), at a sum.
     """
 
-    shares: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Pair]
-    add: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Pair]
+    shares: Callable[[Tensor, Tensor, Tensor], Pair]
+    add: Callable[[Tensor, Tensor, Tensor], Pair]
 
-    def linear(self, relevance: torch.Tensor, inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    def linear(self, relevance: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
         """Propagate through x -> W x, where only products w x > 0 count (alpha1-beta0; Bach et al., 2015).
 
         With the positive and negative parts W+, W- and x+, x-: R_in = x+ * (W+^T S1) + x- * (W-^T S2).
@@ -127,12 +127,12 @@ at sums.
 """
 
 
-def join(value: torch.Tensor, relevances: Sequence[torch.Tensor]) -> torch.Tensor:
+def join(value: Tensor, relevances: Sequence[Tensor]) -> Tensor:
     """Return the relevance of a value x that is used several times: x * sum_i R_i / x."""
-    return value * cast(torch.Tensor, sum(divide(relevance, value) for relevance in relevances))
+    return value * cast(Tensor, sum(divide(relevance, value) for relevance in relevances))
 
 
-def product(relevance: torch.Tensor, left: torch.Tensor, right: torch.Tensor, value: torch.Tensor) -> Pair:
+def product(relevance: Tensor, left: Tensor, right: Tensor, value: Tensor) -> Pair:
     """Propagate through value = left @ right, half to each: R_left = left * (S right^T) / 2 with S = R / value."""
     share = divide(relevance, value)
     return (
@@ -151,14 +151,14 @@ class AttentionRelevance:
         skipped: of the block's input through the residual connection, (batch, tokens, d).
     """
 
-    attention: torch.Tensor
-    value: torch.Tensor
-    skipped: torch.Tensor
+    attention: Tensor
+    value: Tensor
+    skipped: Tensor
 
 
 def through_head(
-    rules: Rules, head: ClassificationHead, hidden: torch.Tensor, activated: torch.Tensor, relevance: torch.Tensor
-) -> torch.Tensor:
+    rules: Rules, head: ClassificationHead, hidden: Tensor, activated: Tensor, relevance: Tensor
+) -> Tensor:
     """Propagate relevance from the logits to the last block's output.
 
     Args:
@@ -178,7 +178,7 @@ def through_head(
     return result
 
 
-def to_attention(rules: Rules, block: EncoderBlock, trace: BlockTrace, relevance: torch.Tensor) -> AttentionRelevance:
+def to_attention(rules: Rules, block: EncoderBlock, trace: BlockTrace, relevance: Tensor) -> AttentionRelevance:
     """Propagate relevance from a block's output, (batch, tokens, d), to its attention probabilities and values."""
     contracted, middle = rules.add(relevance, trace.contracted, trace.middle)
     activated = rules.linear(contracted, trace.activated, weight_of(block.contract))
@@ -190,7 +190,7 @@ def to_attention(rules: Rules, block: EncoderBlock, trace: BlockTrace, relevance
     return AttentionRelevance(attention, value, skipped)
 
 
-def to_input(rules: Rules, block: EncoderBlock, trace: BlockTrace, reached: AttentionRelevance) -> torch.Tensor:
+def to_input(rules: Rules, block: EncoderBlock, trace: BlockTrace, reached: AttentionRelevance) -> Tensor:
     """Propagate relevance from a block's attention probabilities and values to its input, (batch, tokens, d)."""
     logits = trace.query @ trace.key.transpose(-1, -2)
     # Adding the padding mask is a sum as well. The mask is 0 wherever there is relevance; only the stabiliser has an
@@ -244,13 +244,11 @@ class LRP(BatchExplainer, ABC):
             )
 
     @abstractmethod
-    def propagate(
-        self, run: TracedPass, targets: torch.Tensor, relevance: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def propagate(self, run: TracedPass, targets: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return scores, (batch, tokens), and completeness errors or None, from the last block's output `relevance`."""
 
     @torch.no_grad()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
         # Quotients of small numbers need float64. A model on several devices leaves no room for a copy.
         model = classifier.model
         if classifier.spread is None:
@@ -293,9 +291,7 @@ class PartialLRP(LRP):
     through_logits = False
     Options = RuleOptions
 
-    def propagate(
-        self, run: TracedPass, targets: torch.Tensor, relevance: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def propagate(self, run: TracedPass, targets: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor | None]:
         reached = to_attention(self.rules, run.anatomy.blocks[-1], run.block(-1), relevance)
         return reached.attention[:, :, 0].clamp(min=0).mean(1), None
 
@@ -323,9 +319,7 @@ class FullLRP(LRP):
     signed = True
     Options = RuleOptions
 
-    def propagate(
-        self, run: TracedPass, targets: torch.Tensor, relevance: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def propagate(self, run: TracedPass, targets: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor | None]:
         for layer in reversed(range(len(run.anatomy.blocks))):
             block = run.anatomy.blocks[layer]
             trace = run.block(layer)
@@ -373,9 +367,7 @@ class TransformerAttribution(LRP):
         super().check(classifier)
         resolve_layer(classifier.model, self.options.start_layer)
 
-    def propagate(
-        self, run: TracedPass, targets: torch.Tensor, relevance: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def propagate(self, run: TracedPass, targets: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor | None]:
         blocks = run.anatomy.blocks
         first = self.options.start_layer % len(blocks)
         with torch.enable_grad():
