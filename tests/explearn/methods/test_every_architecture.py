@@ -16,6 +16,7 @@ import torch
 
 import explearn
 from explearn.core.errors import UnsupportedError
+from explearn.lens.hooks import Hooks
 from explearn.lens.watch import LayerGradients
 from explearn.lens.words import word_layers
 from explearn.methods.attention.explainers import flows
@@ -158,12 +159,10 @@ class TestAgainstEagerAttention:
     def test_cam_is_the_logit_that_a_token_s_state_gives_less_the_bias(self, kind: str) -> None:
         of, layers = tiny.any_classifier(kind), eager_of(kind)
         model: Any = of.model
-        states: list[torch.Tensor] = []
-        handle = model.base_model.register_forward_hook(lambda _m, _a, output: states.append(output[0]))
-        with torch.inference_mode():
+        with torch.inference_mode(), Hooks() as hooks:
+            encoder = hooks.record(model.base_model)
             logits = model(**of.batch(of.encode([TEXT])).model_inputs()).logits[0]
-            handle.remove()
-            activated, weight = head_states(of, states[0][0])
+            activated, weight = head_states(of, encoder.output[0][0])
             activation = activated @ weight[TARGET]
         row = read_row(kind, len(activation))
         assert_close(token_scores(of, "cam"), activation * (row @ layers.attentions[-1][0].mean(0)))
@@ -200,20 +199,13 @@ def at_embeddings(of: Classifier, share: float) -> tuple[torch.Tensor, torch.Ten
     layers: list[Any] = [*word_layers(of)]
     with torch.no_grad():
         ids = (batch.input_ids, torch.tensor([[int(of.tokenizer.pad_token_id)]]))  # type: ignore[arg-type]
-        words, pad = (functools.reduce(lambda x, layer: layer(x), layers, of_text)[0] for of_text in ids)
+        words, pad = (functools.reduce(lambda x, layer: layer(x), layers, token_ids)[0] for token_ids in ids)
     start = torch.where(torch.tensor(encoding.special)[:, None], words, pad)
     point = (start + share * (words - start)).requires_grad_()
-
-    def put(_module: Any, _inputs: Any, own: torch.Tensor) -> torch.Tensor:
-        return torch.cat([point[None], own[:, len(point) :]], dim=1)
-
-    handle = layers[-1].register_forward_hook(put)
-    try:
-        with torch.enable_grad():
-            logit = of.model(**batch.model_inputs()).logits[0, TARGET]
-            (gradient,) = torch.autograd.grad(logit, point)
-    finally:
-        handle.remove()
+    with torch.enable_grad(), Hooks() as hooks:
+        hooks.replace(layers[-1], lambda output: torch.cat([point[None], output[:, len(point) :]], dim=1))
+        logit = of.model(**batch.model_inputs()).logits[0, TARGET]
+        (gradient,) = torch.autograd.grad(logit, point)
     return words, gradient, start
 
 

@@ -22,6 +22,7 @@ from gradient_cases import (
 from scipy.stats import spearmanr
 
 import explearn
+from explearn.lens.hooks import Hooks
 from explearn.lens.words import word_layers
 from explearn.methods.base.explainer import BatchExplainer
 from explearn.predictors.encoding import text_seed
@@ -174,12 +175,12 @@ class TestBehindANorm:
         embeddings = of.model.base_model.embeddings
         norm = embeddings.LayerNorm if kind == "deberta-v2" else embeddings.norm
         for text, actual, target in explained("input_x_gradient", of, TEXTS):
-            kept: list[torch.Tensor] = []
-            handle = norm.register_forward_hook(lambda _m, _a, output, kept=kept: kept.append(output.requires_grad_()))
             (encoding,) = of.encode([text])
-            of.model(**of.batch([encoding]).model_inputs()).logits[0, target].backward()
-            handle.remove()
-            products = (kept[0] * kept[0].grad).sum(-1)[0]
+            with Hooks() as hooks:
+                run = hooks.record(norm)
+                hooks.replace(norm, lambda output: output.requires_grad_())
+                of.model(**of.batch([encoding]).model_inputs()).logits[0, target].backward()
+            products = (run.output * run.output.grad).sum(-1)[0]
             close(actual.token_scores, products[encoding.positions])
             assert np.abs(actual.token_scores).max() > 0.01
 
