@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from explearn.core.errors import UnsupportedError, first_line
 from explearn.lens.hooks import Hooks
 from explearn.predictors.architectures import architecture, word_table
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 UNSCALED = 0.05
 """Bound below which the length of the embeddings counts as irrelevant: the change of the output when the embeddings are
@@ -47,7 +47,7 @@ def table_weight(model: Any) -> Tensor:
     return cast(Tensor, table.weight)
 
 
-def word_layers(classifier: Classifier) -> list[nn.Module]:
+def word_layers(classifier: TransformerPredictor) -> list[nn.Module]:
     """Return the layers that a text's ids pass, in order, up to the place where gradients are taken.
 
     As a rule this is only the word table. If the length of its output does not matter, the list goes on to the first
@@ -69,7 +69,7 @@ def copy_word_layers(model: nn.Module, copied: nn.Module) -> None:
         _LAYER_NAMES[copied] = _LAYER_NAMES[model]
 
 
-def _measured_layers(classifier: Classifier) -> tuple[str, ...]:
+def _measured_layers(classifier: TransformerPredictor) -> tuple[str, ...]:
     model: Any = classifier.model
     names = {module: name for name, module in model.named_modules()}
     table = word_table(model)
@@ -166,7 +166,7 @@ def replaced_words(model: nn.Module, input_ids: Tensor, vectors: Tensor) -> Iter
         raise _without_words(model)
 
 
-def check_words(classifier: Classifier) -> None:
+def check_words(classifier: TransformerPredictor) -> None:
     """Check that a model looks its words up in a table, and that gradients reach it.
 
     Architectures in the table (`predictors.architectures`) do; any other model is tried with a short text.
@@ -203,7 +203,7 @@ def check_words(classifier: Classifier) -> None:
 
 
 @contextmanager
-def replaced_embeddings(classifier: Classifier, input_ids: Tensor, vectors: Tensor) -> Iterator[None]:
+def replaced_embeddings(classifier: TransformerPredictor, input_ids: Tensor, vectors: Tensor) -> Iterator[None]:
     """Replace embeddings as `replaced_words` does, but `vectors` replace the output of the last of `word_layers`."""
     *before, last = word_layers(classifier)
     if not before:

@@ -11,6 +11,7 @@ import pytest
 import tiny
 import torch
 import transformers
+from explearn.predictors.transformer import TransformerPredictor
 from torch import nn
 
 import explearn
@@ -18,7 +19,6 @@ from explearn.lens.anatomy import dissect
 from explearn.lens.hooks import Hooks
 from explearn.methods.relevance.attn_lrp import changed_backward
 from explearn.predictors.architectures import blocks_in_order
-from explearn.predictors.classifier import Classifier
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
 EXACT = (*tiny.ARCHITECTURES, "xlm-roberta", "deberta-v2", "mpnet", "gpt2")
@@ -29,12 +29,12 @@ GATED = {"modernbert": "mlp.Wo", **dict.fromkeys(("llama", "mistral", "qwen2", "
 """Where a block keeps the linear map behind the product of two maps in its feed-forward layer."""
 
 
-def score(of: Classifier, texts: Any, targets: Any = None) -> Any:
+def score(of: TransformerPredictor, texts: Any, targets: Any = None) -> Any:
     wanted = None if targets is None else torch.tensor(targets)
     return explearn.get_explainer("attn_lrp").score_batch(of, of.batch(of.encode(texts)), wanted)
 
 
-def double_classifier(kind: str) -> Classifier:
+def double_classifier(kind: str) -> TransformerPredictor:
     of = tiny.any_classifier(kind, 3)
     return of.with_model(copy.deepcopy(of.model).double())
 
@@ -70,7 +70,7 @@ def constant(function: Any) -> Any:
     return lambda *args, **_: args[-1] * (function(*args) / args[-1]).detach()
 
 
-def detached_rules(of: Classifier, text: Any, target: int, monkeypatch: pytest.MonkeyPatch) -> torch.Tensor:
+def detached_rules(of: TransformerPredictor, text: Any, target: int, monkeypatch: pytest.MonkeyPatch) -> torch.Tensor:
     """AttnLRP by constants in the model's own parts: e * d f / d e of the embeddings' output, (n,)."""
     model: Any = of.model
     blocks = blocks_in_order(model.base_model)

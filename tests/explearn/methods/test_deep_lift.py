@@ -23,13 +23,13 @@ pytestmark = pytest.mark.filterwarnings("ignore:Setting forward, backward hooks"
 class Module(nn.Module):
     """Word embeddings to an output, as captum's DeepLift wants it."""
 
-    def __init__(self, of: explearn.Classifier, forward: Any) -> None:
+    def __init__(self, of: explearn.TransformerPredictor, forward: Any) -> None:
         super().__init__()
         self.model = of.model
         self.forward = forward
 
 
-def references(of: explearn.Classifier, encoding: Any, count: int, seed: int = 13) -> torch.Tensor:
+def references(of: explearn.TransformerPredictor, encoding: Any, count: int, seed: int = 13) -> torch.Tensor:
     """(count, tokens, d) of one text."""
     batch = of.batch([encoding])
     embeddings = of.model.get_input_embeddings()(batch.input_ids)

@@ -32,7 +32,7 @@ class TestEmbeddedClassifier:
         assert function.targets.tolist() == logits.argmax(-1).tolist()
 
 
-def passes(of: explearn.Classifier, run: Callable[[], Any]) -> list[tuple[int, int]]:
+def passes(of: explearn.TransformerPredictor, run: Callable[[], Any]) -> list[tuple[int, int]]:
     """(rows, tokens) of each forward pass."""
     seen: list[tuple[int, int]] = []
     with Hooks() as hooks:

@@ -24,12 +24,12 @@ from explearn.core.validation import Section
 from explearn.lens.anatomy import BlockTrace, EncoderBlock, TracedPass, dissect
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 from explearn.predictors.quantised import rounds_inputs, weight_of
+from explearn.predictors.transformer import TransformerPredictor
 
 
-def check_parts(classifier: Classifier) -> None:
+def check_parts(classifier: TransformerPredictor) -> None:
     """Check that a classifier can be taken apart, and that its weights are precise enough for that.
 
     Raises:
@@ -86,7 +86,7 @@ class LayerMixing(BatchExplainer):
     check = staticmethod(check_parts)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         run = TracedPass.run(classifier.model, batch)
         blocks = run.anatomy.blocks
         tokens = run.output.shape[1]

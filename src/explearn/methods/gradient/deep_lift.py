@@ -16,9 +16,9 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, baseline_embeddings
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 from explearn.predictors.problems import sharing_copy
+from explearn.predictors.transformer import TransformerPredictor
 
 STOPS = ("used more than once", "cannot register a hook")
 """Parts of captum's messages about an activation module that runs twice in a pass, or on input that no word affects."""
@@ -47,7 +47,7 @@ def rescale(function: EmbeddedClassifier, embeddings: Tensor, baseline: Tensor) 
     return products.detach().sum(-1)
 
 
-def view_for_rescale(classifier: Classifier) -> Classifier:
+def view_for_rescale(classifier: TransformerPredictor) -> TransformerPredictor:
     """Return a classifier with a copy of its model's modules, as captum puts hooks and attributes on those it rescales.
 
     If it rescales none, the classifier itself is returned.
@@ -59,7 +59,7 @@ def view_for_rescale(classifier: Classifier) -> Classifier:
     return view
 
 
-def check_rescale(classifier: Classifier) -> None:
+def check_rescale(classifier: TransformerPredictor) -> None:
     """Check that captum can apply the rescale rule to a classifier.
 
     It fails at an activation module that runs more than once in a forward pass (a shared ReLU in ALBERT's one block),
@@ -131,7 +131,7 @@ class DeepLift(BatchExplainer):
 
     check = staticmethod(check_rescale)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, self.options.output)
         embeddings = function.embed()
         baseline = baseline_embeddings(classifier, batch, embeddings, self.options.baseline)

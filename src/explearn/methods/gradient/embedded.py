@@ -14,8 +14,8 @@ from explearn.lens.watch import content_mask
 from explearn.lens.words import replaced_embeddings, word_layers
 from explearn.methods.base.explainer import resolve_targets
 from explearn.methods.base.outputs import Output, outputs
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, text_seed
+from explearn.predictors.transformer import TransformerPredictor
 
 
 class EmbeddedClassifier(nn.Module):
@@ -43,7 +43,7 @@ class EmbeddedClassifier(nn.Module):
     values: Tensor
 
     def __init__(
-        self, classifier: Classifier, inputs: Mapping[str, Tensor], targets: Tensor | None, output: Output
+        self, classifier: TransformerPredictor, inputs: Mapping[str, Tensor], targets: Tensor | None, output: Output
     ) -> None:
         super().__init__()
         self.model = classifier.model
@@ -79,7 +79,7 @@ class EmbeddedClassifier(nn.Module):
         return values
 
 
-def embed(classifier: Classifier, token_ids: Tensor) -> Tensor:
+def embed(classifier: TransformerPredictor, token_ids: Tensor) -> Tensor:
     """Return embeddings, (..., d), of token ids (...), at the place where gradients are taken; at least float32."""
     with classifier.autocast():
         vectors: Tensor = token_ids
@@ -95,7 +95,7 @@ CONSTANT_REFERENCES: tuple[Baseline, ...] = ("mask", "pad", "zero")
 """The first references of `reference_embeddings`; shuffled texts follow."""
 
 
-def baseline_vector(classifier: Classifier, baseline: Baseline) -> Tensor:
+def baseline_vector(classifier: TransformerPredictor, baseline: Baseline) -> Tensor:
     """Return the baseline's embedding, (d,).
 
     Raises:
@@ -108,7 +108,9 @@ def baseline_vector(classifier: Classifier, baseline: Baseline) -> Tensor:
     return vector
 
 
-def baseline_embeddings(classifier: Classifier, batch: Batch, embeddings: Tensor, baseline: Baseline) -> Tensor:
+def baseline_embeddings(
+    classifier: TransformerPredictor, batch: Batch, embeddings: Tensor, baseline: Baseline
+) -> Tensor:
     """Return word embeddings, (batch, tokens, d), with the baseline at every sub-token of the text.
 
     Special tokens and padding keep their embeddings, so the classifier still finds its [CLS] and segments.
@@ -117,7 +119,7 @@ def baseline_embeddings(classifier: Classifier, batch: Batch, embeddings: Tensor
 
 
 def reference_embeddings(
-    classifier: Classifier, batch: Batch, embeddings: Tensor, count: int, seed: int
+    classifier: TransformerPredictor, batch: Batch, embeddings: Tensor, count: int, seed: int
 ) -> Iterator[Tensor]:
     """Yield `count` references for the texts of a batch, word embeddings (batch, tokens, d) each.
 

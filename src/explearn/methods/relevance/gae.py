@@ -11,8 +11,8 @@ from explearn.core.validation import Fraction, Section
 from explearn.lens.watch import check_differentiable, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 
 
 class GAE(BatchExplainer):
@@ -37,7 +37,7 @@ class GAE(BatchExplainer):
 
     check = staticmethod(check_differentiable)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         run = differentiate(classifier, batch, targets, attentions=True)
         attentions = [self.masked(attention, batch) for attention in run.attentions]
         row = gae_row(attentions, run.attention_gradients, run.reads)

@@ -32,9 +32,9 @@ from explearn.lens.attention import resolve_layer
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
 from explearn.predictors.architectures import architecture
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 from explearn.predictors.quantised import dequantised, has_quantised, weight_of
+from explearn.predictors.transformer import TransformerPredictor
 
 RuleName = Literal["conserving", "doubling"]
 
@@ -226,7 +226,7 @@ class LRP(BatchExplainer, ABC):
         """Return the rules by which relevance is propagated."""
         return RULES[getattr(self.options, "rules", "conserving")]
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         """Check that there are rules for the architecture, and that the device has float64.
 
         Raises:
@@ -248,7 +248,7 @@ class LRP(BatchExplainer, ABC):
         """Return scores, (batch, tokens), and completeness errors or None, from the last block's output `relevance`."""
 
     @torch.no_grad()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         # Quotients of small numbers need float64. A model on several devices leaves no room for a copy.
         model = classifier.model
         if classifier.spread is None:
@@ -357,7 +357,7 @@ class TransformerAttribution(LRP):
         """The lowest layer that is used, counted from 0 or, if negative, from the last. The original code's default
         is 11, the last layer of the base models."""
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         """Check the classifier as LRP does.
 
         Raises:
