@@ -38,7 +38,7 @@ def _example_schema(extra: Collection[str]) -> pa.Schema:
 def read_examples(path: str | os.PathLike[str]) -> list[Example]:
     """Raises DataError naming file and row (from 1) for a broken record or an id that comes twice."""
     examples: dict[str, Example] = {}
-    with open_parquet(path, columns=()) as file:
+    with open_parquet(path) as file:
         schema = _example_schema(file.schema_arrow.names)
     for number, row in enumerate(read_table(path, schema).to_pylist(), start=1):
         if row["id"] in examples:

@@ -56,7 +56,7 @@ def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
     """Read attributions. Raises DataError naming file and row (from 1) for a broken record, and a text that is repeated
     for a class."""
     attributions: dict[tuple[str, str], Attribution] = {}
-    with open_parquet(path, columns=()) as file:
+    with open_parquet(path) as file:
         schema = _attribution_schema(_UNIT.name in file.schema_arrow.names)
     for number, row in enumerate(read_table(path, schema).to_pylist(), start=1):
         key = row["example_id"], row["target"]
