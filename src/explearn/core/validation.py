@@ -191,9 +191,7 @@ def _complaint(problem: Any, root: Any) -> str:
     if kind == "missing":
         return "got none; expected a value"
     if kind == "string_type" and isinstance(value, bool):
-        return (
-            f"got {str(value).lower()}; expected a text in quotation marks: YAML reads a bare yes as true, a no as false"
-        )
+        return f"got {str(value).lower()}; expected a text; put yes, no, true and false in quotation marks"
     return f"got {shown(value)}; expected: {problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 

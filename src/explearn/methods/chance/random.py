@@ -6,6 +6,7 @@ import hashlib
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from explearn.core.validation import Seeded
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
@@ -32,15 +33,15 @@ class Random(BatchExplainer):
 
     needs_model = False
 
-    class Options(Seeded):
-        """Options: the seed."""
+    Options = Seeded
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         with torch.inference_mode():
             logits = classifier.logits(batch)
-        return BatchScores(batch.of_words(map(self._draw, batch.encodings)), logits, resolve_targets(logits, targets))
+        scores = map(self._draw, batch.encodings)
+        return BatchScores(batch.of_words(scores), logits, resolve_targets(logits, targets))
 
-    def _draw(self, encoding: Encoding) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def _draw(self, encoding: Encoding) -> NDArray[np.float64]:
         text = "\x1f".join((encoding.example_id, *encoding.words))
         digest = hashlib.sha256(f"{self.options.seed}\x1f{text}".encode()).digest()
         return np.random.default_rng(int.from_bytes(digest[:8])).random(len(encoding.words))

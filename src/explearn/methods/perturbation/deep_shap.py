@@ -45,21 +45,20 @@ class DeepShap(BatchExplainer):
 
     class Options(Seeded):
         references: Rounds = 8
-        """How many."""
+        """Number of reference texts."""
         output: Output = "logit"
         """The explained output: the target's `logit`, `probability` or `log_probability`."""
 
     check = staticmethod(check_rescale)
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, self.options.output)
+        options = self.options
+        function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, options.output)
         embeddings = function.embed()
-        scores = torch.zeros_like(embeddings[..., 0])
-        difference = torch.zeros_like(scores[:, 0])
-        for reference in reference_embeddings(
-            classifier, batch, embeddings, self.options.references, self.options.seed
-        ):
-            scores += rescale(function, embeddings, reference) / self.options.references
+        scores = torch.zeros_like(embeddings[..., 0])  # (batch, tokens)
+        difference = torch.zeros_like(scores[:, 0])  # f(text) - mean of f(reference), (batch,)
+        for reference in reference_embeddings(classifier, batch, embeddings, options.references, options.seed):
+            scores += rescale(function, embeddings, reference) / options.references
             at_text, at_reference = function.values.chunk(2)
-            difference += (at_text - at_reference) / self.options.references
+            difference += (at_text - at_reference) / options.references
         return BatchScores(scores, function.logits, function.targets, (scores.sum(-1) - difference).abs())

@@ -52,14 +52,13 @@ class KernelShap(PerturbationExplainer):
         words = len(text)
 
         def explained(kept: NDArray[np.float64]) -> NDArray[np.float64]:
-            return outputs(
-                classifier, ask(text.perturbed(kept.astype(bool), self.options.removal)), self.options.output
-            )[:, target]
+            logits = ask(text.perturbed(kept.astype(bool), self.options.removal))
+            return outputs(classifier, logits, self.options.output)[:, target]
 
         explainer = KernelExplainer(explained, np.zeros((1, words)))
         values = explainer.shap_values(
             np.ones(words),
-            nsamples=2 * words + 256 if self.options.samples is None else self.options.samples,
+            nsamples=self.options.samples or 2 * words + 256,
             l1_reg=False,
             silent=True,
         )

@@ -89,6 +89,6 @@ class Lime(PerturbationExplainer):
 def present(copies: Sequence[str], words: int) -> NDArray[np.bool_]:
     """Return which words remain in each copy, (copies, words)."""
     kept = np.zeros((len(copies), words), dtype=bool)
-    codes = np.frombuffer("".join(copies).encode("utf-32-le"), dtype=np.uint32).astype(np.int64) - FIRST_CHARACTER
-    kept[np.repeat(np.arange(len(copies)), [len(copy) for copy in copies]), codes] = True
+    for row, copy in zip(kept, copies, strict=True):
+        row[[ord(character) - FIRST_CHARACTER for character in copy]] = True
     return kept

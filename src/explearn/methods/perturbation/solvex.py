@@ -75,11 +75,13 @@ class Solvex(PerturbationExplainer):
     def search(
         self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask
     ) -> tuple[NDArray[np.int64], float]:
-        """The best order found, most important word first, (w,), and its objective."""
+        """Return the best order found, most important word first, (w,), and its objective."""
         words = len(text)
-        chosen = np.zeros((1, words), dtype=bool)
+        metric = self.options.metric
+        everything = np.ones((1, words), dtype=bool)
+        chosen = np.zeros((1, words), dtype=bool)  # top words of each partial order in the beam
         orders = np.empty((1, 0), dtype=np.int64)
-        sums = np.zeros(1)
+        sums = np.zeros(1)  # worths of its top 1, 2, .. words
         for _ in range(words):
             parents, added = np.nonzero(~chosen)
             sets = chosen[parents]
@@ -88,18 +90,16 @@ class Solvex(PerturbationExplainer):
             first: dict[bytes, int] = {}
             for row, key in enumerate(map(bytes, np.packbits(sets, axis=1))):
                 first.setdefault(key, row)
-            kept = list(first.values())
-            everything = np.ones((1, words), dtype=bool)
-            alone = sets[kept] if self.options.metric != "comprehensiveness" else everything
-            without = ~sets[kept] if self.options.metric != "sufficiency" else everything
+            rows = np.array(list(first.values()))
+            alone = everything if metric == "comprehensiveness" else sets[rows]
+            without = everything if metric == "sufficiency" else ~sets[rows]
             # With no word at all, for the answer to that: some models (Funnel) cannot read it in a batch by itself.
-            asked = text.perturbed(np.concatenate([alone, without, ~everything]), self.options.removal)
-            p = outputs(classifier, ask(asked), "probability")[:, target]
-            # Of the sets of top words, as the class's docstring has it.
-            worths = p[: len(alone)] - p[len(alone) : -1]
-            totals = sums[parents[kept]] + worths
+            copies = text.perturbed(np.concatenate([alone, without, ~everything]), self.options.removal)
+            p = outputs(classifier, ask(copies), "probability")[:, target]
+            totals = sums[parents[rows]] + p[: len(alone)] - p[len(alone) : -1]
             best = np.argsort(-totals, kind="stable")[: self.options.beam]
-            rows = np.array(kept)[best]
+            rows = rows[best]
             orders = np.concatenate([orders[parents[rows]], added[rows, None]], axis=1)
-            chosen, sums = sets[rows], totals[best]
+            chosen = sets[rows]
+            sums = totals[best]
         return orders[0], float(sums[0] / words)
