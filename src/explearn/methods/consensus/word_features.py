@@ -41,8 +41,10 @@ NEIGHBOURS = {"before_1": 1, "after_1": -1, "before_2": 2, "after_2": -2}
 class Words:
     """A text as the columns of WORD_COLUMNS see it.
 
-    bare: the words without punctuation at their edges, or as they are where nothing would be left. probability: of the
-    explained class.
+    Attributes:
+        words: the words.
+        bare: the words without punctuation at their edges, or unchanged where nothing would be left.
+        probability: probability of the explained class.
     """
 
     words: Sequence[str]
@@ -55,7 +57,7 @@ class Words:
 
 @cache
 def stop_words() -> frozenset[str]:
-    """scikit-learn's list of English stop words."""
+    """Return scikit-learn's list of English stop words."""
     # It takes a second to import.
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
@@ -76,14 +78,20 @@ words it takes the logarithm, MOST_WORDS at most."""
 
 
 def feature_names(signals: Sequence[str] = SIGNALS, word_features: bool = True) -> tuple[str, ...]:
-    """Names of the columns that `word_matrix` gives."""
-    parts = [f"{signal}_{kind}" for signal in signals for kind in ("z", "rank", "share")]
-    around = [f"{kind}_{place}" for place in NEIGHBOURS for kind in ("rank", "z")]
-    return (*parts, MEAN_RANK, *around, *(WORD_COLUMNS if word_features else ()))
+    """Return the names of the columns that `word_matrix` gives."""
+    names: list[str] = []
+    for signal in signals:
+        names += [f"{signal}_z", f"{signal}_rank", f"{signal}_share"]
+    names.append(MEAN_RANK)
+    for neighbour in NEIGHBOURS:
+        names += [f"rank_{neighbour}", f"z_{neighbour}"]
+    if word_features:
+        names += WORD_COLUMNS
+    return tuple(names)
 
 
 def word_matrix(text: WordSignals, signals: Sequence[str] = SIGNALS, word_features: bool = True) -> Columns:
-    """Features of a text's words, float64, (words, F); the columns are `feature_names(signals, word_features)`.
+    """Return the features of a text's words, float64, (words, F), in the order of `feature_names`.
 
     Of each signal s over the n words that the classifier read, those of the text alone: the z-score; the rank, (place +
     0.5) / n, ties sharing theirs evenly; and log(n |s| / sum |s| + 0.01), by which texts differ in how much of them is
@@ -95,31 +103,39 @@ def word_matrix(text: WordSignals, signals: Sequence[str] = SIGNALS, word_featur
     chosen = [SIGNALS.index(signal) for signal in signals]
     scores = text.scores[:, chosen].astype(np.float64)
     read = ~np.isnan(scores).all(-1)
-    z, rank, share = np.zeros_like(scores), np.full_like(scores, 0.5), np.zeros_like(scores)
-    mean_rank, mean_z = np.full(len(scores), 0.5), np.zeros(len(scores))
+    z = np.zeros_like(scores)
+    rank = np.full_like(scores, 0.5)
+    share = np.zeros_like(scores)
+    mean_rank = np.full(len(scores), 0.5)
+    mean_z = np.zeros(len(scores))
     if read.any():
         present = ~np.isnan(scores[read]).any(0)
-        place = np.ix_(read, present)
-        values = scores[place]
-        z[place], rank[place] = _compare(values)
+        cells = np.ix_(read, present)
+        values = scores[cells]
+        z[cells] = _z_scores(values)
+        rank[cells] = _ranks(values)
         sizes = np.abs(values)
         total = sizes.sum(0)
         relative = np.where(total > 0, sizes / np.where(total > 0, total, 1.0) * len(values), 1 - LEAST_SHARE)
-        share[place] = np.log(relative + LEAST_SHARE)
+        share[cells] = np.log(relative + LEAST_SHARE)
         if present.any():
-            mean_rank[read], mean_z[read] = rank[place].mean(-1), z[place].mean(-1)
-    around = [_shifted(values, by) for by in NEIGHBOURS.values() for values in (mean_rank - 0.5, mean_z)]
-    parts = [np.stack([z, rank, share], -1).reshape(len(scores), 3 * len(chosen)), np.stack([mean_rank, *around], 1)]
+            mean_rank[read] = rank[cells].mean(-1)
+            mean_z[read] = z[cells].mean(-1)
+    by_signal = np.stack([z, rank, share], -1)  # (words, signals, 3)
+    columns: list[Sequence[float] | Columns] = [mean_rank]
+    for by in NEIGHBOURS.values():
+        columns += [_shifted(mean_rank - 0.5, by), _shifted(mean_z, by)]
     if word_features:
-        # How sure the classifier is comes from the model, too.
         bare = [_EDGES.sub("", word) or word for word in text.words]
-        words = Words(text.words, bare, text.probability if chosen else 0.5)
-        parts.append(np.stack([np.asarray(column(words), dtype=np.float64) for column in WORD_COLUMNS.values()], 1))
-    return np.concatenate(parts, 1)
+        # How sure the classifier is comes from the model, too.
+        words = Words(text.words, bare, text.probability if signals else 0.5)
+        columns += [column(words) for column in WORD_COLUMNS.values()]
+    others = np.stack([np.asarray(column, dtype=np.float64) for column in columns], 1)
+    return np.concatenate([by_signal.reshape(len(scores), 3 * len(chosen)), others], 1)
 
 
 def _shifted(values: Columns, by: int) -> Columns:
-    """The value `by` words before each word, 0 beyond the ends, (words,)."""
+    """Return the value `by` words before each word, 0 beyond the ends, (words,)."""
     moved = np.zeros_like(values)
     if by > 0:
         moved[by:] = values[:-by]
@@ -128,11 +144,19 @@ def _shifted(values: Columns, by: int) -> Columns:
     return moved
 
 
-def _compare(values: Columns) -> tuple[Columns, Columns]:
-    """z-scores and ranks of each column, (words, signals) both."""
+def _z_scores(values: Columns) -> Columns:
+    """Return the z-scores of each column, (words, signals); 0 in a constant one."""
     spread = values.std(0)
-    constant = spread <= ROUNDING * np.abs(values).max(0)
+    constant = _is_constant(values)
     values = np.where(constant, 0.0, values)
-    z = (values - values.mean(0)) / np.where(constant, 1.0, spread)
-    ranks = (rankdata(values, axis=0) - 0.5) / len(values)
-    return z, ranks
+    return np.asarray((values - values.mean(0)) / np.where(constant, 1.0, spread))
+
+
+def _ranks(values: Columns) -> Columns:
+    """Return the ranks of each column, (words, signals), between 0 and 1."""
+    values = np.where(_is_constant(values), 0.0, values)
+    return np.asarray((rankdata(values, axis=0) - 0.5) / len(values))
+
+
+def _is_constant(values: Columns) -> NDArray[np.bool_]:
+    return np.asarray(values.std(0) <= ROUNDING * np.abs(values).max(0))
