@@ -163,7 +163,6 @@ ARGUMENTS: list[dict[str, Any]] = [
     {"methods": 3},
     {"classifier": 3},
     {"out": "."},
-    {"out": "a\0b"},
     {"out": 3},
     {"out": "x" * 300},
 ]

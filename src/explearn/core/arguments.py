@@ -24,7 +24,7 @@ def each_text(texts: Any) -> Iterable[Any]:
         raise ParamsError(
             "texts: got a tuple of two strings, which is a pair; expected [(a, b)], or [a, b] for two texts"
         )
-    if hasattr(texts, "iloc"):  # pandas
+    if hasattr(texts, "iloc") and hasattr(texts, "columns"):  # pandas; a column has no columns
         rows: Iterable[Any] = texts.to_dict("records")
         return rows
     if not hasattr(texts, "features"):  # datasets

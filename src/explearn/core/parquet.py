@@ -145,7 +145,7 @@ def _checked(table: pa.Table, schema: pa.Schema, path: str | os.PathLike[str]) -
 
 
 def _count_nulls(values: pa.ChunkedArray) -> int:
-    nulls = values.null_count
+    nulls: int = values.null_count
     while pa.types.is_list(values.type) or pa.types.is_fixed_size_list(values.type):
         values = pc.list_flatten(values)
         nulls += values.null_count

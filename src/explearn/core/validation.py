@@ -135,7 +135,8 @@ def check_shape(document: Any, shape: Any, path: str | os.PathLike[str], hint: s
 
 def check_fields(record: Any) -> None:
     """Raise DataError if a dataclass field's value does not match its annotation."""
-    check(_fields(type(record)), {field.name: getattr(record, field.name) for field in dataclasses.fields(record)})
+    kind: Any = type(record)
+    check(_fields(kind), {field.name: getattr(record, field.name) for field in dataclasses.fields(record)})
 
 
 @cache

@@ -33,7 +33,8 @@ class Random(BatchExplainer):
 
     needs_model = False
 
-    Options = Seeded
+    class Options(Seeded):
+        """The seed."""
 
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         with torch.inference_mode():

@@ -206,7 +206,13 @@ class Consensus(LearnedExplainer, BatchExplainer):
         if list(feature_names(signals, self.options.word_features)) != features:
             raise ModelError("its features are not those of this version; train it again")
         width = len(features)
-        sizes = {"mean": (width,), "scale": (width,), "coefficients": (width,), "intercept": (1,), "calibration": (2,)}
+        sizes: dict[str, tuple[int, ...]] = {
+            "mean": (width,),
+            "scale": (width,),
+            "coefficients": (width,),
+            "intercept": (1,),
+            "calibration": (2,),
+        }
         if "intervals" in state.tensors:
             sizes["intervals"] = (2, width)
         state.check_sizes(sizes)

@@ -74,6 +74,7 @@ class Shap(PerturbationExplainer):
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         options = self.options
         masker: Any = None
+        data: Any = None
         # The library has no hierarchy of a single token; it is a word, and goes as one.
         if options.level == "auto" and classifier.has_model and len(text.encoding) > 1:
             masker, data = token_masker(classifier, text.encoding)

@@ -13,7 +13,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 import explearn
-from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.errors import DataError
 from explearn.core.examples import Example
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.explainer import Consensus
@@ -197,15 +197,6 @@ class TestExplaining:
         with count_passes(classifier.model) as passes:
             list(Consensus().explain(classifier, ["a warm funny sequel", "the quick brown fox"]))
         assert (passes.forward, passes.backward) == (2, 4)
-
-    def test_an_encoder_that_nobody_listed_is_explained_by_its_gradients(self, monkeypatch: Any) -> None:
-        classifier = tiny.make_classifier("bert")
-        classifier.model.config.model_type = "unheard-of"
-        (attribution,) = Consensus().explain(classifier, ["a warm funny sequel"])
-        assert np.isfinite(attribution.scores).all()
-        assert len(set(attribution.scores.tolist())) == 4
-        with pytest.raises(UnsupportedError, match=r"has none of the signals gae; it has gradient"):
-            list(Consensus(signals=["gae"]).explain(classifier, ["lazy dog"]))
 
 
 class TestFiles:
