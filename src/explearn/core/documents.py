@@ -169,8 +169,8 @@ def parse_yaml(text: str | bytes) -> Any:
         return yaml.load(_decoded(text), Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise ValueError(f"not valid YAML ({place}{error.problem})") from error
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise ValueError(f"not valid YAML ({where}{error.problem})") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that no calendar has
         raise ValueError(f"not valid YAML ({' '.join(str(error).split())})") from error
 

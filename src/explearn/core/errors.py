@@ -41,19 +41,19 @@ class ParamsError(ExplearnError):
 
 
 @contextmanager
-def located(place: str) -> Iterator[None]:
-    """Put a place before the message of a DataError or ParamsError that the block raises."""
+def located(where: str) -> Iterator[None]:
+    """Put file, row or field before the message of a DataError or ParamsError that the block raises."""
     try:
         yield
     except (DataError, ParamsError) as error:
-        raise type(error)(f"{place}{error}") from error
+        raise type(error)(f"{where}{error}") from error
 
 
 class UnknownNameError(ExplearnError):
     """An unknown name (explainer, task, adapter, ...); the message suggests similar ones."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        names = sorted(known)
+    def __init__(self, kind: str, name: str, names: Iterable[str]) -> None:
+        names = sorted(names)
         near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}."
         super().__init__(f"unknown {kind} {shown(name)}; {hint}")

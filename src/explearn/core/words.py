@@ -153,15 +153,15 @@ def word_number(words: Sequence[str], token: int | str, where: str) -> int:
         if not 0 <= token < len(words):
             raise DataError(f"{where}: token: got {token}; expected a word's number, 0 to {len(words) - 1}")
         return token
-    places = [index for index, word in enumerate(words) if word == token]
-    if not places:
-        places = [index for index, word in enumerate(words) if word.strip(string.punctuation) == token]
-    if len(places) != 1:
+    positions = [index for index, word in enumerate(words) if word == token]
+    if not positions:
+        positions = [index for index, word in enumerate(words) if word.strip(string.punctuation) == token]
+    if len(positions) != 1:
         problem = "is none of its words"
-        if places:
-            problem = f"occurs {len(places)} times, as the words {', '.join(map(str, places))}"
+        if positions:
+            problem = f"occurs {len(positions)} times, as the words {', '.join(map(str, positions))}"
         raise DataError(
             f"{where}: token: got {token!r}, which {problem}; expected a word that occurs once, or a word's number, 0 "
             f"to {len(words) - 1}"
         )
-    return places[0]
+    return positions[0]

@@ -299,7 +299,7 @@ def scratch_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def check_replaceable(
-    folder: str | os.PathLike[str], is_such: Callable[[Path], bool], what: str, known: Collection[str] = ("*",)
+    folder: str | os.PathLike[str], is_such: Callable[[Path], bool], what: str, patterns: Collection[str] = ("*",)
 ) -> None:
     """Raise ParamsError for a folder with foreign content, which would be lost when it is replaced.
 
@@ -307,13 +307,14 @@ def check_replaceable(
         folder: the folder that will be written.
         is_such: whether a non-empty folder is of our kind, and may be replaced.
         what: name of our kind, for messages.
-        known: patterns of the file names that belong to it.
+        patterns: patterns of the file names that belong to it.
     """
     folder = Path(folder)
     if not folder.is_dir():
         return
     names = sorted(path.name for path in folder.iterdir() if ".partial-" not in path.name)
-    patterns = known if names and is_such(folder) else ()
+    if names and not is_such(folder):
+        patterns = ()
     for name in names:
         if not any(fnmatch(name, pattern) for pattern in patterns):
             raise ParamsError(

@@ -17,7 +17,7 @@ _PIECE = re.compile(r"\[{2,}|\]{2,}|.+?(?=\[\[|\]\]|$)", re.DOTALL)
 """Two or more brackets in a row, or the text up to the next ones."""
 
 _CONTEXT_CHARS = 20
-"""Characters of the text repeated in an error, to find the place."""
+"""Characters of the text before and after a bracket that an error repeats."""
 
 
 def parse_marked(text: str, expected: Segment | None = None) -> tuple[Segment, tuple[bool, ...]]:
@@ -44,28 +44,28 @@ def parse_marked(text: str, expected: Segment | None = None) -> tuple[Segment, t
     start = 0  # and the character of `plain`
     for match in _PIECE.finditer(text):
         piece = match.group()
-        place = _place(text, match.start())
+        where = _where(text, match.start())
         closes = piece.startswith("]]")
         if piece.startswith("[["):
             if opened is not None or len(piece) > 3:
-                raise DataError(f"got '[[' inside marks {place}; expected ']]' before the next '[['")
+                raise DataError(f"got '[[' inside marks {where}; expected ']]' before the next '[['")
             opened = match.start()
             start = len(plain)
             piece = piece[2:]
         elif closes:
             if opened is None:
-                raise DataError(f"got ']]' without '[[' {place}; expected marks to be opened before they are closed")
+                raise DataError(f"got ']]' without '[[' {where}; expected marks to be opened before they are closed")
             if len(piece) > 3:
-                raise DataError(f"got ']]' twice {place}; expected one for each '[['")
+                raise DataError(f"got ']]' twice {where}; expected one for each '[['")
             piece = piece[2:]
         plain += piece
         marked += [opened is not None] * len(piece)
         if closes:
             if not plain[start:].strip():
-                raise DataError(f"got marks around nothing {place}; expected at least one word between '[[' and ']]'")
+                raise DataError(f"got marks around nothing {where}; expected at least one word between '[[' and ']]'")
             opened = None
     if opened is not None:
-        raise DataError(f"got '[[' {_place(text, opened)} that is never closed; expected ']]'")
+        raise DataError(f"got '[[' {_where(text, opened)} that is never closed; expected ']]'")
     if not plain.strip():
         raise DataError(f"got {text!r}; expected a text of at least one word")
     segment = Segment.of(plain)
@@ -74,7 +74,7 @@ def parse_marked(text: str, expected: Segment | None = None) -> tuple[Segment, t
     return segment, tuple(any(marked[start:end]) for start, end in segment.spans)
 
 
-def _place(text: str, position: int) -> str:
+def _where(text: str, position: int) -> str:
     context = text[max(0, position - _CONTEXT_CHARS) : position + _CONTEXT_CHARS]
     return f"at character {position} ({context!r})"
 

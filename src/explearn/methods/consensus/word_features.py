@@ -22,19 +22,20 @@ _EDGES = re.compile(r"^\W+|\W+$")
 _LETTER = re.compile(r"\w")
 
 ROUNDING = 1e-6
-"""A signal whose standard deviation is below this share of its largest score is constant: what is left is rounding."""
+"""A signal is constant if its standard deviation is below this share of its largest score: the rest is rounding."""
 
 LEAST_SHARE = 0.01
-"""Added to a share before the logarithm: a word without any of a signal is no more than a word with little of it."""
+"""Added to a share before the logarithm, so that a word with none of a signal is like a word with little of it."""
 
 MOST_WORDS = 15
-"""From here on a text's length says nothing more. Short texts have the larger share of their words marked; among long
-ones tasks differ, and what the longest texts of one say does not carry over to another."""
+"""Longest text whose length is a feature; longer ones count as this long. Short texts have the larger share of their
+words marked; among long ones, tasks differ, and what one task teaches about them does not carry over to another."""
 
 MEAN_RANK = "mean_rank"
 
 NEIGHBOURS = {"before_1": 1, "after_1": -1, "before_2": 2, "after_2": -2}
-"""Words whose mean rank and mean z-score a word sees beside its own, since people mark phrases: how far before it."""
+"""Neighbours whose mean rank and mean z-score are features of a word, too, since people mark phrases: how many words
+before it they stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,8 @@ WORD_COLUMNS: dict[str, Callable[[Words], Sequence[float] | Columns]] = {
     "capital": lambda text: [word[:1].isupper() for word in text.bare],
     "probability": lambda text: np.full(len(text), text.probability),
 }
-"""Column -> its value for each word of a text. Lengths are in characters, positions between 0 and 1; of the number of
-words it takes the logarithm, MOST_WORDS at most."""
+"""Column -> its value for each word of a text. Lengths are in characters, positions between 0 and 1; the number of words
+counts up to MOST_WORDS, as a logarithm."""
 
 
 def feature_names(signals: Sequence[str] = SIGNALS, word_features: bool = True) -> tuple[str, ...]:

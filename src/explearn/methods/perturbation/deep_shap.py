@@ -26,9 +26,8 @@ class DeepShap(BatchExplainer):
 
     Signed, and additive over pieces. Source: Lundberg and Lee (2017), section 4.2 (Deep SHAP); computed as captum's
     DeepLiftShap does, by captum's DeepLift on each reference and the mean, but reference by reference, so that texts
-    share batches and memory does not grow with the references. What captum's DeepLift rescales, and what it does not,
-    is said at `DeepLift`; `completeness_error` is how far the scores' sum is from f(text) - mean of f(reference), and
-    it is not small.
+    share batches and memory does not grow with the references. `DeepLift` says what captum's DeepLift rescales.
+    `completeness_error` is how far the scores' sum is from f(text) - mean of f(reference), and it is not small.
     """
 
     reads_weights = True

@@ -21,7 +21,7 @@ class KernelShap(PerturbationExplainer):
 
     The players are the words with sub-tokens; a coalition's worth is f of the text with its words alone, and the base
     is f of the text without any. Signed; all sub-tokens of a word get its value. Values of words add up to f(text) -
-    base; `completeness_error` is by how much they miss it. Texts of which all sets of words are within the samples (up
+    base; `completeness_error` is the difference that remains. Texts of which all sets of words are within the samples (up
     to eight words by default) get exact Shapley values.
 
     Computed by shap's KernelExplainer on vectors of ones (present) with one background vector of zeros (missing). It
@@ -51,8 +51,8 @@ class KernelShap(PerturbationExplainer):
 
         words = len(text)
 
-        def explained(kept: NDArray[np.float64]) -> NDArray[np.float64]:
-            logits = ask(text.perturbed(kept.astype(bool), self.options.removal))
+        def explained(present: NDArray[np.float64]) -> NDArray[np.float64]:
+            logits = ask(text.perturbed(present.astype(bool), self.options.removal))
             return outputs(classifier, logits, self.options.output)[:, target]
 
         explainer = KernelExplainer(explained, np.zeros((1, words)))

@@ -30,11 +30,10 @@ class Lime(PerturbationExplainer):
     regression of f on the words present gives each word its weight. Signed; all sub-tokens of a word get its weight.
 
     Computed by lime's LimeTextExplainer for every word occurrence by itself (bow=False), as many features as words. It
-    is given a text of one character a word, whose copies tell which words are left: the same draws as for the text
-    itself, and the classifier sees the text's own sub-tokens without those of the missing words. A text without any
-    word left is just its special tokens. All words being features, the library's default feature selection ("auto")
-    would choose all of them too, after fits that change nothing; it is "none" here. The draws start at the seed for
-    each text.
+    gets a stand-in text with one character per word, whose copies show which words are left: the draws are those for
+    the text itself, and the classifier reads the text's own sub-tokens without those of the missing words. With no word
+    left, only the special tokens remain. As all words are features, the library's feature selection ("auto") would
+    choose all of them, after fits that change nothing; it is "none" here. The draws start at the seed for each text.
     """
 
     about = About(
@@ -88,7 +87,7 @@ class Lime(PerturbationExplainer):
 
 def present(copies: Sequence[str], words: int) -> NDArray[np.bool_]:
     """Return which words remain in each copy, (copies, words)."""
-    kept = np.zeros((len(copies), words), dtype=bool)
-    for row, copy in zip(kept, copies, strict=True):
-        row[[ord(character) - FIRST_CHARACTER for character in copy]] = True
-    return kept
+    masks = np.zeros((len(copies), words), dtype=bool)
+    for mask, copy in zip(masks, copies, strict=True):
+        mask[[ord(character) - FIRST_CHARACTER for character in copy]] = True
+    return masks

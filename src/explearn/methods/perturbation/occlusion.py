@@ -38,7 +38,7 @@ class Occlusion(PerturbationExplainer):
 
     def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
         words = len(text)
-        kept = np.concatenate([np.ones((1, words), dtype=bool), ~np.eye(words, dtype=bool)])
-        logits = ask(text.perturbed(kept, self.options.removal))
+        present = np.concatenate([np.ones((1, words), dtype=bool), ~np.eye(words, dtype=bool)])
+        logits = ask(text.perturbed(present, self.options.removal))
         values = outputs(classifier, logits, self.options.output)[:, target]
         return Scored(text.on_pieces(values[0] - values[1:]))

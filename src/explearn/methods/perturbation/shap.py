@@ -33,7 +33,7 @@ class Shap(PerturbationExplainer):
     Owen values: Shapley values within a hierarchy of neighbouring tokens, whose groups stay together, by the library's
     partition algorithm, which opens the hierarchy as far as `max_evals` allows, groups of large values first. The base
     is f of the text with all tokens masked. Signed, and additive over pieces: values of tokens, special ones included,
-    add up to f(text) - base, and `completeness_error` is by how much they miss it.
+    add up to f(text) - base, and `completeness_error` is the difference that remains.
 
     The algorithm decides what is evaluated from the outputs of all classes together, and breaks ties by draws from
     numpy's global generator, which starts at the seed for each text.
@@ -41,16 +41,16 @@ class Shap(PerturbationExplainer):
     Two levels:
 
     * tokens: the library's masker with the classifier's own tokenizer. It writes masked copies of the text as strings,
-      which are tokenised anew: pieces after a masked one may be split differently than in the text. Of a text longer
-      than the classifier reads, the part that it reads is masked.
+      which are tokenised anew: pieces after a masked one may be split differently than in the text. If a text is longer
+      than the classifier reads, only the part that it reads is masked.
     * words: words of the text, of both segments for a pair, are masked piece by piece where they stand; a word's value
       is shared equally by its pieces. The hierarchy is the library's for the words of a segment; the segments are
       joined last.
 
-    `auto` goes by tokens where that is sound: one segment, and the masker's copy with nothing masked is tokenised as
-    the classifier reads the text. It is not for pairs, which the masker does not know; where byte-level pieces share
-    a character (each of them repeats it); and where white space in the text other than single blanks left its mark on
-    the pieces. Such texts go by words.
+    `auto` uses tokens if the text has one segment and the masker's copy with nothing masked is tokenised as the
+    classifier reads the text. Otherwise it uses words: for pairs, which the masker does not know; where byte-level
+    pieces share a character (each of them repeats it); and where white space other than single blanks changes the
+    pieces.
     """
 
     about = About(
