@@ -20,7 +20,16 @@ SAVED = "expected a folder as save_pretrained writes"
 
 
 class ExplearnError(Exception):
-    """Base of every error that a user can fix; commands print it as one sentence and exit with `exit_code`."""
+    """Base of every error that a user can fix; commands print it as one sentence and exit with `exit_code`.
+
+    Example:
+        >>> import explearn
+        >>> try:
+        ...     explearn.get_explainer("rolout")
+        ... except explearn.ExplearnError as error:
+        ...     print(error)
+        unknown explainer 'rolout'; did you mean rollout?
+    """
 
     exit_code = 2
 

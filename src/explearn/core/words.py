@@ -41,7 +41,12 @@ class Segment(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Segment:
-        """Segment a text into words as `word_spans` does."""
+        """Segment a text into words as `word_spans` does.
+
+        Example:
+            >>> Segment.of("a good film").spans
+            ((0, 1), (2, 6), (7, 11))
+        """
         return cls(text, tuple(word_spans(text)))
 
     @property
@@ -87,7 +92,7 @@ def _is_boundary(before: str, after: str) -> bool:
 
 
 def joined_words(spans: Sequence[Span], pair_start: int | None = None) -> tuple[int, ...]:
-    """Return the indices of words that follow the previous word without white space.
+    """Return the numbers of the words that follow the previous word without white space.
 
     Args:
         spans: the words' spans, each within its segment.
@@ -101,8 +106,12 @@ def lay_out(words: Sequence[str], joined: Collection[int] = (), first: int = 0) 
 
     Args:
         words: words of a segment.
-        joined: indices from `joined_words`.
-        first: index of the first of `words` in the numbering of `joined`.
+        joined: numbers from `joined_words`.
+        first: number of the first of `words`, where `joined` counts from the start of a longer text.
+
+    Example:
+        >>> lay_out(["don", "'t", "go"], joined=[1]).text
+        "don't go"
     """
     text = ""
     spans: list[Span] = []

@@ -24,6 +24,9 @@ def krippendorff_alpha(masks_by_text: Iterable[Sequence[Mask]]) -> float | None:
 
     Each word is a unit that each of the text's annotators rates as marked or not; texts with fewer than two annotators
     are left out. 1 is full agreement, 0 is agreement by chance. None if there are no units, or all ratings are equal.
+
+    Args:
+        masks_by_text: the masks of each text's annotators.
     """
     counts: list[tuple[int, int]] = []
     for masks in masks_by_text:
@@ -41,6 +44,10 @@ def mean_pairwise_f1(masks_by_text: Iterable[Sequence[Mask]]) -> float | None:
     """Return the mean over texts and pairs of annotators of 2 |A and B| / (|A| + |B|), A and B the words they mark.
 
     Pairs that mark nothing have no F1 and are left out; None if no pair is left.
+
+    Example:
+        >>> mean_pairwise_f1([[(True, True, False), (True, False, False)]])
+        0.6666666666666666
     """
     values = []
     for masks in masks_by_text:

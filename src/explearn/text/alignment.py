@@ -27,6 +27,10 @@ def align(offsets: Iterable[Span], words: Sequence[Span]) -> list[int]:
     Args:
         offsets: character span of each piece, in the order of the text.
         words: character spans of the words, in order and disjoint.
+
+    Example:
+        >>> align([(0, 2), (2, 4), (5, 9)], [(0, 4), (5, 9)])
+        [0, 0, 1]
     """
     owners: list[int] = []
     first = 0

@@ -74,8 +74,8 @@ WORD_COLUMNS: dict[str, Callable[[Words], Sequence[float] | Columns]] = {
     "capital": lambda text: [word[:1].isupper() for word in text.bare],
     "probability": lambda text: np.full(len(text), text.probability),
 }
-"""Column -> its value for each word of a text. Lengths are in characters, positions between 0 and 1; the number of words
-counts up to MOST_WORDS, as a logarithm."""
+"""Column -> its value for each word of a text. Lengths are in characters, positions between 0 and 1; the number of
+words counts up to MOST_WORDS, as a logarithm."""
 
 
 def feature_names(signals: Sequence[str] = SIGNALS, word_features: bool = True) -> tuple[str, ...]:
