@@ -113,8 +113,11 @@ def word_matrix(text: WordSignals, signals: Sequence[str] = SIGNALS, word_featur
         present = ~np.isnan(scores[read]).any(0)
         cells = np.ix_(read, present)
         values = scores[cells]
-        z[cells] = _z_scores(values)
-        rank[cells] = _ranks(values)
+        spread = values.std(0)
+        constant = spread <= ROUNDING * np.abs(values).max(0)
+        varying = np.where(constant, 0.0, values)
+        z[cells] = (varying - varying.mean(0)) / np.where(constant, 1.0, spread)
+        rank[cells] = (rankdata(varying, axis=0) - 0.5) / len(values)
         sizes = np.abs(values)
         total = sizes.sum(0)
         relative = np.where(total > 0, sizes / np.where(total > 0, total, 1.0) * len(values), 1 - LEAST_SHARE)
@@ -143,21 +146,3 @@ def _shifted(values: Columns, by: int) -> Columns:
     else:
         moved[:by] = values[-by:]
     return moved
-
-
-def _z_scores(values: Columns) -> Columns:
-    """Return the z-scores of each column, (words, signals); 0 in a constant one."""
-    spread = values.std(0)
-    constant = _is_constant(values)
-    values = np.where(constant, 0.0, values)
-    return np.asarray((values - values.mean(0)) / np.where(constant, 1.0, spread))
-
-
-def _ranks(values: Columns) -> Columns:
-    """Return the ranks of each column, (words, signals), between 0 and 1."""
-    values = np.where(_is_constant(values), 0.0, values)
-    return np.asarray((rankdata(values, axis=0) - 0.5) / len(values))
-
-
-def _is_constant(values: Columns) -> NDArray[np.bool_]:
-    return np.asarray(values.std(0) <= ROUNDING * np.abs(values).max(0))
