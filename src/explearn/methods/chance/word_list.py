@@ -86,7 +86,9 @@ class WordList(LearnedExplainer, BatchExplainer):
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         logits = classifier.logits(batch)
         shares = self._trained(self.shares)
-        scores = [[shares.get(bare(word), self.rate) for word in text.words] for text in batch.encodings]
+        scores = []
+        for text in batch.encodings:
+            scores.append([shares.get(bare(word), self.rate) for word in text.words])
         return BatchScores(batch.of_words(scores), logits, resolve_targets(logits, targets))
 
     def _state(self) -> TrainedState:
