@@ -16,8 +16,8 @@ from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.predictor import Ask
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Encoding
+from explearn.predictors.transformer import TransformerPredictor
 
 Level = Literal["auto", "word"]
 
@@ -71,7 +71,7 @@ class Shap(PerturbationExplainer):
         level: Level = "auto"
         """`auto`, or `word`: by words also where tokens are sound."""
 
-    def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
+    def score_text(self, classifier: TransformerPredictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
         options = self.options
         masker: Any = None
         data: Any = None
@@ -119,7 +119,7 @@ class WordMasker:
         return (mask[None].copy(),)
 
 
-def read_strings(classifier: Classifier, strings: Sequence[str]) -> list[Encoding]:
+def read_strings(classifier: TransformerPredictor, strings: Sequence[str]) -> list[Encoding]:
     """Read strings, of one segment each, as the classifier does."""
     encoded = classifier.tokenizer(
         list(strings), truncation=True, max_length=classifier.max_length, return_attention_mask=False
@@ -133,7 +133,7 @@ def read_strings(classifier: Classifier, strings: Sequence[str]) -> list[Encodin
     return encodings
 
 
-def token_masker(classifier: Classifier, encoding: Encoding) -> tuple[Any, list[str]]:
+def token_masker(classifier: TransformerPredictor, encoding: Encoding) -> tuple[Any, list[str]]:
     """Return shap's text masker, None where its tokens would not be those of `encoding`, and the string to mask."""
     import shap
 
