@@ -95,7 +95,7 @@ def train(
     if MARKS in info.needs:
         # These methods need no validation texts.
         train = [replace(example, split="train") for example in user_texts.examples]
-        validation = []
+        validation: list[Example] = []
     else:
         train, validation = _split(user_texts.examples, seed)
     explainer.fit(model, train, marks, validation, name=user_texts.name, description=description)
