@@ -1,10 +1,10 @@
-"""Code shared by the training loops of learned explainers."""
+"""The training loop of the learned explainers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import nn
@@ -12,6 +12,100 @@ from tqdm.auto import tqdm
 
 LARGEST_GRADIENT = 1.0
 """Largest gradient norm of a step (gradient clipping), as in transformers' Trainer."""
+
+Score = float | tuple[float, ...] | None
+"""How good an epoch was on validation texts; larger is better. None: it could not be measured."""
+
+BatchT = TypeVar("BatchT", bound=Sized)
+
+
+class Course(NamedTuple):
+    """The course of a training.
+
+    Attributes:
+        losses: mean loss of each epoch; a batch counts as often as it is long.
+        best_epoch: the epoch that the modules were left at, from 1; 0: as they were before training.
+    """
+
+    losses: list[float]
+    best_epoch: int
+
+
+def train_epochs(
+    modules: Sequence[nn.Module],
+    optimizer: torch.optim.Optimizer,
+    batches: Callable[[], Iterable[BatchT]],
+    batch_loss: Callable[[BatchT], torch.Tensor],
+    epochs: int,
+    *,
+    clipped: Sequence[nn.Parameter] = (),
+    schedule: torch.optim.lr_scheduler.LRScheduler | None = None,
+    validate: Callable[[int, list[float]], Score] | None = None,
+    validate_first: bool = False,
+    patience: int | None = None,
+    description: str | None = None,
+) -> Course:
+    """Train modules in place, and leave them in evaluation mode, at their best epoch if there is validation.
+
+    To look at the gradients before a step, register a step pre-hook of the optimizer. Whatever `batches`, `batch_loss`
+    or `validate` raises ends the training.
+
+    Args:
+        modules: what is trained, in training mode during an epoch.
+        optimizer: optimizer of the modules' parameters.
+        batches: called at the start of each epoch for its batches.
+        batch_loss: mean loss of a batch, a single number with its graph.
+        epochs: most epochs.
+        clipped: parameters whose joint gradient is clipped to LARGEST_GRADIENT.
+        schedule: stepped after each step of the optimizer.
+        validate: called after each epoch, in evaluation mode, with its number from 1 and the losses of its batches.
+            Without any score so far, the last epoch is the best.
+        validate_first: validate before training, too, as epoch 0 without losses.
+        patience: stop when no epoch was best for so many epochs. None: never.
+        description: text of a progress bar. None: no bar.
+
+    Returns:
+        The losses, and which epoch was the best.
+    """
+    best = BestWeights(*modules)
+    losses: list[float] = []
+    if validate is not None and validate_first:
+        _set_training(modules, False)
+        best.offer(0, validate(0, []))
+    bar = epoch_bar(epochs, description)
+    for epoch in bar:
+        _set_training(modules, True)
+        batch_losses = []
+        total, length = 0.0, 0
+        for batch in batches():
+            loss = batch_loss(batch)
+            descend(loss, optimizer, clipped)
+            if schedule is not None:
+                schedule.step()
+            batch_losses.append(loss.item())
+            total += batch_losses[-1] * len(batch)
+            length += len(batch)
+        _set_training(modules, False)
+        losses.append(total / length)
+        shown = {"loss": f"{losses[-1]:.4f}"}
+        if validate is not None:
+            score = validate(epoch, batch_losses)
+            best.offer(epoch, score)
+            if isinstance(score, float):
+                shown["validation"] = f"{score:.4f}"
+        bar.set_postfix(shown)
+        if validate is not None and patience is not None and epoch - best.epoch >= patience:
+            break
+    bar.close()
+    if validate is None:
+        return Course(losses, epochs)
+    best.restore()
+    return Course(losses, best.epoch)
+
+
+def _set_training(modules: Iterable[nn.Module], training: bool) -> None:
+    for module in modules:
+        module.train(training)
 
 
 def epoch_bar(epochs: int, description: str | None) -> tqdm[int]:
@@ -37,6 +131,7 @@ def descend(
 
     Args:
         loss: a single number with its graph.
+        optimizer: optimizer of the parameters to change.
         clipped: parameters whose joint gradient is clipped to LARGEST_GRADIENT.
         check: called with the norm of that gradient before clipping; may raise to prevent the step.
     """
@@ -52,11 +147,25 @@ class BestWeights:
     """A copy of some modules' trained weights, from the best epoch, that can be restored.
 
     Parameters that do not require gradients when the copy is made are not copied; they must not change.
+
+    Attributes:
+        epoch: the epoch of the copy.
+        score: its score; None if no epoch had one.
     """
 
     def __init__(self, *modules: nn.Module) -> None:
+        self.epoch = 0
+        self.score: Score = None
         self._modules = modules
         self._kept: list[dict[str, torch.Tensor]] = []
+
+    def offer(self, epoch: int, score: Score) -> None:
+        """Copy the current weights if `score` is above all before; until there is a score, copy the latest."""
+        better: Any = self.score is None or (score is not None and score > self.score)  # type: ignore[operator]
+        if better:
+            self.epoch = epoch
+            self.score = score
+            self.keep()
 
     def keep(self) -> None:
         """Copy the current weights."""

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from explearn.methods.base.training import descend, epoch_bar, seeded
+from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.text.alignment import NO_WORD
 
@@ -191,7 +191,6 @@ def train_network(
 
     Loss: weighted binary cross-entropy of each network against the targets.
     """
-    losses = []
     with seeded(options.seed, device):
         network = WordNetwork(words.inputs.shape[1], options.hidden, regime)
         network.offset.copy_(words.inputs.mean(0))
@@ -201,20 +200,23 @@ def train_network(
         read = with_context(network.standardise(words.inputs.to(device)), shift_in(texts))
         optimizer = torch.optim.AdamW(network.parameters(), lr=options.learning_rate, weight_decay=WEIGHT_DECAY)
         steps = math.ceil(len(texts) / BATCH_WORDS)
-        epochs = epoch_bar(max(1, min(options.epochs, MOST_STEPS // steps)), description)
-        for _ in epochs:
-            total = 0.0
-            for batch in batches(words.texts, by_text=regime.reach > 0):
-                batch = batch.to(device)
-                logits = network.logits(read[batch], shift_in(texts[batch]))
-                loss = nn.functional.binary_cross_entropy_with_logits(
-                    logits, targets[batch, None].expand_as(logits), weights[batch, None]
-                )
-                descend(loss, optimizer)
-                total += loss.item() * len(batch)
-            losses.append(total / len(texts))
-            epochs.set_postfix(loss=f"{losses[-1]:.4f}")
-    return network.cpu().requires_grad_(False).eval(), losses
+        epochs = max(1, min(options.epochs, MOST_STEPS // steps))
+
+        def batch_loss(batch: torch.Tensor) -> torch.Tensor:
+            batch = batch.to(device)
+            logits = network.logits(read[batch], shift_in(texts[batch]))
+            wanted = targets[batch, None].expand_as(logits)
+            return nn.functional.binary_cross_entropy_with_logits(logits, wanted, weights[batch, None])
+
+        course = train_epochs(
+            [network],
+            optimizer,
+            lambda: batches(words.texts, by_text=regime.reach > 0),
+            batch_loss,
+            epochs,
+            description=description,
+        )
+    return network.cpu().requires_grad_(False), course.losses
 
 
 def batches(texts: torch.Tensor, by_text: bool) -> Iterator[torch.Tensor]:

@@ -22,7 +22,7 @@ from explearn.lens.features import ExampleFeatures, TokenFeatures, batch_feature
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
 from explearn.methods.base.task import TaskData, check_task
-from explearn.methods.base.training import descend, epoch_bar
+from explearn.methods.base.training import train_epochs
 from explearn.methods.expnet.explainer import check_source
 from explearn.methods.expnet.params import ExpNetPaperParams
 from explearn.methods.info import About
@@ -200,18 +200,17 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
         generator = torch.Generator().manual_seed(self.options.seed)
         network = self._build(x.shape[1], generator).to(device)
         optimizer = torch.optim.Adam(network.parameters(), lr=self.options.learning_rate)
-        self.losses = []
-        epochs = epoch_bar(self.options.epochs, description)
-        for _ in epochs:
-            total = 0.0
-            for texts in torch.split(torch.randperm(len(tokens), generator=generator), BATCH_TEXTS):
-                batch = torch.cat([tokens[text] for text in texts.tolist()]).to(device)
-                loss = focal_loss(network(x[batch]).squeeze(-1), y[batch]).mean()
-                descend(loss, optimizer)
-                total += loss.item() * len(texts)
-            self.losses.append(total / len(tokens))
-            epochs.set_postfix(loss=f"{self.losses[-1]:.4f}")
-        self.network = network.cpu().requires_grad_(False).eval()
+
+        def batches() -> Sequence[torch.Tensor]:
+            return torch.split(torch.randperm(len(tokens), generator=generator), BATCH_TEXTS)
+
+        def batch_loss(texts: torch.Tensor) -> torch.Tensor:
+            batch = torch.cat([tokens[text] for text in texts.tolist()]).to(device)
+            return focal_loss(network(x[batch]).squeeze(-1), y[batch]).mean()
+
+        course = train_epochs([network], optimizer, batches, batch_loss, self.options.epochs, description=description)
+        self.losses = course.losses
+        self.network = network.cpu().requires_grad_(False)
 
     def _build(self, width: int, generator: torch.Generator | None = None) -> nn.Sequential:
         network = nn.Sequential(nn.Linear(width, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1))

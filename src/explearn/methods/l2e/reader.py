@@ -16,7 +16,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from explearn.core.errors import DataError
-from explearn.methods.base.training import descend, epoch_bar, seeded
+from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.student import PreNormBlock
 from explearn.predictors.batching import random_batches
@@ -122,30 +122,28 @@ def train_reader(
             f"what is to be learned of the {len(texts):,} training texts is the same whichever words are left out; "
             "expected a classifier whose answers depend on the words"
         )
-    losses = []
     with seeded(options.seed, device):
         states = torch.cat([text.states.float() for text in texts[:: max(1, len(texts) // 500)]])
         reader = Reader(states.shape[1], texts[0].values.shape[1], options.width)
         reader.standardise(states)
         reader.unit.fill_(float(spread))
-        reader.to(device).train()
+        reader.to(device)
         lengths = [len(text.states) for text in texts]
         steps = -(-len(texts) // BATCH_TEXTS) * options.epochs
         optimizer = torch.optim.AdamW(reader.parameters(), weight_decay=WEIGHT_DECAY)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.learning_rate, total_steps=steps + 1)
         generator = torch.Generator().manual_seed(options.seed)
-        parameters = list(reader.parameters())
-        epochs = epoch_bar(options.epochs, description)
-        for _ in epochs:
-            total = 0.0
-            for batch in random_batches(lengths, BATCH_TEXTS, generator, SORTED_BATCHES):
-                loss = _loss(reader, [texts[i] for i in batch], centred, device)
-                descend(loss, optimizer, parameters)
-                schedule.step()
-                total += loss.item() * len(batch)
-            losses.append(total / len(texts))
-            epochs.set_postfix(loss=f"{losses[-1]:.4f}")
-    return reader.cpu().requires_grad_(False).eval(), losses
+        course = train_epochs(
+            [reader],
+            optimizer,
+            lambda: random_batches(lengths, BATCH_TEXTS, generator, SORTED_BATCHES),
+            lambda batch: _loss(reader, [texts[i] for i in batch], centred, device),
+            options.epochs,
+            clipped=list(reader.parameters()),
+            schedule=schedule,
+            description=description,
+        )
+    return reader.cpu().requires_grad_(False), course.losses
 
 
 def _loss(reader: Reader, texts: Sequence[TrainingText], centred: bool, device: torch.device) -> torch.Tensor:

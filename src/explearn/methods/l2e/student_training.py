@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
-from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
+from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.l2e.params import L2EPaperParams
 from explearn.methods.l2e.student import LEVELS, Student
 from explearn.metrics.arrays import correlation, ranks
@@ -131,30 +131,33 @@ def train(
     optimizer = kind(parameters, lr=options.learning_rate, weight_decay=WEIGHT_DECAY)
     lengths = [len(lesson.ids) for lesson in lessons]
     history: list[dict[str, float | None]] = []
-    best, highest, weights = 0, -math.inf, BestWeights(student)
-    epochs = epoch_bar(options.epochs, description)
-    for epoch, _ in enumerate(epochs):
-        student.train()
-        losses = []
+
+    def batches() -> Iterator[list[int]]:
         # Dropout draws from the global generator.
-        with seeded(options.seed * 100_003 + epoch, device):
-            for indices in random_batches(lengths, BATCH_TEXTS, generator, SORTED_BATCHES):
-                loss = _loss(student, [lessons[i] for i in indices], options.formulation, device)
-                descend(loss, optimizer, parameters)
-                losses.append(float(loss.detach()))
-        student.eval()
+        torch.manual_seed(options.seed * 100_003 + len(history))
+        return random_batches(lengths, BATCH_TEXTS, generator, SORTED_BATCHES)
+
+    def batch_loss(batch: list[int]) -> torch.Tensor:
+        return _loss(student, [lessons[i] for i in batch], options.formulation, device)
+
+    def validate(epoch: int, losses: list[float]) -> float | None:
         agreement = agreement_with(student, validation, options.formulation, device)
         history.append({"loss": float(np.mean(losses)), "agreement": agreement})
-        epochs.set_postfix(loss=f"{np.mean(losses):.4f}", agreement="-" if agreement is None else f"{agreement:.3f}")
-        # Without an agreement so far, the last epoch counts as the best.
-        if (highest == -math.inf) if agreement is None else (agreement > highest):
-            best, highest = epoch, highest if agreement is None else agreement
-            weights.keep()
-        elif epoch - best >= PATIENCE:
-            break
-    epochs.close()
-    weights.restore()
-    student.cpu().eval().requires_grad_(False)
+        return agreement
+
+    with seeded(options.seed, device):
+        train_epochs(
+            [student],
+            optimizer,
+            batches,
+            batch_loss,
+            options.epochs,
+            clipped=parameters,
+            validate=validate,
+            patience=PATIENCE,
+            description=description,
+        )
+    student.cpu().requires_grad_(False)
     return history
 
 

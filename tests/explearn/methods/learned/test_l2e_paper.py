@@ -14,8 +14,8 @@ import torch
 import explearn
 from explearn.core.errors import UnsupportedError
 from explearn.core.examples import Example
+from explearn.methods.base import training
 from explearn.methods.base.task import Lesson, Lessons
-from explearn.methods.base.training import descend
 from explearn.methods.l2e import student_training as module
 from explearn.methods.l2e.paper import L2EPaper
 from explearn.methods.l2e.params import L2EPaperParams
@@ -197,14 +197,15 @@ class TestLearning:
     def test_a_student_that_diverges_is_as_good_as_its_best_epoch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rows, validation = examples(16), examples(8, "validation")
         taken = 0
+        step = training.descend
 
         def explode(loss: torch.Tensor, optimizer: torch.optim.Optimizer, *_: object) -> None:
             nonlocal taken
-            descend(loss, optimizer)
+            step(loss, optimizer)
             if (taken := taken + 1) == 4:
                 optimizer.param_groups[0]["params"][0].data.fill_(torch.nan)
 
-        monkeypatch.setattr(module, "descend", explode)
+        monkeypatch.setattr(training, "descend", explode)
         l2e = L2EPaper(epochs=9, **SMALL)
         l2e.fit_lessons(tiny.classifier("bert"), [*rows, *validation], lessons_of(rows, validation))
         agreements = [epoch["agreement"] for epoch in l2e.history]
