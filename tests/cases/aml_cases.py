@@ -13,8 +13,9 @@ import torch
 from explearn.core.examples import Example
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.loss import Weights
-from explearn.methods.aml.paml import PAML
-from explearn.methods.aml.target_metric import MapJudge, Metric, protocol_of
+from explearn.methods.aml.paml import PAML, initial_model
+from explearn.methods.aml.params import Metric
+from explearn.methods.aml.target_metric import MapEvaluator, protocol_of
 from explearn.methods.listed_task import ListedTask
 from explearn.predictors.classifier import Classifier
 
@@ -106,7 +107,7 @@ def encoder(folder: Path, kind: str = "bert", tokenizer: str | None = None, **co
 def untrained(of: Classifier, **options: Any) -> PAML:
     """A pAML with G as it starts, without a step of training."""
     paml = PAML(**{**QUICK, **options})
-    paml.model = paml._start(of, of.encode(examples(8, seed=1)), None, None).eval().requires_grad_(False)
+    paml.model = initial_model(of, of.encode(examples(8, seed=1)), paml.options).eval().requires_grad_(False)
     paml.trained_classifier = of.fingerprint
     return paml
 
@@ -122,11 +123,11 @@ def predictions(of: Classifier, encodings: Any) -> torch.Tensor:
 
 def values(of: Classifier, attributions: Any, metric: Metric) -> np.ndarray:
     """What a metric says of some attributions, one a text."""
-    judge = MapJudge(of, [metric], protocol_of("default"))
+    evaluator = MapEvaluator(of, [metric], protocol_of("default"))
     maps = []
     for attribution in attributions:
         (encoding,) = of.encode([" ".join(attribution.words)])
         scores = np.zeros(len(encoding), dtype=np.float32)
         scores[encoding.positions] = attribution.token_scores
-        maps.append((judge.text(encoding, of.label_index(attribution.target)), scores))
-    return judge.measure(maps)[:, 0]
+        maps.append((evaluator.text(encoding, of.label_index(attribution.target)), scores))
+    return evaluator.measure(maps)[:, 0]

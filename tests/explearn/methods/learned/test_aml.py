@@ -31,7 +31,7 @@ from explearn.methods.aml.attribution_model import EncoderModel, StatesModel
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.loss import DivergedError
 from explearn.methods.aml.paml import PAML
-from explearn.methods.aml.target_metric import MapJudge
+from explearn.methods.aml.target_metric import MapEvaluator
 from explearn.methods.listed_task import ListedTask
 
 
@@ -48,15 +48,15 @@ class TestLearning:
         assert [epoch["epoch"] for epoch in paml.history] == list(range(21))
         best = max(epoch["metric"] for epoch in paml.history)
         validation = of.encode(examples(16, seed=2, split="validation"))
-        judge = MapJudge(of, [paml.options.metric], paml.protocol)
+        evaluator = MapEvaluator(of, [paml.options.metric], paml.protocol)
         y = predictions(of, validation)
         assert paml.model is not None
-        scores = paml.model(of, paml.model.read(of, of.batch(validation)), y).sigmoid().numpy()
+        scores = paml.model(of, paml.model.prepare(of, of.batch(validation)), y).sigmoid().numpy()
         texts = [
-            judge.text(encoding, target) for encoding, target in zip(validation, y.argmax(-1).tolist(), strict=True)
+            evaluator.text(encoding, target) for encoding, target in zip(validation, y.argmax(-1).tolist(), strict=True)
         ]
         maps = [(text, row[: len(text.encoding)]) for text, row in zip(texts, scores, strict=True)]
-        assert judge.measure(maps).mean() == pytest.approx(best, abs=1e-5)
+        assert evaluator.measure(maps).mean() == pytest.approx(best, abs=1e-5)
         assert best > paml.history[0]["metric"] + 0.2
 
     def test_the_seed_decides_whatever_the_global_generator(self) -> None:
@@ -102,9 +102,9 @@ class TestModel:
         of = one_word_classifier()
         model = untrained(of).model
         assert isinstance(model, StatesModel)
-        reading = model.read(of, of.batch(of.encode(tiny.TEXTS[:3])))
-        torch.testing.assert_close(reading.logits, of.logits(reading.batch))
-        no, yes, mixed = (model(of, reading, torch.tensor([row] * 3)) for row in ([1.0, 0.0], [0.0, 1.0], [0.25, 0.75]))
+        inputs = model.prepare(of, of.batch(of.encode(tiny.TEXTS[:3])))
+        torch.testing.assert_close(inputs.logits, of.logits(inputs.batch))
+        no, yes, mixed = (model(of, inputs, torch.tensor([row] * 3)) for row in ([1.0, 0.0], [0.0, 1.0], [0.25, 0.75]))
         torch.testing.assert_close(mixed, 0.25 * no + 0.75 * yes)
         assert not torch.allclose(no, yes)
 
@@ -112,12 +112,12 @@ class TestModel:
         of = one_word_classifier()
         encodings = of.encode(examples(12, seed=1))
         model = StatesModel.start(of, encodings)
-        rows = [model.read(of, of.batch([one])).states for one in encodings]
+        rows = [model.prepare(of, of.batch([one])).states for one in encodings]
         states = torch.cat([row[0] for row in rows if row is not None])
         rounding = float(states.abs().max()) * 2**-11  # they are held in float16
-        torch.testing.assert_close(model.reader.offset, states.mean(0), atol=rounding, rtol=0)
-        torch.testing.assert_close(model.reader.scale, states.std(0, correction=0), atol=rounding, rtol=0)
-        assert float((model.reader.offset - states.mean()).abs().max()) > 100 * rounding
+        torch.testing.assert_close(model.network.offset, states.mean(0), atol=rounding, rtol=0)
+        torch.testing.assert_close(model.network.scale, states.std(0, correction=0), atol=rounding, rtol=0)
+        assert float((model.network.offset - states.mean()).abs().max()) > 100 * rounding
 
     @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
     def test_an_encoder_s_prediction_stands_behind_the_last_separator(self, kind: str, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ class TestModel:
         assert isinstance(model, EncoderModel)
         batch = of.batch(of.encode(TEXTS))
         y = torch.rand(len(TEXTS), 3).softmax(-1)
-        inputs = model.inputs(batch, y)
+        inputs = model.backbone_inputs(batch, y)
         for row, encoding in enumerate(batch.encodings):
             n = len(encoding)
             assert inputs["attention_mask"][row].tolist() == [1] * (n + 1) + [0] * (batch.input_ids.shape[1] - n)
@@ -178,7 +178,7 @@ class TestBackbones:
         assert loss(paml.history[-1], paml.weights) < loss(paml.history[1], paml.weights) - 0.05
         paml.save_pretrained(tmp_path / "it")
         loaded = PAML.from_pretrained(tmp_path / "it")
-        assert isinstance(loaded.model, EncoderModel) and loaded.model.bridge is not None
+        assert isinstance(loaded.model, EncoderModel) and loaded.model.tokenizer is not None
         for method, again in ((paml, loaded), (refiner(paml), refiner(loaded))):
             for a, b in zip(method.explain(of, TEXTS), again.explain(of, TEXTS), strict=True):
                 np.testing.assert_allclose(a.scores, b.scores, atol=1e-6)
@@ -194,7 +194,7 @@ class TestBackbones:
         """Encoders that do not tell segments apart among them."""
         of = one_word_classifier()
         paml = PAML(backbone="encoder", **QUICK).fit(task_of(of, encoder=encoder(tmp_path, kind, "bert", **config)))
-        assert isinstance(paml.model, EncoderModel) and paml.model.bridge is None
+        assert isinstance(paml.model, EncoderModel) and paml.model.tokenizer is None
         attributions = refiner(paml, steps=1, samples=2).explain(of, TEXTS)
         assert all(np.isfinite(a.token_scores).all() for a in attributions)
 

@@ -20,7 +20,7 @@ from explearn.methods.aml.attribution_model import StatesModel
 from explearn.methods.aml.faml import ADAM_EPSILON, LowRankTuning
 from explearn.methods.aml.loss import loss_terms, weighted
 from explearn.methods.aml.paml import PAML
-from explearn.methods.aml.target_metric import Metric
+from explearn.methods.aml.params import Metric
 from explearn.predictors.classifier import Classifier
 
 BACKBONES = ("states", "encoder")
@@ -47,10 +47,10 @@ def reference(paml: PAML, of: Classifier, text: Any, steps: int, lr: float, seed
     assert paml.model is not None
     model = copy.deepcopy(paml.model).requires_grad_(False)
     assert isinstance(model, StatesModel)
-    block = model.reader.block
-    changed = [model.reader.head.weight, model.reader.head.bias]
+    block = model.network.block
+    changed = [model.network.head.weight, model.network.head.bias]
     generator = torch.Generator().manual_seed(seed)
-    for linear in (model.reader.read, block.qkv, block.out, block.up, block.down):
+    for linear in (model.network.read, block.qkv, block.out, block.up, block.down):
         down = torch.randn(linear.in_features, engine.RANK, generator=generator) * linear.in_features**-0.5
         product = _LowRank(down, torch.zeros(engine.RANK, linear.out_features))
         parametrize.register_parametrization(linear, "weight", product)
@@ -58,14 +58,14 @@ def reference(paml: PAML, of: Classifier, text: Any, steps: int, lr: float, seed
     for parameter in changed:
         parameter.requires_grad_(True)
     optimizer = torch.optim.AdamW(changed, lr=lr, weight_decay=0.0, eps=ADAM_EPSILON)
-    reading = model.read(of, of.batch(of.encode([text])))
-    y = reading.logits.softmax(-1)
+    inputs = model.prepare(of, of.batch(of.encode([text])))
+    y = inputs.logits.softmax(-1)
     for _ in range(steps):
-        terms = loss_terms(of, reading.batch, model(of, reading, y), y, paml.weights)
+        terms = loss_terms(of, inputs.batch, model(of, inputs, y), y, paml.weights)
         optimizer.zero_grad()
         weighted(terms, paml.weights).sum().backward()
         optimizer.step()
-    return model(of, reading, y).sigmoid()[0].detach().numpy()
+    return model(of, inputs, y).sigmoid()[0].detach().numpy()
 
 
 class TestTuning:
@@ -73,21 +73,22 @@ class TestTuning:
         """Against a loop over copies of G in which the same weights are trained by torch itself."""
         of, paml = one_word_classifier(), trained()
         assert isinstance(paml.model, StatesModel)
-        reading = paml.model.read(of, of.batch(of.encode(TEXTS)))
-        y = reading.logits.softmax(-1)
+        inputs = paml.model.prepare(of, of.batch(of.encode(TEXTS)))
+        y = inputs.logits.softmax(-1)
         with torch.enable_grad():
-            tuning = LowRankTuning(paml.model, of, reading, y, seed=3)
-            start = tuning.scores().sigmoid().detach().numpy()
-            optimizer = torch.optim.AdamW(tuning.parameters(), lr=1e-2, weight_decay=0.0, eps=ADAM_EPSILON)
+            tuning = LowRankTuning(paml.model, len(TEXTS), seed=3)
+            start = tuning(of, inputs, y).sigmoid().detach().numpy()
+            learned = [parameter for parameter in tuning.parameters() if parameter.requires_grad]
+            optimizer = torch.optim.AdamW(learned, lr=1e-2, weight_decay=0.0, eps=ADAM_EPSILON)
             for _ in range(4):
-                terms = loss_terms(of, reading.batch, tuning.scores(), y, paml.weights)
+                terms = loss_terms(of, inputs.batch, tuning(of, inputs, y), y, paml.weights)
                 optimizer.zero_grad()
                 weighted(terms, paml.weights).sum().backward()
                 optimizer.step()
-            scores = tuning.scores().sigmoid().detach().numpy()
-        plain = paml.model(of, reading, y).sigmoid().numpy()
+            scores = tuning(of, inputs, y).sigmoid().detach().numpy()
+        plain = paml.model(of, inputs, y).sigmoid().numpy()
         for row, text in enumerate(TEXTS):
-            n = len(reading.batch.encodings[row])
+            n = len(inputs.batch.encodings[row])
             np.testing.assert_allclose(start[row, :n], plain[row, :n], atol=1e-4)
             np.testing.assert_allclose(scores[row, :n], reference(paml, of, text, 4, 1e-2, 3), atol=2e-3)
             assert np.abs(scores[row, :n] - start[row, :n]).max() > 1e-2
@@ -113,7 +114,7 @@ class TestSearch:
         targets = [number % 2 for number in range(len(texts))]
         faml = refiner(untrained(of), samples=samples, steps=8)
         together = list(faml.explain(of, texts, targets))
-        assert len({one.steps for one in faml._refined}) > 1  # some are done before others
+        assert len({one.steps for one in faml._searches}) > 1  # some are done before others
         for text, target, attribution in zip(texts, targets, together, strict=True):
             (alone,) = faml.explain(of, [text], [target])
             np.testing.assert_allclose(attribution.token_scores, alone.token_scores, atol=1e-3)
