@@ -121,7 +121,7 @@ def ablations(options: argparse.Namespace, classifier: Classifier, params: Param
     explainers: dict[str, Explainer] = {}
     for name, change in (("", {}), (" Xpred", {"prediction_weight": 0.0}), (" Xinv", {"inverse_weight": 0.0})):
         paml = PAML(**{**params.method("paml").all_options, "seed": params.seed, **change})
-        paml.fit(
+        paml.learn(
             ListedTask(
                 classifier,
                 *splits,

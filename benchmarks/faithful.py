@@ -90,7 +90,7 @@ def main() -> None:
     trained = []
     for seed in range(options.seeds):
         start = time.perf_counter()
-        trained.append(L2E(seed=seed).fit(task))
+        trained.append(L2E(seed=seed).learn(task))
         print(f"seed {seed}: trained in {time.perf_counter() - start:.0f} s on {trained[-1].texts}", flush=True)
     seeds = [{"l2e": list(one.explain(classifier, test))} for one in trained]
     for one, results in zip(trained, seeds, strict=True):
@@ -134,7 +134,7 @@ def main() -> None:
         checks = check_methods([trained[0]], classifier, test[:20], SanityParams(noise_samples=1), seed=0)["l2e"]
         print(f"all weights drawn anew: {checks.random_model} {checks.skipped}")
     for count in (50, 100, 200, 400) if options.curve else ():
-        found = judged({"few": list(L2E(max_texts=count).fit(task).explain(classifier, test))})["few"]
+        found = judged({"few": list(L2E(max_texts=count).learn(task).explain(classifier, test))})["few"]
         print(f"trained on {count} texts: compr. {found[0].mean():.3f}, suff. {found[1].mean():+.3f}", flush=True)
 
 

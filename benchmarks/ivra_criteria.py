@@ -40,7 +40,6 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.examples import Example
 from explearn.lens.representations import aggregate_states, word_embeddings
 from explearn.methods.ivra.explainer import IvRA, SMaT
-from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_explainer
 from explearn.metrics.consistency import consistency
 from explearn.metrics.faithfulness import faithfulness
@@ -204,7 +203,7 @@ def main() -> None:
             norm = {"norm": options.norm} if options.norm else {}
             trained = merged({"criteria": [criterion], **norm}, options.options)
             start = time.perf_counter()
-            explainer = kind(**trained, seed=seed).fit(ListedTask(original, train, validation))
+            explainer = kind(**trained, seed=seed).fit(original, train, validation=validation)
             spent = time.perf_counter() - start
             classifier = explainer.classifier
             assert classifier is not None

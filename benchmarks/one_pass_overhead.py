@@ -62,9 +62,9 @@ def main() -> None:
     options = parser.parse_args()
     classifier = load_classifier(options.classifier, options.device)
     explainers: dict[str, Explainer] = {
-        "expnet": ExpNet(protocol="in_domain", epochs=1).fit(marked_task(classifier)),
-        "expnet_paper": ExpNetPaper(protocol="in_domain", epochs=1).fit(marked_task(classifier)),
-        "l2e": L2E(epochs=1, samples=4).fit(marked_task(classifier)),
+        "expnet": ExpNet(protocol="in_domain", epochs=1).learn(marked_task(classifier)),
+        "expnet_paper": ExpNetPaper(protocol="in_domain", epochs=1).learn(marked_task(classifier)),
+        "l2e": L2E(epochs=1, samples=4).learn(marked_task(classifier)),
     }
     print(
         f"torch {torch.__version__}, transformers {transformers.__version__}, {classifier.device}, "

@@ -52,8 +52,8 @@ def make_bundle(folder: Path) -> Path:
             example = Example(row["id"], tuple(row["words"]), row["label"], row["split"], "topics")
             examples[row["split"]].append(example)
             gold[row["id"]] = tuple(map(bool, row["annotations"][0]["rationale"]))
-    task = explearn.ListedTask(classifier, examples["train"], examples["validation"], gold=gold)
-    ExpNet(protocol="in_domain").fit(task).save_pretrained(folder / "expnet")
+    marks = {example.id: gold[example.id] for example in examples["train"]}
+    ExpNet(protocol="in_domain").fit(classifier, examples["train"], marks).save_pretrained(folder / "expnet")
     return explearn.export(
         folder / "bundle", explainer=folder / "expnet", classifier=str(folder / "classifier"), with_classifier=True
     )

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from explearn.methods.base.learned import LearnedExplainer
     from explearn.methods.explaining import explain
     from explearn.methods.interactions import interactions
-    from explearn.methods.listed_task import ListedTask
     from explearn.predictors.classifier import Classifier
     from explearn.predictors.function import CallableClassifier
     from explearn.show.side_by_side import SideBySide, side_by_side
@@ -49,7 +48,6 @@ __all__ = [
     "Explainer",
     "ExplearnError",
     "LearnedExplainer",
-    "ListedTask",
     "MethodInfo",
     "Rationale",
     "SideBySide",
@@ -84,7 +82,6 @@ _LAZY = {
     "explearn.methods.base.learned": ("LearnedExplainer",),
     "explearn.methods.explaining": ("explain",),
     "explearn.methods.interactions": ("interactions",),
-    "explearn.methods.listed_task": ("ListedTask",),
     "explearn.predictors.function": ("CallableClassifier",),
     "explearn.predictors.classifier": ("Classifier",),
     "explearn.training": ("finetune", "train"),

@@ -15,7 +15,6 @@ from explearn.core.seeds import hash_order, seed_everything
 from explearn.core.validation import check_section
 from explearn.methods.base.learned import LearnedExplainer, check_explainer_place, text_hashes
 from explearn.methods.info import MethodInfo
-from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_info, known_infos, make_explainer, with_seed
 from explearn.predictors.as_classifier import as_classifier
 from explearn.predictors.finetune import FinetuneEpoch
@@ -79,15 +78,14 @@ def train(
     marks = {i: mask for i, mask in merge_annotators(user_texts.rationales).items() if any(mask)}
     # Methods that learn from marks, or from all texts, need no validation texts.
     train, validation = (list(user_texts.examples), []) if MARKS in info.needs else _split(user_texts.examples, seed)
-    task = ListedTask(
+    explainer.fit(
         model,
         [replace(one, split="train") for one in train],
+        marks,
         [replace(one, split="validation") for one in validation],
-        gold=marks,
         name=user_texts.name,
-        seed=seed,
+        description=description,
     )
-    explainer.fit(task, description=description)
     explainer.trained_texts = frozenset(text_hashes(user_texts.examples).values())
     if out is not None:
         explainer.save_pretrained(out)
@@ -140,7 +138,7 @@ def _trainable(name: str) -> MethodInfo:
     if "other_tasks" in info.needs:
         raise ParamsError(
             f"method: {name!r} learns from the marks of other tasks, but these texts are one task; it is ready to use "
-            "without training, or can be trained with explearn.ListedTask(others=...)"
+            "without training, or can be trained with fit(..., others=...)"
         )
     return info
 

@@ -154,5 +154,5 @@ def fit_explainer(
     seed_everything(seed)
     method = make_explainer(entry.info, {"seed": seed, **entry.options})
     assert isinstance(method, LearnedExplainer)
-    method.fit(WorkspaceTask(workspace, params, task, compute), description=f"{task}: train {name}")
+    method.learn(WorkspaceTask(workspace, params, task, compute), description=f"{task}: train {name}")
     method.save_pretrained(workspace.explainer(task, name))

@@ -76,7 +76,7 @@ def one_word_classifier(kind: str = "bert") -> Classifier:
 @functools.cache
 def trained(kind: str = "bert") -> PAML:
     """A pAML of `one_word_classifier`; tests leave it as it is."""
-    return PAML(**LEARNING, epochs=20).fit(task_of(one_word_classifier(kind), 64, 16))
+    return PAML(**LEARNING, epochs=20).learn(task_of(one_word_classifier(kind), 64, 16))
 
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]

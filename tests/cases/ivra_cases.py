@@ -61,7 +61,7 @@ QUICK = {"epochs": 6, "batch_size": 8, "learning_rate": 1e-3, "module_learning_r
 
 @functools.cache
 def learned_once() -> IvRA:
-    return IvRA(criteria=["comp", "suff"], schedule=QUICK).fit(
+    return IvRA(criteria=["comp", "suff"], schedule=QUICK).learn(
         ListedTask(tiny.classifier(), examples("train", 48), examples("validation", 16))
     )
 

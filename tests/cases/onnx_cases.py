@@ -9,7 +9,6 @@ import tiny
 import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.methods.base.learned import LearnedExplainer
-from explearn.methods.listed_task import ListedTask
 from explearn.predictors.classifier import Classifier
 
 LIMIT = 24
@@ -42,5 +41,5 @@ def explainer(name: str, of: Classifier, **options: Any) -> LearnedExplainer:
     gold = {f"train-{number}": (True, False, False, False) for number in range(1, len(TEXTS) + 1)}
     method = explearn.get_explainer(name, **{**OPTIONS[name], **options})
     assert isinstance(method, LearnedExplainer)
-    method.fit(ListedTask(of, pairs, pairs * MORE, gold=gold))
+    method.fit(of, pairs, validation=pairs * MORE, rationales=gold)
     return method

@@ -80,23 +80,24 @@ def test_targets(targets: Any) -> None:
     complaint(lambda: list(get_explainer("random").explain(tiny.classifier("bert", 3), ["a film"], targets)))
 
 
-@pytest.mark.parametrize("method", ["expnet", "l2e", "ivra", "paml"])
-def test_what_is_no_task(method: str) -> None:
-    complaint(lambda: get_explainer(method).fit("films"), "task")
-
-
-TASKS: list[dict[str, Any]] = [
+TRAINING: list[dict[str, Any]] = [
     {"classifier": "a/folder"},
-    {"train": "a film"},
-    {"train": [("a", "b", "c")]},
-    {"train": [("a film", 3)]},
+    {"classifier": len},
+    {"texts": "a film"},
+    {"texts": [("a", "b", "c")]},
+    {"texts": [("a film", 3)]},
+    {"validation": "a film"},
+    {"rationales": "a film"},
+    {"rationales": [[True, False], None]},
+    {"rationales": [[True]]},
+    {"rationales": {"train-2": [True]}},
 ]
 
 
-@pytest.mark.parametrize("change", TASKS, ids=ascii)
-def test_parts_of_a_task(change: dict[str, Any]) -> None:
-    given = {"classifier": tiny.classifier("bert", 3), "train": [("a film", "good")], **change}
-    complaint(lambda: explearn.ListedTask(**given))
+@pytest.mark.parametrize("change", TRAINING, ids=ascii)
+def test_what_nothing_can_be_learned_from(change: dict[str, Any]) -> None:
+    given = {"classifier": tiny.classifier("bert", 3), "texts": [("a film", "good")], **change}
+    complaint(lambda: get_explainer("word_list").fit(**given))
 
 
 # ---- classifiers, bundles and comparisons ----------------------------------------------------------------------------

@@ -120,7 +120,7 @@ class TestExplain:
     def test_a_trained_explainer(self, tiny_folder: Path, tmp_path: Path) -> None:
         of = Classifier.from_pretrained(str(tiny_folder))
         marked = ListedTask(of, [("lazy dog", of.predict(["lazy dog"])[0])], gold={"train-1": (True, False)})
-        ExpNetPaper(epochs=1, protocol="in_domain").fit(marked).save_pretrained(tmp_path / "expnet")
+        ExpNetPaper(epochs=1, protocol="in_domain").learn(marked).save_pretrained(tmp_path / "expnet")
         (line,) = records(
             explain(tiny_folder, "--json", "--method", "expnet_paper", "--explainer", tmp_path / "expnet", "lazy dog")
         )

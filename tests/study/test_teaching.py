@@ -144,8 +144,8 @@ def test_a_student_learns_from_the_files_of_its_teachers(tmp_path: Path) -> None
     task = WorkspaceTask(workspace, params, TASK, ComputeOptions(device="cpu"))
     l2e = L2EPaper(teacher=teacher, epochs=1, layers=1, width=16)
     with pytest.raises(DataError, match="run the stage teach"):
-        l2e.fit(task)
+        l2e.learn(task)
     for name in params.teachers:
         teach(workspace.teacher(TASK, name), explearn.get_explainer(name), {}, classifier, splits)
-    l2e.fit(task)
+    l2e.learn(task)
     assert l2e.trained_on == {"train": 12, "validation": 4} and not l2e.signed

@@ -161,17 +161,15 @@ def get_explainer(name: str, *, path: str | None = None, **options: Any) -> Expl
 
 def make_explainer(info: MethodInfo, options: Mapping[str, Any], path: str | None = None) -> Explainer:
     """Make a method, or a variant of one; otherwise as `get_explainer`."""
-    from explearn.methods.base.learned import LearnedExplainer, RefiningExplainer
-
     cls: Any = explainer_class(info.of or info.name)
     chosen = {**info.defaults, **options}
     if path is None:
         explainer: Explainer = cls(**chosen)
-    elif issubclass(cls, LearnedExplainer):
+    elif info.trained:
         if fixed := [name for name in options if name not in info.later]:
             raise ParamsError(f"options: got {', '.join(fixed)}; the trained explainer in {path} fixes these options")
         explainer = cls.from_pretrained(path, **options)
-    elif issubclass(cls, RefiningExplainer):
+    elif info.base is not None:
         explainer = cls.from_pretrained(path, **chosen)
     else:
         raise ParamsError(f"method {info.name!r} needs no training; it has nothing to load from {path!r}")

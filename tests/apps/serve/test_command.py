@@ -32,8 +32,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tiny.save(place / "classifier", "bert", 2)
     pairs = [(f"{one} the {other} sleeps", of.labels[0]) for one in ("fox", "dog") for other in ("tide", "castle")]
     gold = {f"train-{number}": (True, False, False, False) for number in range(1, len(pairs) + 1)}
-    task = explearn.ListedTask(of, pairs, pairs, gold=gold)
-    ExpNet(epochs=2, protocol="in_domain").fit(task).save_pretrained(place / "expnet")
+    ExpNet(epochs=2, protocol="in_domain").fit(of, pairs, gold).save_pretrained(place / "expnet")
     return explearn.export(place / "bundle", explainer=place / "expnet", classifier=str(folder), with_classifier=True)
 
 

@@ -24,7 +24,6 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnsupportedError
 from explearn.lens.representations import aggregate_states
 from explearn.methods.aml.paml import PAML
-from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_info, list_explainers
 from explearn.predictors.architectures import ARCHITECTURES
 from explearn.predictors.classifier import Classifier
@@ -178,7 +177,7 @@ class TestTrainingWherePaddingShows:
         monkeypatch.setattr(of, "batch", batch)
         texts = [(text, "no") for text in (*TEXTS, "slow fox")]
         backbone = str(tiny.save(tmp_path / "bert", "bert", 2))
-        PAML(epochs=1, batch_size=4, backbone=backbone).fit(ListedTask(of, texts, texts))
+        PAML(epochs=1, batch_size=4, backbone=backbone).fit(of, texts, validation=texts)
         assert lengths and all(len(actual) == 1 for actual in lengths)
 
 

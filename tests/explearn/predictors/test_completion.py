@@ -282,11 +282,11 @@ def test_learned_methods_train_on_a_prompted_model(prompted: Any, tmp_path: Path
     tiny.model("bert").base_model.save_pretrained(tmp_path / "encoder")
     tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
     trained: list[Any] = [
-        ExpNet(protocol="in_domain", epochs=1).fit(task),
-        L2E(epochs=1, samples=4, width=16).fit(task),
-        PAML(backbone=str(tmp_path / "encoder"), epochs=1, batch_size=4).fit(task),
+        ExpNet(protocol="in_domain", epochs=1).learn(task),
+        L2E(epochs=1, samples=4, width=16).learn(task),
+        PAML(backbone=str(tmp_path / "encoder"), epochs=1, batch_size=4).learn(task),
     ]
-    ivra = IvRA(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).fit(task)
+    ivra = IvRA(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).learn(task)
     ivra.save_pretrained(tmp_path / "ivra")
     own = Classifier.from_pretrained(tmp_path / "ivra" / "classifier", device="cpu")
     assert own.completion is not None and own.labels == of.labels

@@ -84,7 +84,7 @@ class TestWhileLoading:
         texts = [(text, of.labels[i % 2]) for i, text in enumerate(tiny.TEXTS)]
         options = {"epochs": 1, "validation_texts": 4}
         trained = explearn.get_explainer(name, **(options if name == "paml" else {"schedule": options}))
-        trained.fit(explearn.ListedTask(of, texts, texts))
+        trained.fit(of, texts, validation=texts)
         assert all(np.isfinite(a.scores).all() for a in trained.explain(of, tiny.TEXTS))
         assert np.array_equal(of.predict_proba(tiny.TEXTS), before)
 

@@ -19,7 +19,6 @@ from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.examples import ANSWER_LABELS, ANSWER_WORDS, Example
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.ivra.objectives import gated_inputs
-from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_info, list_explainers
 from explearn.predictors.as_classifier import as_classifier
 from explearn.predictors.classifier import Classifier, QuestionAnswerer
@@ -166,7 +165,7 @@ class TestIvRA:
     def test_it_is_trained_for_answers_and_explains_them(self, tmp_path: Path) -> None:
         answerer = tiny.make_answerer()
         before = answerer.fingerprint
-        ivra = IvRA(**settings(("comp", "suff", "cons"))).fit(ListedTask(answerer, examples(), examples("validation")))
+        ivra = IvRA(**settings(("comp", "suff", "cons"))).fit(answerer, examples(), validation=examples("validation"))
         assert answerer.fingerprint == before and isinstance(ivra.classifier, QuestionAnswerer)
         losses = ivra.history[1]["losses"]
         assert set(losses) == {"task", "comp", "suff", "cons"}
@@ -190,7 +189,7 @@ class TestIvRA:
 
     def test_simulatability_is_refused_before_training(self) -> None:
         with pytest.raises(DataError, match="criterion 'sim'"):
-            IvRA(**settings(["sim"])).fit(ListedTask(tiny.make_answerer(), examples(), examples("validation")))
+            IvRA(**settings(["sim"])).fit(tiny.make_answerer(), examples(), validation=examples("validation"))
 
 
 def test_a_loaded_model_with_its_tokenizer_answers_questions() -> None:

@@ -55,7 +55,7 @@ def task(kind: str) -> ListedTask:
 
 @functools.cache
 def trained(name: str, kind: str) -> LearnedExplainer:
-    method: LearnedExplainer = METHODS[name]().fit(task(kind))
+    method: LearnedExplainer = METHODS[name]().learn(task(kind))
     return method
 
 

@@ -175,7 +175,7 @@ def test_an_explainer_trained_for_the_pairs_explains_zero_shot_answers(nli: str)
         for i, (a, b) in enumerate(tiny.PAIRS)
     ]
     gold = {e.id: [j % 2 == 0 for j in range(len(e.all_words))] for e in examples}
-    expnet = ExpNet(protocol="in_domain", epochs=1).fit(ListedTask(pairs, examples, gold=gold))
+    expnet = ExpNet(protocol="in_domain", epochs=1).fit(pairs, examples, gold)
     (attribution,) = expnet.explain(Classifier.from_pretrained(nli, **GIVEN), ["a warm funny sequel"])
     assert np.isfinite(attribution.scores).all() and attribution.target in LABELS
 

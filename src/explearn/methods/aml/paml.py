@@ -31,7 +31,7 @@ from explearn.methods.aml.target_metric import EvaluatedText, Map, MapEvaluator,
 from explearn.methods.aml.weight_search import search
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, LayerList, TrainedState
-from explearn.methods.base.task import TaskData, check_task
+from explearn.methods.base.task import TaskData
 from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.info import About
 from explearn.metrics.catalogue import CATALOGUE
@@ -281,7 +281,7 @@ class PAML(BoundExplainer, BatchExplainer):
 
     # ---- training ------------------------------------------------------------------------------------------------
 
-    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+    def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Train G on the task's split `train`, with the metric watched on `validation`. No label or rationale is used.
 
         Of both splits at most `max_texts` and `validation_texts` texts are taken, drawn by the seed.
@@ -294,7 +294,6 @@ class PAML(BoundExplainer, BatchExplainer):
                 does not give the hidden states that are to be read.
             DivergedError: the loss, or a map, is not finite.
         """
-        check_task(task)
         options = self.options
         classifier = task.classifier
         self.check_problem(classifier)

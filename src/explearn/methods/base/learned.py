@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from explearn.core.writing import atomic_folder, check_replaceable, locked, writ
 from explearn.methods.base.explainer import Explainer
 
 if TYPE_CHECKING:
-    from explearn.methods.base.task import TaskData
+    from explearn.methods.base.task import LabelledText, Marks, TaskData
     from explearn.predictors.classifier import Classifier
 
 ModuleT = TypeVar("ModuleT", bound=torch.nn.Module)
@@ -109,16 +109,75 @@ class LearnedExplainer(Explainer):
     trained_texts: frozenset[str] = frozenset()
     """Hashes (`text_hashes`) of the texts that it was given to learn from, where whoever trained it noted them."""
 
-    @abstractmethod
-    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
-        """Train for one task.
+    def fit(
+        self,
+        classifier: Any,
+        texts: Sequence[LabelledText],
+        rationales: Marks | None = None,
+        validation: Sequence[LabelledText] = (),
+        *,
+        others: Mapping[str, tuple[Any, Sequence[LabelledText], Marks]] | None = None,
+        name: str = "texts",
+        description: str | None = None,
+    ) -> Self:
+        """Train to explain a classifier.
 
         Args:
-            task: what to learn from; `explearn.ListedTask` makes one from lists of texts.
-            description: text of a progress bar (default: no bar).
+            classifier: the classifier to be explained, as for `explearn.explain`.
+            texts: strings, pairs of a text and its label, or examples. Methods that learn from labels or rationales
+                need the labels.
+            rationales: which words are evidence, for methods that learn from marks: for each text a mask over its
+                words or None, or example id -> mask.
+            validation: other texts, for methods that choose their best epoch or their certificate by them.
+            others: other tasks, for methods that learn from their marks: name -> classifier, texts and rationales.
+            name: name of the task, for records and messages.
+            description: text of a progress bar. None: no bar.
 
-        Raises DataError, ParamsError, ModelError or UnsupportedError, before training starts, if something it needs is
-        missing or unsuitable.
+        Returns:
+            The trained explainer itself.
+
+        Raises:
+            DataError: texts, labels or marks are missing or unsuitable.
+            ParamsError: an argument or option is unsuitable.
+            ModelError: the model is unsuitable, or training diverged.
+            UnsupportedError: the method cannot explain the classifier.
+
+        Example:
+            >>> import explearn
+            >>> from explearn.testing import make_classifier
+            >>> classifier = make_classifier("bert")
+            >>> texts = [("a funny sequel", "yes"), ("a slow delivery", "no")]
+            >>> marks = [[False, True, False], [False, True, False]]
+            >>> word_list = explearn.get_explainer("word_list").fit(classifier, texts, marks)
+            >>> [attribution] = word_list.explain(classifier, ["funny"])
+            >>> attribution.scores.round(2)
+            array([0.67], dtype=float32)
+        """
+        # These import the methods whose scores are learned from.
+        from explearn.methods.listed_task import ListedTask
+        from explearn.predictors.as_classifier import as_classifier
+
+        other_tasks = []
+        for other, (its_classifier, its_texts, its_rationales) in (others or {}).items():
+            other_tasks.append(ListedTask(as_classifier(its_classifier), its_texts, gold=its_rationales, name=other))
+        task = ListedTask(
+            as_classifier(classifier),
+            texts,
+            validation,
+            gold=rationales,
+            others=other_tasks,
+            name=name,
+            seed=getattr(self.options, "seed", 13),
+        )
+        return self.learn(task, description=description)
+
+    @abstractmethod
+    def learn(self, task: TaskData, *, description: str | None = None) -> Self:
+        """Train for one task; `fit` calls this with the texts that it is given.
+
+        Args:
+            task: the data to learn from.
+            description: text of a progress bar. None: no bar.
         """
 
     @abstractmethod

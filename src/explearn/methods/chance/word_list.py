@@ -13,7 +13,7 @@ from explearn.core.errors import DataError
 from explearn.core.validation import Seeded
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
-from explearn.methods.base.task import TaskData, check_task
+from explearn.methods.base.task import TaskData
 from explearn.methods.info import About
 from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
@@ -51,9 +51,8 @@ class WordList(LearnedExplainer, BatchExplainer):
         self.shares: Mapping[str, float] | None = None
         self.rate = 0.0
 
-    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+    def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Count the marked words. Raises DataError if no word is marked, or every word."""
-        check_task(task)
         marks = [
             (bare(word), mark)
             for example in task.examples(task.rationale_split)

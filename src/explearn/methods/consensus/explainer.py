@@ -14,7 +14,7 @@ from explearn.core.errors import DataError, ModelError, ParamsError
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
-from explearn.methods.base.task import TaskData, check_task
+from explearn.methods.base.task import TaskData
 from explearn.methods.consensus.model import MarkedText, WordModel, fit_model, marked_texts, source_weights
 from explearn.methods.consensus.params import ConsensusParams, Signal
 from explearn.methods.consensus.signals import PASSES, available_signals, batch_signals, text_signals
@@ -95,13 +95,12 @@ class Consensus(LearnedExplainer, BatchExplainer):
 
     # ---- training ------------------------------------------------------------------------------------------------
 
-    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+    def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Learn from the other tasks' marks on texts that their classifiers get right.
 
         Raises ParamsError if there is no other task, DataError if none of them has usable marks, or all words of one
         are marked or none.
         """
-        check_task(task)
         if not task.others:
             raise ParamsError(
                 f"consensus learns from the marks of other tasks than {task.name!r}, but there are none; "

@@ -22,7 +22,7 @@ from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, Calibration, LayerList, TrainedState
-from explearn.methods.base.task import TaskData, check_task
+from explearn.methods.base.task import TaskData
 from explearn.methods.expnet.network import (
     WITH_MARKS,
     WITHOUT_MARKS,
@@ -94,7 +94,7 @@ class ExpNet(BoundExplainer, BatchExplainer):
 
     # ---- training ------------------------------------------------------------------------------------------------
 
-    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+    def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Train for a task's classifier, as option `protocol` says.
 
         Raises:
@@ -103,7 +103,6 @@ class ExpNet(BoundExplainer, BatchExplainer):
             DataError: no marked text where marks are needed; texts whose words are all marked, or none; features of
                 another classifier than the task's, or of other layers in one split than in another.
         """
-        check_task(task)
         layer_count(task.classifier.model)
         splits = (task.rationale_split,) if self.options.protocol == "in_domain" else PSEUDO_SPLITS
         features = {split: task.features(split) for split in splits}

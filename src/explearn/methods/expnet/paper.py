@@ -21,7 +21,7 @@ from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, TokenFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
-from explearn.methods.base.task import TaskData, check_task
+from explearn.methods.base.task import TaskData
 from explearn.methods.base.training import train_epochs
 from explearn.methods.expnet.explainer import check_source
 from explearn.methods.expnet.params import ExpNetPaperParams
@@ -112,13 +112,12 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
 
     # ---- training ------------------------------------------------------------------------------------------------
 
-    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+    def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Train on the other tasks' rationales, or the task's own, as option `protocol` says (ExpNet section 4.2).
 
         Raises DataError where a task has no text to learn from, or its features are of another classifier than its own;
         ParamsError where there is no other task, or the tasks' features are of different architectures or layers.
         """
-        check_task(task)
         tasks = [task] if self.options.protocol == "in_domain" else list(task.others)
         if not tasks:
             raise ParamsError(

@@ -25,7 +25,7 @@ from explearn.lens.representations import aggregate_states, word_embeddings
 from explearn.methods.base.attributions import attribution_of
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import DIVERGED, BoundExplainer, TrainedState
-from explearn.methods.base.task import TaskData, check_task
+from explearn.methods.base.task import TaskData
 from explearn.methods.info import About
 from explearn.methods.ivra.attention import (
     AttentionModule,
@@ -107,7 +107,7 @@ class IvRA(BoundExplainer, BatchExplainer):
 
     # ---- training ------------------------------------------------------------------------------------------------
 
-    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+    def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Train an attention module for a task's classifier.
 
         With a learning rate for the classifier, a copy of it is trained together with the module. `self.classifier` is
@@ -123,7 +123,6 @@ class IvRA(BoundExplainer, BatchExplainer):
 
         Warns if no epoch was better than the start, so that nothing was learned.
         """
-        check_task(task)
         classifier, options = task.classifier, self.options
         self.check_problem(classifier)
         if options.own_model or classifier.spread is not None:

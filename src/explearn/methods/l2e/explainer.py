@@ -26,7 +26,7 @@ from explearn.core.validation import Count, Number
 from explearn.lens.representations import PIECES, read_states, spaced_layers, text_states
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextScores, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, Calibration, TrainedState
-from explearn.methods.base.task import TaskData, check_task
+from explearn.methods.base.task import TaskData
 from explearn.methods.base.teachers import ANSWERS, check_lesson, members
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.expnet.targets import WordTargets, curriculum_for
@@ -135,7 +135,7 @@ class L2E(BoundExplainer, BatchExplainer):
 
     # ---- training ------------------------------------------------------------------------------------------------
 
-    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+    def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Train for a task's classifier; labels play no part.
 
         Raises:
@@ -146,7 +146,6 @@ class L2E(BoundExplainer, BatchExplainer):
 
         With `people` it also raises what `ExpNet.fit` does. Warns if the classifier gives all training texts one class.
         """
-        check_task(task)
         self.needs_model = task.classifier.has_model
         self.check_problem(task.classifier)
         training, held_out = (self._texts(task, split) for split in ("train", "validation"))

@@ -18,7 +18,7 @@ from explearn.core.examples import Example
 from explearn.core.validation import Figures
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, TrainedState
-from explearn.methods.base.task import Lesson, Lessons, TaskData, check_task
+from explearn.methods.base.task import Lesson, Lessons, TaskData
 from explearn.methods.base.teachers import check_lesson, members
 from explearn.methods.info import About
 from explearn.methods.l2e.params import L2EPaperParams
@@ -81,12 +81,11 @@ class L2EPaper(BoundExplainer, BatchExplainer):
 
     # ---- training ------------------------------------------------------------------------------------------------
 
-    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+    def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Train on what the teacher says of a task's training and validation texts.
 
         Raises DataError where it says nothing, or a lesson does not fit its text.
         """
-        check_task(task)
         lessons = task.lessons(self.options.teacher)
         return self.fit_lessons(task.classifier, task.examples(), lessons, description=description)
 

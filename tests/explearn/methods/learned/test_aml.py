@@ -32,7 +32,6 @@ from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.loss import DivergedError
 from explearn.methods.aml.paml import PAML
 from explearn.methods.aml.target_metric import MapEvaluator
-from explearn.methods.listed_task import ListedTask
 
 
 class TestLearning:
@@ -64,7 +63,7 @@ class TestLearning:
         scores = []
         for seed in (5, 5, 6):
             torch.randn(3)
-            paml = PAML(**QUICK, seed=seed).fit(task_of(of, 16))
+            paml = PAML(**QUICK, seed=seed).learn(task_of(of, 16))
             scores.append(next(iter(paml.explain(of, ["the warm fox sleeps"]))).scores)
         assert np.array_equal(scores[0], scores[1])
         assert not np.array_equal(scores[0], scores[2])
@@ -72,7 +71,7 @@ class TestLearning:
     def test_the_classifier_stays_as_it_is(self) -> None:
         of = tiny.make_classifier("bert")
         before = of.fingerprint
-        paml = PAML(**QUICK).fit(task_of(of, 16))
+        paml = PAML(**QUICK).learn(task_of(of, 16))
         list(refiner(paml).explain(of, tiny.TEXTS))
         del of.__dict__["fingerprint"]
         assert of.fingerprint == before
@@ -83,18 +82,18 @@ class TestLearning:
     def test_training_that_diverges_is_said_to(self) -> None:
         paml = PAML(**{**QUICK, "head_learning_rate": 1e30})
         with pytest.raises(DivergedError, match=r"pAML: training diverged in epoch 1: .* not finite; a smaller"):
-            paml.fit(task_of(one_word_classifier(), 32))
+            paml.learn(task_of(one_word_classifier(), 32))
         with pytest.raises(ModelError, match="not trained"):
             list(paml.explain(one_word_classifier(), tiny.TEXTS))
 
     def test_what_cannot_be_trained_with_is_refused(self) -> None:
         of = tiny.classifier("bert")
         with pytest.raises(DataError, match="no text to watch the metric on"):
-            PAML().fit(task_of(of, 2, 0))
+            PAML().learn(task_of(of, 2, 0))
         with pytest.raises(UnsupportedError, match="this model answers questions"):
-            PAML().fit(ListedTask(tiny.make_answerer(), tiny.PAIRS, tiny.PAIRS))
+            PAML().fit(tiny.make_answerer(), tiny.PAIRS, validation=tiny.PAIRS)
         with pytest.raises(ParamsError, match="needs the name of the classifier's pretrained encoder"):
-            PAML(backbone="encoder").fit(task_of(of))
+            PAML(backbone="encoder").learn(task_of(of))
 
 
 class TestModel:
@@ -174,7 +173,7 @@ class TestBackbones:
                 parameter.data.mul_(0.2)
         getattr(other, other.base_model_prefix).save_pretrained(tmp_path / "backbone")
         tiny.tokenizer(kind).save_pretrained(tmp_path / "backbone")
-        paml = PAML(backbone=str(tmp_path / "backbone"), **LEARNING, epochs=3).fit(task_of(of, 40))
+        paml = PAML(backbone=str(tmp_path / "backbone"), **LEARNING, epochs=3).learn(task_of(of, 40))
         assert loss(paml.history[-1], paml.weights) < loss(paml.history[1], paml.weights) - 0.05
         paml.save_pretrained(tmp_path / "it")
         loaded = PAML.from_pretrained(tmp_path / "it")
@@ -193,7 +192,7 @@ class TestBackbones:
     def test_another_encoder_of_the_same_vocabulary(self, tmp_path: Path, kind: str, config: dict[str, Any]) -> None:
         """Encoders that do not tell segments apart among them."""
         of = one_word_classifier()
-        paml = PAML(backbone="encoder", **QUICK).fit(task_of(of, encoder=encoder(tmp_path, kind, "bert", **config)))
+        paml = PAML(backbone="encoder", **QUICK).learn(task_of(of, encoder=encoder(tmp_path, kind, "bert", **config)))
         assert isinstance(paml.model, EncoderModel) and paml.model.tokenizer is None
         attributions = refiner(paml, steps=1, samples=2).explain(of, TEXTS)
         assert all(np.isfinite(a.token_scores).all() for a in attributions)
@@ -201,16 +200,16 @@ class TestBackbones:
     @pytest.mark.parametrize("kind", ["gpt2", "llama"])
     def test_a_decoder_is_refused(self, tmp_path: Path, kind: str) -> None:
         with pytest.raises(ModelError, match=f"'{kind}' model reads from left to right; expected an encoder"):
-            PAML(backbone=encoder(tmp_path / "decoder", kind)).fit(task_of(tiny.classifier("bert")))
+            PAML(backbone=encoder(tmp_path / "decoder", kind)).learn(task_of(tiny.classifier("bert")))
 
     def test_a_backbone_that_reads_less_than_the_classifier(self, tmp_path: Path) -> None:
         of = tiny.classifier("bert")
         short = encoder(tmp_path / "short", "bert", max_position_embeddings=12)
         with pytest.raises(ModelError, match="reads 12 sub-tokens a text, the classifier 46"):
-            PAML(backbone=short).fit(task_of(of))
+            PAML(backbone=short).learn(task_of(of))
         # With a tokenizer of its own it may, and what it does not read is counted.
         short = encoder(tmp_path / "other", "roberta", max_position_embeddings=12)
-        paml = PAML(backbone=short, **QUICK).fit(task_of(of))
+        paml = PAML(backbone=short, **QUICK).learn(task_of(of))
         for method in (paml, refiner(paml, steps=1)):
             long, brief = method.explain(of, [" ".join(tiny.TEXTS[:2]), "fox"])
             assert long.unaligned > 0 and brief.unaligned == 0

@@ -55,7 +55,7 @@ def one_word_decoder() -> Classifier:
 def trained_decoder() -> tuple[Classifier, PAML]:
     """`one_word_decoder` and its pAML; tests leave both as they are."""
     of = one_word_decoder()
-    return of, PAML(**LEARNING, epochs=10).fit(task_of(of, 64, 16))
+    return of, PAML(**LEARNING, epochs=10).learn(task_of(of, 64, 16))
 
 
 @pytest.mark.parametrize("kind", tiny.DECODERS)

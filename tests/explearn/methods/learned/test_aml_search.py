@@ -59,7 +59,7 @@ class TestSearch:
             return found[-1]
 
         with patch("explearn.methods.aml.paml.search", search_and_note):
-            paml.fit(task_of(of))
+            paml.learn(task_of(of))
         assert found == [paml.weights]
         paml.save_pretrained(tmp_path / "it")
         assert PAML.from_pretrained(tmp_path / "it").weights == paml.weights

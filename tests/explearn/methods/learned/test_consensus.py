@@ -63,7 +63,7 @@ class SignalTask:
 def fitted(**options: Any) -> Consensus:
     others = (SignalTask("first", task_texts(1)), SignalTask("second", task_texts(2)))
     task: Any = SignalTask("target", [], others)
-    return Consensus(**options).fit(task)
+    return Consensus(**options).learn(task)
 
 
 class TestLearning:
@@ -107,7 +107,7 @@ class TestLearning:
         other: Any = SignalTask("other", task_texts(1), label="no")
         task: Any = SignalTask("target", [], (other,))
         with pytest.raises(DataError, match=r"none of the tasks other has a text with both marks and a right pred"):
-            Consensus().fit(task)
+            Consensus().learn(task)
 
     def test_intervals_are_those_of_leaving_each_text_out(self) -> None:
         """Its influence is to first order what the weights move without a text."""
@@ -168,7 +168,7 @@ class TestBadInput:
         texts = [MarkedText(text.signals, [mark] * 12) for text in task_texts(1, 5)]
         task: Any = SignalTask("target", [], (SignalTask("other", texts),))
         with pytest.raises(DataError, match=f"task 'other': {said} in its 5 texts"):
-            Consensus().fit(task)
+            Consensus().learn(task)
 
 
 class TestExplaining:

@@ -63,17 +63,17 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     data: Any = list(zip(SOME, of.predict(SOME), strict=True))
     gold = {f"train-{i}": [j % 2 == 0 for j in range(len(t.split()))] for i, t in enumerate(SOME, start=1)}
     task = ListedTask(of, data, data[:6], gold=gold, teachers={"occlusion": {}})
-    paml = PAML(epochs=1, batch_size=4).fit(task)
+    paml = PAML(epochs=1, batch_size=4).learn(task)
     folder: Path = tmp_path_factory.mktemp(request.param) / "paml"
     paml.save_pretrained(folder)
     ivra, smat = (
-        made(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).fit(task) for made in (IvRA, SMaT)
+        made(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).learn(task) for made in (IvRA, SMaT)
     )
     return {
-        "expnet": (ExpNet(protocol="in_domain", epochs=1).fit(task), of),
+        "expnet": (ExpNet(protocol="in_domain", epochs=1).learn(task), of),
         # With the weights that it comes with.
         "consensus": (Consensus(), of),
-        "l2e": (L2E(epochs=1, samples=4, width=16).fit(task), of),
+        "l2e": (L2E(epochs=1, samples=4, width=16).learn(task), of),
         "ivra": (ivra, ivra.classifier),
         "smat": (smat, smat.classifier),
         "paml": (paml, of),

@@ -115,24 +115,24 @@ class TestTrainingTokens:
 class TestProtocols:
     def test_the_held_out_task_changes_nothing(self) -> None:
         others = [task(name="a"), task(14, name="b")]
-        one = ExpNetPaper(epochs=1).fit(task(name="mine", others=others))
-        bare = ExpNetPaper(epochs=1).fit(task(gold={}, name="mine", others=others))
+        one = ExpNetPaper(epochs=1).learn(task(name="mine", others=others))
+        bare = ExpNetPaper(epochs=1).learn(task(gold={}, name="mine", others=others))
         assert one.trained_on == bare.trained_on == ["a", "b"]
         assert one.losses == bare.losses
         assert one.encoder == {"layer": 2, "layers": tiny.LAYERS, "heads": tiny.HEADS, "hidden_size": tiny.HIDDEN}
 
     def test_a_single_task_cannot_be_left_out(self) -> None:
         with pytest.raises(ParamsError, match="needs another task than 'a'; add one to tasks, or use in_domain"):
-            ExpNetPaper().fit(task(name="a"))
+            ExpNetPaper().learn(task(name="a"))
 
     def test_tasks_of_two_architectures_do_not_mix(self) -> None:
         fewer = Classifier(tiny.model("bert", num_attention_heads=2), tiny.tokenizer("bert"), ComputeOptions())
         with pytest.raises(ParamsError, match=r"classifiers of 'a' .*heads 4.* and 'b' .*heads 2.* differ"):
-            ExpNetPaper().fit(task(others=[task(name="a"), task(of=fewer, name="b")]))
+            ExpNetPaper().learn(task(others=[task(name="a"), task(of=fewer, name="b")]))
 
 
 def trained(of: Classifier, **options: Any) -> ExpNetPaper:
-    return ExpNetPaper(**{"protocol": "in_domain", "epochs": 2, **options}).fit(task(of=of))
+    return ExpNetPaper(**{"protocol": "in_domain", "epochs": 2, **options}).learn(task(of=of))
 
 
 class TestExplaining:

@@ -43,7 +43,7 @@ def task(of: Classifier, count: int = 40, held_out: int = 40, **options: Any) ->
 
 @pytest.fixture(scope="module")
 def trained() -> L2E:
-    return L2E(**QUICK).fit(task(tiny.classifier("bert")))
+    return L2E(**QUICK).learn(task(tiny.classifier("bert")))
 
 
 class TestAnswers:
@@ -196,14 +196,14 @@ class TestExplaining:
     @pytest.mark.parametrize("kind", ["roberta", "distilbert", "modernbert", "gpt2"])
     def test_other_architectures(self, kind: str) -> None:
         of = tiny.classifier(kind)
-        attributions = explained(L2E(**QUICK).fit(task(of, 12, 4)), of, ["the quick fox", ("a fox", "a dog")])
+        attributions = explained(L2E(**QUICK).learn(task(of, 12, 4)), of, ["the quick fox", ("a fox", "a dog")])
         assert all(np.isfinite(one.scores).all() and np.ptp(one.scores) > 0 for one in attributions)
         assert all(one.certificate is None for one in attributions)
 
     def test_another_method_s_scores_are_learned(self) -> None:
         of = tiny.classifier("bert")
         of_task = task(of, 150, 0)
-        student = L2E(teacher="occlusion", width=64, epochs=40, learning_rate=3e-3).fit(of_task)
+        student = L2E(teacher="occlusion", width=64, epochs=40, learning_rate=3e-3).learn(of_task)
         lessons = of_task.lessons("occlusion").by_split["train"][:30]
         by_id = {example.id: example for example in of_task.examples("train")}
         attributions = explained(
@@ -222,7 +222,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     of_task = ListedTask(of, pairs, [(text, of.labels[0]) for text in texts(40, 40)], gold=gold)
     folder = tmp_path_factory.mktemp("l2e") / "both"
     options = {**QUICK, "epochs": 40, "learning_rate": 1e-2}
-    L2E(**options, people="in_domain").fit(of_task).save_pretrained(folder)
+    L2E(**options, people="in_domain").learn(of_task).save_pretrained(folder)
     return folder
 
 
@@ -257,7 +257,7 @@ def counting_foxes(name: str = "foxes") -> explearn.CallableClassifier:
 
 @pytest.fixture(scope="module")
 def of_function() -> L2E:
-    return L2E(samples=8, width=16, epochs=25, learning_rate=0.01).fit(task(counting_foxes(), 100))
+    return L2E(samples=8, width=16, epochs=25, learning_rate=0.01).learn(task(counting_foxes(), 100))
 
 
 class TestAFunction:
@@ -282,24 +282,24 @@ class TestAFunction:
         with pytest.raises(ModelError, match="this l2e is not trained"):
             explained(L2E(), counting_foxes())
         with pytest.raises(UnsupportedError, match="foxes: is a function of texts and has no model"):
-            L2E(**QUICK, people="universal").fit(task(counting_foxes()))
+            L2E(**QUICK, people="universal").learn(task(counting_foxes()))
 
 
 class TestMistakes:
     def test_what_cannot_be_learned(self) -> None:
         of = tiny.classifier("bert")
         with pytest.raises(DataError, match="has 2 training texts of two words or more; expected 5 at least"):
-            L2E(**QUICK).fit(task(of, 2, 0))
+            L2E(**QUICK).learn(task(of, 2, 0))
         with pytest.raises(DataError, match="has 0 training texts of two words or more"):
-            L2E(**QUICK).fit(ListedTask(of, [("fox", of.labels[0])] * 30))
+            L2E(**QUICK).fit(of, [("fox", of.labels[0])] * 30)
         broken = tiny.make_classifier("bert")
         broken.model.classifier.weight.data.fill_(torch.nan)
         with pytest.raises(ModelError, match="finite"):
-            L2E(**QUICK).fit(task(broken))
+            L2E(**QUICK).learn(task(broken))
         silent = tiny.make_classifier("bert")
         silent.model.classifier.weight.data.zero_()
         with pytest.raises(DataError, match="is the same whichever words are left out"):
-            L2E(**QUICK).fit(task(silent))
+            L2E(**QUICK).learn(task(silent))
         with pytest.raises(ParamsError, match="budget: got 5 with teacher 'lime'"):
             L2E(teacher="lime", budget=5)
 
@@ -309,7 +309,7 @@ class TestMistakes:
         alike.model.classifier.bias.data += torch.tensor([9.0, 0.0])
         for classifier, said in ((alike, True), (of, False)):
             caplog.clear()
-            L2E(**QUICK, teacher=teacher).fit(task(classifier, teachers={"attcat": {}}))
+            L2E(**QUICK, teacher=teacher).learn(task(classifier, teachers={"attcat": {}}))
             warned = "l2e: all 40 training texts have the class 'no', so scores of texts of other classes may mislead"
             assert (warned in caplog.text) == said, caplog.text
 

@@ -48,7 +48,7 @@ def task(texts: int = 8, **options: Any) -> ListedTask:
 @pytest.mark.parametrize("name", METHODS)
 def test_each_method_learns_from_texts_and_is_kept(name: str, tmp_path: Path) -> None:
     explainer = METHODS[name]
-    assert explainer.fit(task()) is explainer
+    assert explainer.learn(task()) is explainer
     of = getattr(explainer, "classifier", None) if name in ("ivra", "smat") else tiny.classifier("bert")
     assert isinstance(of, explearn.Classifier)
     explainer.save_pretrained(tmp_path / name)
@@ -65,11 +65,11 @@ def test_expnet_learns_from_other_tasks(method: Any, protocol: str) -> None:
     one, other = task(name="one"), task(12, name="other")
     few = {"marks": 2} if protocol == "few_shot" else {}
     own = ["texts"] if few else []
-    actual = method(epochs=1, protocol=protocol, **few).fit(task(others=[one, other]))
+    actual = method(epochs=1, protocol=protocol, **few).learn(task(others=[one, other]))
     assert actual.trained_on == ["one", "other", *own]
     if method is ExpNetPaper:
         with pytest.raises(ParamsError, match=f"{protocol} needs another task than 'alone'"):
-            method(protocol=protocol, **few).fit(task(name="alone"))
+            method(protocol=protocol, **few).learn(task(name="alone"))
 
 
 def test_what_was_trained_need_not_be_true_of_itself() -> None:
@@ -83,10 +83,10 @@ def test_a_word_list_scores_words_by_how_often_they_were_marked() -> None:
     of = tiny.classifier("bert")
     train = [("Fox, the dog", "no"), ("fox a lazy dog", "no"), ("the fox sleeps a dog", "no"), ("the tide", "no")]
     gold = {"train-1": [True, False, False], "train-2": [True, False, False, True], "train-3": [False] * 5}
-    (row,) = WordList().fit(ListedTask(of, train, gold=gold)).explain(of, ["sea FOX a dog!"])
+    (row,) = WordList().fit(of, train, gold).explain(of, ["sea FOX a dog!"])
     np.testing.assert_allclose(row.scores, [1 / 4, 2.25 / 4, 0.25 / 3, 1.25 / 4], rtol=1e-6)
     with pytest.raises(DataError, match="of 0 words of marked texts 0% are marked"):
-        WordList().fit(ListedTask(of, train))
+        WordList().fit(of, train)
 
 
 def test_an_ensemble_teaches_with_the_mean_of_its_ranks() -> None:
@@ -110,4 +110,4 @@ def test_labels_that_are_none_of_the_classifier_s_classes() -> None:
     marked = ListedTask(tiny.classifier("bert"), [("fox sea", "good")], gold={"train-1": (True, False)})
     said = r"the marked texts' labels \('good'\) are none of the classifier's classes \('no', 'yes'\)"
     with pytest.raises(DataError, match=said):
-        METHODS["expnet"].fit(marked)
+        METHODS["expnet"].learn(marked)

@@ -43,7 +43,7 @@ def explained(method: Any, of: Any) -> list[Any]:
 class TestTraining:
     def test_expnet(self, kind: str, tmp_path: Path) -> None:
         task = task_of(kind)
-        method = ExpNet(protocol="in_domain", epochs=2).fit(task)
+        method = ExpNet(protocol="in_domain", epochs=2).learn(task)
         attributions = explained(method, task.classifier)
         method.save_pretrained(tmp_path / "e")
         again = explained(ExpNet.from_pretrained(tmp_path / "e"), task.classifier)
@@ -51,13 +51,13 @@ class TestTraining:
 
     def test_l2e(self, kind: str) -> None:
         task = task_of(kind)
-        method = L2E(epochs=1, samples=4, width=16).fit(task)
+        method = L2E(epochs=1, samples=4, width=16).learn(task)
         explained(method, task.classifier)
 
     @pytest.mark.parametrize("method", [IvRA, SMaT])
     def test_ivra_and_smat(self, kind: str, method: Any) -> None:
         task = task_of(kind)
-        trained = method(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).fit(task)
+        trained = method(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).learn(task)
         for actual in explained(trained, trained.classifier):
             assert actual.token_scores.sum() == pytest.approx(1, abs=1e-4)
 
@@ -65,7 +65,7 @@ class TestTraining:
         tiny.model("bert").base_model.save_pretrained(tmp_path / "encoder")
         tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
         task = task_of(kind)
-        paml = PAML(backbone=str(tmp_path / "encoder"), epochs=1, batch_size=4).fit(task)
+        paml = PAML(backbone=str(tmp_path / "encoder"), epochs=1, batch_size=4).learn(task)
         explained(paml, task.classifier)
         paml.save_pretrained(tmp_path / "paml")
         explained(FAML.from_pretrained(tmp_path / "paml", steps=1, samples=2), task.classifier)
