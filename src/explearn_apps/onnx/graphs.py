@@ -163,9 +163,9 @@ class L2EGraph(Graph):
 
     def __init__(self, classifier: Classifier, explainer: L2E) -> None:
         super().__init__(classifier)
-        assert explainer.reader is not None and explainer.certifier is not None
+        assert explainer.network is not None and explainer.certifier is not None
         self.explainer = explainer
-        self.reader, self.certifier, self.layers = explainer.reader, explainer.certifier, explainer.layers
+        self.network, self.certifier, self.layers = explainer.network, explainer.certifier, explainer.layers
         self.problem = classifier.problem
         self.probabilities = classifier.probabilities
         if explainer.options.people is not None:
@@ -190,7 +190,7 @@ class L2EGraph(Graph):
         logits = output.logits
         chosen = torch.where(target < 0, logits.argmax(-1), target)
         states = torch.cat([output.hidden_states[layer] for layer in self.layers], -1)
-        read = self.reader(states, attention_mask != 0)
+        read = self.network(states, attention_mask != 0)
         wanted = chosen[:, None, None].expand(-1, read.scores.shape[1], 1)
         scores = read.scores.gather(-1, wanted)[..., 0]
         shown = scores

@@ -19,7 +19,7 @@ from torch import nn
 
 from explearn.core.errors import ModelError, first_line
 from explearn.lens.representations import read_states, spaced_layers, text_states
-from explearn.methods.l2e.reader import Reader
+from explearn.methods.l2e.network import StateNetwork
 from explearn.predictors.architectures import architecture, position_offset, tells_segments_apart
 from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, Encoding, collate, encode_segments, max_length
@@ -105,7 +105,7 @@ class AttributionModel(nn.Module, ABC):
 
 
 class StatesModel(AttributionModel):
-    """G as a small network on the hidden states of the pass that classifies (`Reader`, which is L2E's, too).
+    """G as a small network on the hidden states of the pass that classifies (`StateNetwork`, which is L2E's, too).
 
     It scores each sub-token for every class; the logit of an attribution is sum_c y_c s_ic. The paper's G is a second
     encoder, which must first learn what the classifier already knows.
@@ -119,7 +119,7 @@ class StatesModel(AttributionModel):
     def __init__(self, inputs: int, classes: int, layers: Sequence[int]) -> None:
         super().__init__()
         self.layers = list(layers)
-        self.network = Reader(inputs, classes, WIDTH)
+        self.network = StateNetwork(inputs, classes, WIDTH)
 
     @classmethod
     @torch.no_grad()

@@ -33,8 +33,8 @@ from explearn.methods.expnet.targets import WordTargets, curriculum_for
 from explearn.methods.info import About
 from explearn.methods.l2e.answers import ask, word_sums
 from explearn.methods.l2e.certificate import Certifier, top_words
+from explearn.methods.l2e.network import StateNetwork, TrainingText, train_network
 from explearn.methods.l2e.params import L2EParams
-from explearn.methods.l2e.reader import Reader, TrainingText, train_reader
 from explearn.methods.l2e.repair import passes_of, repaired
 from explearn.methods.perturbation.method import outputs
 from explearn.methods.perturbation.predictor import Predictor
@@ -61,7 +61,7 @@ HELD_OUT_ANSWERS = 32
 """Answers to each text held out."""
 
 
-class _Read(NamedTuple):
+class ScoredBatch(NamedTuple):
     """A batch as it was read.
 
     logits: (b, C). targets: (b,), the classes explained. scores: of these, (b, n). marks: each sub-token's part in the
@@ -79,7 +79,7 @@ class L2E(BoundExplainer, BatchExplainer):
     """A small network that reads the classifier's hidden states and says how its answer is made up of the words.
 
     Hidden states of four layers of the pass that classifies; standardised; Linear - ReLU - one Transformer block -
-    Linear (`reader.Reader`): a score of every sub-token for every class. A word's score is the sum over its
+    Linear (`network.StateNetwork`): a score of every sub-token for every class. A word's score is the sum over its
     sub-tokens.
 
     Teacher `answers`: the classifier answers each training text with random words left out, 32 times, and the scores of
@@ -112,7 +112,7 @@ class L2E(BoundExplainer, BatchExplainer):
     needs_model = False  # until it has been trained on a model's hidden states
     Options = L2EParams
     options: L2EParams
-    weights_file = "reader.safetensors"
+    weights_file = "l2e.safetensors"
     kept: ClassVar = {
         "layers": list[Count],
         "signed": bool,
@@ -125,7 +125,7 @@ class L2E(BoundExplainer, BatchExplainer):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         members(self.options.teacher)
-        self.reader: Reader | None = None
+        self.network: StateNetwork | None = None
         self.certifier: Certifier | None = None
         self.layers: list[int] = []
         self.texts = {"training": 0, "held_out": 0}
@@ -179,7 +179,7 @@ class L2E(BoundExplainer, BatchExplainer):
                 len(texts),
                 classifier.labels[classes.pop()],
             )
-        self.reader, self.losses = train_reader(texts, self.options, task.device, by_answers, description)
+        self.network, self.losses = train_network(texts, self.options, task.device, by_answers, description)
         self.trained_classifier = classifier.fingerprint
         self.certifier = Certifier(self.options.width)
         held_out = held_out[:MOST_HELD_OUT] if by_answers and len(held_out) >= LEAST_HELD_OUT else []
@@ -246,8 +246,8 @@ class L2E(BoundExplainer, BatchExplainer):
         description: str | None,
     ) -> None:
         """Learn where the training texts lie, and from texts held out how far scores can be relied on."""
-        reader, certifier = self._parts()
-        units = [reader(one.states[None], torch.ones(1, len(one.states), dtype=torch.bool)).units for one in texts]
+        network, certifier = self._parts()
+        units = [network(one.states[None], torch.ones(1, len(one.states), dtype=torch.bool)).units for one in texts]
         certifier.fit_distance(torch.cat(units).double().numpy())
         encodings = classifier.encode(examples)
         # Another draw than a repair's, which would know these answers.
@@ -274,7 +274,7 @@ class L2E(BoundExplainer, BatchExplainer):
             agreements.append(0.0 if constant else np.corrcoef(sums, answers)[0, 1])
             errors.append(abs(answers[0] - remaining[target] - words[top].sum()))
         of_texts = torch.stack([features for features, _, _ in scored])
-        reader.cpu()
+        network.cpu()
         certifier.cpu().fit_texts(of_texts, np.array(agreements), np.array(errors))
         self.usual_bound = float(certifier(of_texts)[:, 1].median())
 
@@ -285,22 +285,22 @@ class L2E(BoundExplainer, BatchExplainer):
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
-    def _parts(self) -> tuple[Reader, Certifier]:
-        return self._trained(self.reader), self._trained(self.certifier)
+    def _parts(self) -> tuple[StateNetwork, Certifier]:
+        return self._trained(self.network), self._trained(self.certifier)
 
-    def _read(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> _Read:
-        reader, certifier = self._parts()
-        reader.to(classifier.device)
+    def _read(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> ScoredBatch:
+        network, certifier = self._parts()
+        network.to(classifier.device)
         certifier.to(classifier.device)
         logits, states = read_states(classifier, batch, self.layers)
         chosen = resolve_targets(logits, targets)
         rows = torch.arange(len(batch), device=logits.device)
-        read = reader(states, batch.attention_mask.bool())
+        read = network(states, batch.attention_mask.bool())
         scores = read.scores[rows, :, chosen]
         answers = logits if classifier.problem is Problem.REGRESSION else classifier.probabilities(logits)
         word_ids = batch.word_ids()
         features = certifier.features(read.units, word_ids != NO_WORD, scores, answers[rows, chosen])
-        return _Read(logits, chosen, scores, self.marked(read.marks, word_ids), features)
+        return ScoredBatch(logits, chosen, scores, self.marked(read.marks, word_ids), features)
 
     @torch.inference_mode()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
@@ -339,21 +339,23 @@ class L2E(BoundExplainer, BatchExplainer):
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> TrainedState:
-        reader, certifier = self._parts()
-        parts = torch.nn.ModuleDict({"reader": reader, "certifier": certifier})
+        network, certifier = self._parts()
+        parts = torch.nn.ModuleDict({"network": network, "certifier": certifier})
         return TrainedState(parts.state_dict(), {"classifier": self.trained_classifier})
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
         self.trained_classifier = state.value("classifier", str)
         self.needs_model = bool(self.layers)
-        classes, inputs = state.size("reader.head.bias"), state.size("reader.read.weight", 1)
+        classes, inputs = state.size("network.head.bias"), state.size("network.read.weight", 1)
         if not self.layers and inputs != PIECES:
             raise ModelError(f"layers: got none, for a network of {inputs} inputs; expected the layers that it reads")
         width = self.options.width
         parts: Any = state.restore(
-            lambda: torch.nn.ModuleDict({"reader": Reader(inputs, classes, width), "certifier": Certifier(width)})
+            lambda: torch.nn.ModuleDict(
+                {"network": StateNetwork(inputs, classes, width), "certifier": Certifier(width)}
+            )
         )
-        self.reader, self.certifier = parts["reader"], parts["certifier"]
+        self.network, self.certifier = parts["network"], parts["certifier"]
 
 
 def aimed(scores: torch.Tensor, marks: torch.Tensor, aim: torch.Tensor) -> torch.Tensor:

@@ -20,8 +20,8 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.l2e.answers import Answered, ask, random_words, word_sums
 from explearn.methods.l2e.certificate import Certifier, top_words
 from explearn.methods.l2e.explainer import L2E
+from explearn.methods.l2e.network import TrainingText, train_network
 from explearn.methods.l2e.params import L2EParams
-from explearn.methods.l2e.reader import TrainingText, train_reader
 from explearn.methods.l2e.repair import passes_of, repaired
 from explearn.methods.listed_task import ListedTask
 from explearn.predictors.classifier import Classifier
@@ -76,9 +76,9 @@ def test_the_network_finds_the_shares_of_an_additive_answer_and_the_marked_words
         values = (0.3 + kept @ shares[words]).astype(np.float32)
         texts.append(TrainingText(torch.eye(10)[words].half(), kept, values, marks))
         owners.append(words)
-    reader, losses = train_reader(texts, L2EParams(epochs=40, width=32), CPU, centred=True)
+    network, losses = train_network(texts, L2EParams(epochs=40, width=32), CPU, centred=True)
     assert losses[-1] < 0.5 * losses[0]
-    read = reader(torch.eye(10)[None], torch.ones(1, 10, dtype=torch.bool))
+    read = network(torch.eye(10)[None], torch.ones(1, 10, dtype=torch.bool))
     actual = read.scores[0].numpy()
     assert np.corrcoef(actual[:, 0], shares[:, 0])[0, 1] > 0.9 and np.corrcoef(actual[:, 1], shares[:, 1])[0, 1] > 0.9
     assert read.marks[0, :4].min() > read.marks[0, 4:].max()

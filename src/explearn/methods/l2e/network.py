@@ -34,7 +34,7 @@ WEIGHT_DECAY = 0.02
 """Of AdamW."""
 
 
-class Read(NamedTuple):
+class NetworkOutput(NamedTuple):
     """The outputs of the network for a batch.
 
     scores: (b, n, C). units: (b, width), a text's mean hidden units. marks: (b, n), the logit that a person would mark
@@ -46,7 +46,7 @@ class Read(NamedTuple):
     marks: torch.Tensor
 
 
-class Reader(nn.Module):
+class StateNetwork(nn.Module):
     """Standardise - Linear - ReLU - Transformer block - layer norm - Linear: hidden states to scores of every class.
 
     A second last layer says which words a person would mark.
@@ -73,7 +73,7 @@ class Reader(nn.Module):
         self.offset.copy_(states.mean(0))
         self.scale.copy_(states.std(0, correction=0).clamp_min(1e-6))
 
-    def forward(self, states: torch.Tensor, real: torch.Tensor) -> Read:
+    def forward(self, states: torch.Tensor, real: torch.Tensor) -> NetworkOutput:
         """Score each sub-token's share in the answer for each class, in the unit of the answers.
 
         Args:
@@ -84,7 +84,9 @@ class Reader(nn.Module):
         x = functional.dropout(units, DROPOUT, self.training)
         read = self.norm(self.block(x, real[:, None, None]))
         weights = real[..., None].to(units.dtype)
-        return Read(self.head(read) * self.unit, (units * weights).sum(1) / weights.sum(1), self.people(read)[..., 0])
+        return NetworkOutput(
+            self.head(read) * self.unit, (units * weights).sum(1) / weights.sum(1), self.people(read)[..., 0]
+        )
 
 
 class TrainingText(NamedTuple):
@@ -101,13 +103,13 @@ class TrainingText(NamedTuple):
     marks: NDArray[np.float32]
 
 
-def train_reader(
+def train_network(
     texts: Sequence[TrainingText],
     options: L2EParams,
     device: torch.device,
     centred: bool,
     description: str | None = None,
-) -> tuple[Reader, list[float]]:
+) -> tuple[StateNetwork, list[float]]:
     """Train on all texts; return the network, on the CPU, and the mean loss of each epoch.
 
     Loss: the mean square by which sums of scores miss the values (as in FastSHAP, Jethani et al. 2022, section 3), in
@@ -124,29 +126,29 @@ def train_reader(
         )
     with seeded(options.seed, device):
         states = torch.cat([text.states.float() for text in texts[:: max(1, len(texts) // 500)]])
-        reader = Reader(states.shape[1], texts[0].values.shape[1], options.width)
-        reader.standardise(states)
-        reader.unit.fill_(float(spread))
-        reader.to(device)
+        network = StateNetwork(states.shape[1], texts[0].values.shape[1], options.width)
+        network.standardise(states)
+        network.unit.fill_(float(spread))
+        network.to(device)
         lengths = [len(text.states) for text in texts]
         steps = -(-len(texts) // BATCH_TEXTS) * options.epochs
-        optimizer = torch.optim.AdamW(reader.parameters(), weight_decay=WEIGHT_DECAY)
+        optimizer = torch.optim.AdamW(network.parameters(), weight_decay=WEIGHT_DECAY)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.learning_rate, total_steps=steps + 1)
         generator = torch.Generator().manual_seed(options.seed)
         course = train_epochs(
-            [reader],
+            [network],
             optimizer,
             lambda: random_batches(lengths, BATCH_TEXTS, generator, SORTED_BATCHES),
-            lambda batch: _loss(reader, [texts[i] for i in batch], centred, device),
+            lambda batch: _loss(network, [texts[i] for i in batch], centred, device),
             options.epochs,
-            clipped=list(reader.parameters()),
+            clipped=list(network.parameters()),
             schedule=schedule,
             description=description,
         )
-    return reader.cpu().requires_grad_(False), course.losses
+    return network.cpu().requires_grad_(False), course.losses
 
 
-def _loss(reader: Reader, texts: Sequence[TrainingText], centred: bool, device: torch.device) -> torch.Tensor:
+def _loss(network: StateNetwork, texts: Sequence[TrainingText], centred: bool, device: torch.device) -> torch.Tensor:
     states = pad_sequence([text.states.float() for text in texts], batch_first=True)
     real = pad_sequence([torch.ones(len(text.states), dtype=torch.bool) for text in texts], batch_first=True)
     values, marks = (
@@ -156,8 +158,8 @@ def _loss(reader: Reader, texts: Sequence[TrainingText], centred: bool, device: 
     kept = torch.zeros(*values.shape[:2], states.shape[1])
     for row, text in enumerate(texts):
         kept[row, : len(text.kept), : len(text.states)] = torch.from_numpy(text.kept)
-    read = reader(states.to(device), real.to(device))
-    missed = (kept.to(device) @ read.scores - values) / reader.unit
+    read = network(states.to(device), real.to(device))
+    missed = (kept.to(device) @ read.scores - values) / network.unit
     if centred:
         missed = missed - missed.nanmean(1, keepdim=True)
     loss: torch.Tensor = missed[~values.isnan()].square().mean()
