@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from statistics import fmean
 from typing import Any
@@ -37,12 +38,13 @@ Measure = Callable[[], tuple[float, Mapping[str, float | None]]]
 """Validation: accuracy, and each criterion's metric, larger being better; None where it is undefined on the texts."""
 
 
+@dataclass
 class JointTrainer:
     """Trains `classifier.model` (a copy that may change) and `module` in place, and leaves both at their best epoch.
 
     An epoch that leaves a criterion's metric undefined is never the best.
 
-    Args:
+    Attributes:
         classifier: the copy to train.
         module: its attention module.
         examples: texts of the task loss and of comp, suff and cons.
@@ -51,31 +53,22 @@ class JointTrainer:
         generator: draws the order of texts and their shares.
         class_weights: of the task loss, (C,), or None.
         measure: called before training and after each epoch, with both in evaluation mode.
+        history: an entry for each epoch, the first before training: losses by term, accuracy, criteria, and whether it
+            is the best epoch.
+        step: number of steps so far.
     """
 
-    def __init__(
-        self,
-        classifier: Classifier,
-        module: AttentionModule,
-        examples: Sequence[Example],
-        simulatability: SimulatabilityLoss | None,
-        params: SMaTParams,
-        generator: torch.Generator,
-        class_weights: torch.Tensor | None,
-        measure: Measure,
-    ) -> None:
-        self.classifier = classifier
-        self.model = classifier.model
-        self.module = module
-        self.examples = examples
-        self.simulatability = simulatability
-        self.params = params
-        self.generator = generator
-        self.class_weights = class_weights
-        self.measure = measure
-        self.history: list[dict[str, Any]] = []
-        self.step = 0
-        self._terms: dict[str, list[float]] = {}
+    classifier: Classifier
+    module: AttentionModule
+    examples: Sequence[Example]
+    simulatability: SimulatabilityLoss | None
+    params: SMaTParams
+    generator: torch.Generator
+    class_weights: torch.Tensor | None
+    measure: Measure
+    history: list[dict[str, Any]] = field(default_factory=list)
+    step: int = 0
+    _terms: dict[str, list[float]] = field(default_factory=dict)
 
     # ---- the course of training ----------------------------------------------------------------------------------
 
@@ -86,17 +79,17 @@ class JointTrainer:
             description: text of a progress bar. None: no bar.
 
         Returns:
-            An entry for each epoch, the first before training: losses by term, accuracy, criteria, and whether it is
-            the best epoch.
+            The history.
 
         Raises:
             ModelError: a gradient is not finite.
         """
         schedule = self.params.schedule
-        self.model.requires_grad_(schedule.learning_rate > 0)
-        embeddings: Any = self.model.get_input_embeddings()
+        model = self.classifier.model
+        model.requires_grad_(schedule.learning_rate > 0)
+        embeddings: Any = model.get_input_embeddings()
         embeddings.weight.requires_grad_(False)
-        of_model = [p for p in self.model.parameters() if p.requires_grad]
+        of_model = [p for p in model.parameters() if p.requires_grad]
         of_module = [p for p in self.module.parameters() if p.requires_grad]
         groups: list[dict[str, Any]] = [
             {"params": of_module, "lr": schedule.module_learning_rate, "weight_decay": 0.0},
@@ -115,7 +108,7 @@ class JointTrainer:
         try:
             with seeded(self.params.seed, self.classifier.device), torch.inference_mode(False), torch.enable_grad():
                 course = train_epochs(
-                    [self.model, self.module],
+                    [model, self.module],
                     optimizer,
                     lambda: self._batches(lengths),
                     self._batch_loss,
@@ -127,7 +120,7 @@ class JointTrainer:
                 )
         finally:
             # A classifier that is not trained is the user's own.
-            self.model.requires_grad_(False).eval()
+            model.requires_grad_(False).eval()
             self.module.requires_grad_(False).eval()
         self.history[course.best_epoch]["best"] = True
         return self.history
@@ -191,10 +184,10 @@ class JointTrainer:
         if isinstance(classifier, QuestionAnswerer):
             logits = self._logits(batch.model_inputs())
             # Questions are explained with the model's own answer marked, which it gives without dropout.
-            training = self.model.training
-            self.model.eval()
+            training = classifier.model.training
+            classifier.model.eval()
             batch = classifier.batch(classifier.encode(examples))
-            self.model.train(training)
+            classifier.model.train(training)
         explained = explain_batch(classifier, self.module, batch, states="cons" in criteria)
         if logits is None:
             logits = explained.logits
@@ -256,9 +249,10 @@ class JointTrainer:
 
     def _gated(self, batch: Batch, gate: torch.Tensor, recount: bool = True) -> torch.Tensor:
         """Return numbers whose softmax is the classes' probabilities, (b, C), of a text with some gates closed."""
-        return self.classifier.softmax_logits(self._logits(objectives.gated_inputs(self.model, batch, gate, recount)))
+        inputs = objectives.gated_inputs(self.classifier.model, batch, gate, recount)
+        return self.classifier.softmax_logits(self._logits(inputs))
 
     def _logits(self, inputs: Mapping[str, Any]) -> torch.Tensor:
         with self.classifier.autocast():
-            logits: torch.Tensor = self.model(**inputs).logits.float()
+            logits: torch.Tensor = self.classifier.model(**inputs).logits.float()
         return logits
