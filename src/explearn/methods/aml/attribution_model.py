@@ -86,7 +86,8 @@ def token_links(target: Encoding, source: Encoding) -> NDArray[np.bool_]:
     source_starts, source_ends = np.array(source.characters).T
     same_word = (words == np.array(source.word_ids)) & (words != NO_WORD)
     shared = same_word & (source_starts < ends) & (starts < source_ends)
-    return np.where(shared.any(axis=1, keepdims=True), shared, same_word)
+    links: NDArray[np.bool_] = np.where(shared.any(axis=1, keepdims=True), shared, same_word)
+    return links
 
 
 # ---- G ---------------------------------------------------------------------------------------------------------------

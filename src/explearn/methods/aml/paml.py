@@ -123,7 +123,7 @@ def train(
             y = classifier.probabilities(inputs.logits)
             terms = loss_terms(classifier, inputs.batch, model(classifier, inputs, y), y, weights)
             losses.append(weighted(terms, weights))
-            np.add(sums, terms.detach().sum(1).tolist(), out=sums)
+            sums[:] += terms.detach().sum(1).tolist()
         loss = torch.cat(losses).mean()
         if not loss.isfinite():
             raise diverged(len(history), "the loss is not finite")
