@@ -247,18 +247,20 @@ class LearnedExplainer(Explainer):
 
 
 class BoundExplainer(LearnedExplainer):
-    """A learned method that explains only the classifier it was trained for.
-
-    Class attributes:
-        instead: advice for other classifiers.
-    """
+    """A learned method that explains only the classifier it was trained for."""
 
     instead: str = "train one for the classifier given"
+    """Advice for other classifiers."""
     trained_classifier: str = ""
     """Fingerprint of the classifier that it was trained for."""
 
     def check(self, classifier: Classifier) -> None:
-        if self._trained(self.trained_classifier or None) != classifier.fingerprint and not self.any_classifier:
+        if not self.any_classifier:
+            self.check_own(classifier)
+
+    def check_own(self, classifier: Classifier) -> None:
+        """Raise UnsupportedError for another classifier than the one that it was trained for."""
+        if self._trained(self.trained_classifier or None) != classifier.fingerprint:
             raise UnsupportedError(f"this {self.name} was trained for another classifier; {self.instead}")
 
 

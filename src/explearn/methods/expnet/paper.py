@@ -1,4 +1,4 @@
-"""ExpNet as its paper has it: a small network that learns from rationales which attention patterns mark evidence.
+"""ExpNet as published: a small network that learns from rationales which attention patterns mark evidence.
 
 Source: Mihaila (2026), "Learning to Explain: Supervised Token Attribution from Transformer Attention Patterns".
 """
@@ -35,16 +35,16 @@ HIDDEN = 16
 """Units of the hidden layer (section 3.3)."""
 
 ALPHA = 0.6
-"""Focal loss: weight of evidence tokens; the others weigh 1 - alpha (section 3.4)."""
+"""Weight of evidence tokens in the focal loss; the others have 1 - alpha (section 3.4)."""
 
 GAMMA = 2.0
-"""Focal loss: how much less tokens count that are already classified well (section 3.4)."""
+"""Exponent of the focal loss, by which tokens that are classified well count less (section 3.4)."""
 
 BATCH_TEXTS = 32
-"""Texts a step (section 3.4)."""
+"""Texts in a step (section 3.4)."""
 
 ENCODER_KEYS = ("layer", "layers", "heads", "hidden_size")
-"""Facts that are kept of the classifiers that the features come from."""
+"""Facts about the features' classifiers that are saved; others must have the same."""
 
 
 def focal_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -61,10 +61,12 @@ def focal_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True, slots=True)
 class TokenExamples:
-    """Training tokens of several texts, laid end to end.
+    """Training tokens of several texts, concatenated.
 
-    features: float32, (tokens, width). labels: float32, (tokens,), 1 for every piece of a marked word. lengths: int64,
-    (texts,), tokens of each.
+    Attributes:
+        features: float32, (tokens, width).
+        labels: float32, (tokens,), 1 for every piece of a marked word.
+        lengths: int64, (texts,), number of each text's tokens.
     """
 
     features: torch.Tensor
@@ -115,34 +117,48 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
     def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Train on the other tasks' rationales, or the task's own, as option `protocol` says (ExpNet section 4.2).
 
-        Raises DataError where a task has no text to learn from, or its features are of another classifier than its own;
-        ParamsError where there is no other task, or the tasks' features are of different architectures or layers.
+        Args:
+            task: the data to learn from.
+            description: text of a progress bar. None: no bar.
+
+        Raises:
+            DataError: a task has no text to learn from, or its features were computed with another classifier.
+            ParamsError: there is no other task, or the tasks' features are of different architectures or layers.
         """
         tasks = [task] if self.options.protocol == "in_domain" else list(task.others)
         if not tasks:
             raise ParamsError(
                 f"leave_one_task_out needs another task than {task.name!r}; add one to tasks, or use in_domain"
             )
-        data, encoders = [], []
-        for one in tasks:
-            split = one.rationale_split
-            source, features = one.features(split, self.needs_hidden)
-            check_source(one, source, split)
-            encoders.append({key: int({**source, "layer": source["attended"][-1]}[key]) for key in ENCODER_KEYS})
-            labels = {example.id: example.label for example in one.examples(split)}
-            with located(f"task {one.name!r}, split {split!r}: "):
-                data.append(self.token_examples(features, one.gold, labels, encoders[-1]["heads"]))
-        keys = [key for key in ENCODER_KEYS if key != "hidden_size" or self.needs_hidden]
-        for one, encoder in zip(tasks, encoders, strict=True):
-            if any(encoder[key] != encoders[0][key] for key in keys):
-                described = [" ".join(f"{key} {shape[key]}" for key in keys) for shape in (encoders[0], encoder)]
-                raise ParamsError(
-                    f"classifiers of {tasks[0].name!r} ({described[0]}) and {one.name!r} ({described[1]}) differ; "
-                    "expected features of one architecture and layer"
-                )
+        data = []
+        encoders = []
+        for source_task in tasks:
+            split = source_task.rationale_split
+            source, features = source_task.features(split, self.needs_hidden)
+            check_source(source_task, source, split)
+            facts = {**source, "layer": source["attended"][-1]}
+            encoders.append({key: int(facts[key]) for key in ENCODER_KEYS})
+            self._check_same_encoder(tasks[0].name, encoders[0], source_task.name, encoders[-1])
+            labels = {example.id: example.label for example in source_task.examples(split)}
+            with located(f"task {source_task.name!r}, split {split!r}: "):
+                data.append(self.token_examples(features, source_task.gold, labels, encoders[-1]["heads"]))
         self._train(data, task.device, description)
-        self.encoder, self.trained_on = encoders[0], [one.name for one in tasks]
+        self.encoder = encoders[0]
+        self.trained_on = [source_task.name for source_task in tasks]
         return self
+
+    def _check_same_encoder(self, first_task: str, first: dict[str, int], task: str, encoder: dict[str, int]) -> None:
+        keys = [key for key in ENCODER_KEYS if key != "hidden_size" or self.needs_hidden]
+        if all(encoder[key] == first[key] for key in keys):
+            return
+
+        def describe(facts: dict[str, int]) -> str:
+            return " ".join(f"{key} {facts[key]}" for key in keys)
+
+        raise ParamsError(
+            f"classifiers of {first_task!r} ({describe(first)}) and {task!r} ({describe(encoder)}) differ; "
+            "expected features of one architecture and layer"
+        )
 
     def token_examples(
         self,
@@ -154,14 +170,17 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
         """Pair the last layer's features with rationales (ExpNet section 3.4).
 
         Args:
-            features: of any texts; those without a rationale, or that the classifier gets wrong, are left out.
+            features: features of any texts; texts without a rationale, and those that the classifier gets wrong, are
+                left out.
             masks: example id -> word mask. Every piece of a marked word is evidence.
             labels: example id -> true label.
-            heads: of a layer.
+            heads: attention heads of a layer.
 
-        Raises DataError when no text remains.
+        Raises:
+            DataError: no text remains.
         """
-        parts, marks = [], []
+        parts = []
+        marks = []
         for row in features:
             mask = masks.get(row.example_id)
             if mask is None or not len(row.word_ids) or row.predicted != labels[row.example_id]:
@@ -177,7 +196,8 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
 
     def _select(self, attention: torch.Tensor, hidden: torch.Tensor | None) -> torch.Tensor:
         """Take the columns of this variant from (..., 2H) attention features and (..., d) hidden states."""
-        heads, chosen = attention.shape[-1] // 2, self.options.features
+        heads = attention.shape[-1] // 2
+        chosen = self.options.features
         if chosen == "full":
             return attention
         if chosen == "task_to_token":
@@ -188,7 +208,9 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
             raise DataError(
                 f"features {chosen!r} need hidden states; run the stage features with attend.hidden_states=true"
             )
-        return hidden if chosen == "hidden" else torch.cat([hidden, attention], dim=-1)
+        if chosen == "hidden":
+            return hidden
+        return torch.cat([hidden, attention], dim=-1)
 
     def _train(self, data: Sequence[TokenExamples], device: torch.device, description: str | None) -> None:
         """Train on the texts of one or more tasks, pooled."""

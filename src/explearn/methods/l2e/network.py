@@ -1,10 +1,11 @@
-"""L2E's network: a small one that reads the hidden states of the pass that classifies a text.
+"""L2E's network: from the hidden states of the pass that classifies to a score of each sub-token for every class.
 
-b = batch, n = tokens, C = classes, K = sets of words that were kept.
+b = batch, n = tokens, C = classes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -22,23 +23,28 @@ from explearn.methods.l2e.student import PreNormBlock
 from explearn.predictors.batching import random_batches
 
 DROPOUT = 0.3
-"""Share of the inputs, and of the units they feed, dropped in training."""
+"""Dropout rate of the inputs and of the units that they feed."""
 
 BATCH_TEXTS = 32
-"""Texts a step."""
+"""Texts in a step."""
 
 SORTED_BATCHES = 8
 """Batches' worth of texts that are sorted by length together."""
 
 WEIGHT_DECAY = 0.02
-"""Of AdamW."""
+"""Weight decay of AdamW."""
+
+STANDARDISED_TEXTS = 500
+"""Number of texts, about, over which the inputs are standardised."""
 
 
 class NetworkOutput(NamedTuple):
     """The outputs of the network for a batch.
 
-    scores: (b, n, C). units: (b, width), a text's mean hidden units. marks: (b, n), the logit that a person would mark
-    a sub-token's word.
+    Attributes:
+        scores: (b, n, C).
+        units: (b, width), a text's mean hidden units.
+        marks: (b, n), the logit that a person would mark a sub-token's word.
     """
 
     scores: torch.Tensor
@@ -52,9 +58,9 @@ class StateNetwork(nn.Module):
     A second last layer says which words a person would mark.
 
     Args:
-        inputs: numbers read of a sub-token, the hidden states of several layers end to end.
+        inputs: numbers of a sub-token, the hidden states of several layers end to end.
         classes: C.
-        width: of the block, a multiple of HEADS.
+        width: width of the block, a multiple of HEADS.
     """
 
     def __init__(self, inputs: int, classes: int, width: int) -> None:
@@ -77,24 +83,27 @@ class StateNetwork(nn.Module):
         """Score each sub-token's share in the answer for each class, in the unit of the answers.
 
         Args:
-            states: (b, n, inputs). real: bool, (b, n), False at padding.
+            states: (b, n, inputs).
+            real: bool, (b, n), False at padding.
         """
         inputs = functional.dropout((states.float() - self.offset) / self.scale, DROPOUT, self.training)
         units = self.read(inputs).relu()
         x = functional.dropout(units, DROPOUT, self.training)
-        read = self.norm(self.block(x, real[:, None, None]))
+        x = self.norm(self.block(x, real[:, None, None]))
         weights = real[..., None].to(units.dtype)
-        return NetworkOutput(
-            self.head(read) * self.unit, (units * weights).sum(1) / weights.sum(1), self.people(read)[..., 0]
-        )
+        mean_units = (units * weights).sum(1) / weights.sum(1)
+        return NetworkOutput(self.head(x) * self.unit, mean_units, self.people(x)[..., 0])
 
 
 class TrainingText(NamedTuple):
-    """A text with what is learned of it.
+    """A text with what is learned from it; K sets of words.
 
-    states: float16, (n, inputs). kept: bool, (K, n), the sub-tokens of the words that were kept. values: float32,
-    (K, C): what the scores of these are to add up to, up to one constant a class if `centred`; NaN where not known.
-    marks: float32, (n,), how far a sub-token's word is evidence for people, 0 to 1; NaN where not known.
+    Attributes:
+        states: float16 or float32, (n, inputs).
+        kept: bool, (K, n), the sub-tokens of the words in each set.
+        values: float32, (K, C), what the scores of each set are to add up to, up to one constant a class if `centred`;
+            NaN where unknown.
+        marks: float32, (n,), how far a sub-token's word is evidence for people, 0 to 1; NaN where unknown.
     """
 
     states: torch.Tensor
@@ -110,28 +119,39 @@ def train_network(
     centred: bool,
     description: str | None = None,
 ) -> tuple[StateNetwork, list[float]]:
-    """Train on all texts; return the network, on the CPU, and the mean loss of each epoch.
+    """Train on all texts.
 
-    Loss: the mean square by which sums of scores miss the values (as in FastSHAP, Jethani et al. 2022, section 3), in
-    units of the values' standard deviation; and where marks are known, the binary cross-entropy against them.
+    Loss: the mean squared difference between sums of scores and the values (as in FastSHAP, Jethani et al. 2022,
+    section 3), in units of the values' standard deviation; plus, where marks are known, the binary cross-entropy.
 
-    Raises DataError where all values of each text are the same.
+    Args:
+        texts: texts to learn from.
+        options: options of L2E.
+        device: device to train on.
+        centred: whether sums of scores may differ from the values by a constant for each text and class.
+        description: text of a progress bar. None: no bar.
+
+    Returns:
+        The network, on the CPU, and the mean loss of each epoch.
+
+    Raises:
+        DataError: all values of each text are the same.
     """
-    values = [text.values - np.nanmean(text.values, 0) if centred else text.values for text in texts]
-    spread = np.sqrt(np.mean([np.nanmean(of_text**2) for of_text in values]))
+    spread = _spread(texts, centred)
     if not spread > 1e-6:
         raise DataError(
             f"what is to be learned of the {len(texts):,} training texts is the same whichever words are left out; "
             "expected a classifier whose answers depend on the words"
         )
     with seeded(options.seed, device):
-        states = torch.cat([text.states.float() for text in texts[:: max(1, len(texts) // 500)]])
+        some = texts[:: max(1, len(texts) // STANDARDISED_TEXTS)]
+        states = torch.cat([text.states.float() for text in some])
         network = StateNetwork(states.shape[1], texts[0].values.shape[1], options.width)
         network.standardise(states)
-        network.unit.fill_(float(spread))
+        network.unit.fill_(spread)
         network.to(device)
         lengths = [len(text.states) for text in texts]
-        steps = -(-len(texts) // BATCH_TEXTS) * options.epochs
+        steps = math.ceil(len(texts) / BATCH_TEXTS) * options.epochs
         optimizer = torch.optim.AdamW(network.parameters(), weight_decay=WEIGHT_DECAY)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.learning_rate, total_steps=steps + 1)
         generator = torch.Generator().manual_seed(options.seed)
@@ -148,21 +168,36 @@ def train_network(
     return network.cpu().requires_grad_(False), course.losses
 
 
+def _spread(texts: Sequence[TrainingText], centred: bool) -> float:
+    """Return the root mean square of the values, which are centred in each text if `centred`."""
+    squares = []
+    for text in texts:
+        values = text.values
+        if centred:
+            values = values - np.nanmean(values, 0)
+        squares.append(np.nanmean(values**2))
+    return float(np.sqrt(np.mean(squares)))
+
+
 def _loss(network: StateNetwork, texts: Sequence[TrainingText], centred: bool, device: torch.device) -> torch.Tensor:
     states = pad_sequence([text.states.float() for text in texts], batch_first=True)
     real = pad_sequence([torch.ones(len(text.states), dtype=torch.bool) for text in texts], batch_first=True)
-    values, marks = (
-        pad_sequence([torch.from_numpy(part) for part in parts], batch_first=True, padding_value=torch.nan).to(device)
-        for parts in ([text.values for text in texts], [text.marks for text in texts])
-    )
+    values = _padded([text.values for text in texts]).to(device)
+    marks = _padded([text.marks for text in texts]).to(device)
     kept = torch.zeros(*values.shape[:2], states.shape[1])
     for row, text in enumerate(texts):
         kept[row, : len(text.kept), : len(text.states)] = torch.from_numpy(text.kept)
-    read = network(states.to(device), real.to(device))
-    missed = (kept.to(device) @ read.scores - values) / network.unit
+    output = network(states.to(device), real.to(device))
+    missed = (kept.to(device) @ output.scores - values) / network.unit
     if centred:
         missed = missed - missed.nanmean(1, keepdim=True)
     loss: torch.Tensor = missed[~values.isnan()].square().mean()
-    if (known := ~marks.isnan()).any():
-        loss = loss + functional.binary_cross_entropy_with_logits(read.marks[known], marks[known])
+    marked = ~marks.isnan()
+    if marked.any():
+        loss = loss + functional.binary_cross_entropy_with_logits(output.marks[marked], marks[marked])
     return loss
+
+
+def _padded(arrays: Sequence[NDArray[np.float32]]) -> torch.Tensor:
+    rows = [torch.from_numpy(array) for array in arrays]
+    return pad_sequence(rows, batch_first=True, padding_value=torch.nan)
