@@ -151,7 +151,7 @@ class TestModel:
             (attribution,) = method.explain(of, [text])
             assert np.isnan(attribution.scores).tolist() == [False] * read + [True] * (100 - read)
 
-    @pytest.mark.parametrize("kind", ["bert", "albert"])
+    @pytest.mark.parametrize("kind", ["bert", "albert", *tiny.DECODERS])
     def test_scores_depend_on_the_target_and_not_on_the_batch(self, kind: str) -> None:
         of = tiny.classifier(kind, 3)
         paml = untrained(of)
@@ -159,8 +159,8 @@ class TestModel:
             (alone,) = paml.explain(of, [text])
             np.testing.assert_allclose(attribution.scores, alone.scores, atol=2e-4)
             assert attribution.predicted == attribution.target
-        first, last = (list(paml.explain(of, tiny.TEXTS, [target] * 5)) for target in (0, 2))
-        assert any(not np.array_equal(a.scores, b.scores) for a, b in zip(first, last, strict=True))
+        first, last = (next(paml.explain(of, [TEXTS[0]], [target])).scores for target in (0, 2))
+        assert not np.isclose(first, last, atol=1e-7).any()
 
 
 class TestBackbones:

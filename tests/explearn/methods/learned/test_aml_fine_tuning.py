@@ -71,7 +71,8 @@ def reference(paml: PAML, of: Classifier, text: Any, steps: int, lr: float, seed
 class TestTuning:
     def test_many_texts_at_once_go_the_way_of_each_alone(self) -> None:
         """Against a loop over copies of G in which the same weights are trained by torch itself."""
-        of, paml = one_word_classifier(), trained()
+        of = one_word_classifier()
+        paml = untrained(of)
         assert isinstance(paml.model, StatesModel)
         inputs = paml.model.prepare(of, of.batch(of.encode(TEXTS)))
         y = inputs.logits.softmax(-1)
