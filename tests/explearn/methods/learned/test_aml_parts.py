@@ -29,20 +29,23 @@ ALL = Weights(1, 1, 1)
 PROTOCOLS = ("default", "aml")
 
 
-def batch_of(of: Classifier, texts: Any = tiny.TEXTS) -> Batch:
-    return of.batch(of.encode(texts))
+def batch_of(classifier: Classifier, texts: Any = tiny.TEXTS) -> Batch:
+    return classifier.batch(classifier.encode(texts))
 
 
 class TestLoss:
     def test_terms_by_hand(self) -> None:
         """Every a is 1/2: both masked texts are the same half-masked one, and -log(1 - a) is log 2."""
-        of = tiny.classifier("bert", 3)
-        batch = batch_of(of)
-        y = of.logits(batch).softmax(-1)
-        prediction, size, inverse = terms = loss_terms(of, batch, torch.zeros(batch.input_ids.shape), y, ALL)
-        words, mask = of.model.get_input_embeddings()(batch.input_ids), of.model.get_input_embeddings().weight[4]
+        classifier = tiny.classifier("bert", 3)
+        batch = batch_of(classifier)
+        y = classifier.logits(batch).softmax(-1)
+        prediction, size, inverse = terms = loss_terms(classifier, batch, torch.zeros(batch.input_ids.shape), y, ALL)
+        words, mask = (
+            classifier.model.get_input_embeddings()(batch.input_ids),
+            classifier.model.get_input_embeddings().weight[4],
+        )
         special = torch.tensor([[*e.special, *[True] * (batch.input_ids.shape[1] - len(e))] for e in batch.encodings])
-        p = embedded_logits(of, batch, torch.where(special[..., None], words, (words + mask) / 2)).softmax(-1)
+        p = embedded_logits(classifier, batch, torch.where(special[..., None], words, (words + mask) / 2)).softmax(-1)
         assert size.tolist() == pytest.approx([math.log(2)] * len(batch))
         torch.testing.assert_close(prediction, -(y * p.log()).sum(-1))
         torch.testing.assert_close(inverse, -(1 - p.gather(1, y.argmax(-1, keepdim=True))).log()[:, 0])
@@ -50,23 +53,23 @@ class TestLoss:
 
     @pytest.mark.parametrize("kind", ["bert", "albert"])
     def test_gradients_reach_every_sub_token_and_no_special_one(self, kind: str) -> None:
-        of = tiny.make_classifier(kind)
-        batch = batch_of(of, [*tiny.PAIRS])
+        classifier = tiny.make_classifier(kind)
+        batch = batch_of(classifier, [*tiny.PAIRS])
         scores = torch.zeros(batch.input_ids.shape, requires_grad=True)
-        weighted(loss_terms(of, batch, scores, of.logits(batch).softmax(-1), ALL), ALL).sum().backward()
+        weighted(loss_terms(classifier, batch, scores, classifier.logits(batch).softmax(-1), ALL), ALL).sum().backward()
         assert scores.grad is not None
         for row, encoding in enumerate(batch.encodings):
             assert scores.grad[row].nonzero().flatten().tolist() == encoding.positions
-        assert all(p.grad is None and not p.requires_grad for p in of.model.parameters())
-        assert tiny.hooks(of.model) == 0
+        assert all(p.grad is None and not p.requires_grad for p in classifier.model.parameters())
+        assert tiny.hooks(classifier.model) == 0
 
     def test_the_inverse_term_is_finite_where_the_classifier_is_sure(self) -> None:
-        of = tiny.make_classifier("bert")
+        classifier = tiny.make_classifier("bert")
         with torch.no_grad():
-            of.model.classifier.weight.mul_(1e3)
-        batch = batch_of(of)
+            classifier.model.classifier.weight.mul_(1e3)
+        batch = batch_of(classifier)
         scores = torch.zeros(batch.input_ids.shape, requires_grad=True)
-        weighted(loss_terms(of, batch, scores, of.logits(batch).softmax(-1), ALL), ALL).sum().backward()
+        weighted(loss_terms(classifier, batch, scores, classifier.logits(batch).softmax(-1), ALL), ALL).sum().backward()
         assert scores.grad is not None and torch.isfinite(scores.grad).all()
 
 
@@ -84,23 +87,23 @@ class ScoresAsTheyAre(Explainer):
 class TestMapEvaluator:
     @pytest.mark.parametrize("protocol", PROTOCOLS)
     def test_its_values_are_those_of_the_evaluation(self, protocol: Any) -> None:
-        of = tiny.classifier("bert", 3)
+        classifier = tiny.classifier("bert", 3)
         texts = [*tiny.TEXTS, *tiny.PAIRS]
-        encodings = [replace(e, example_id=str(i)) for i, e in enumerate(of.encode(texts))]
+        encodings = [replace(e, example_id=str(i)) for i, e in enumerate(classifier.encode(texts))]
         rng = np.random.default_rng(0)
         scores = [rng.random(len(e)).astype(np.float32) for e in encodings]
         targets = [i % 3 for i in range(len(texts))]
         params = EvaluateParams(protocol=protocol, percents=[5, 20, 50], headline_percent=30)
-        attributions = ScoresAsTheyAre(scores).explain(of, texts, targets)
+        attributions = ScoresAsTheyAre(scores).explain(classifier, texts, targets)
         named = [replace(a, example_id=str(i)) for i, a in enumerate(attributions)]
-        expected = faithfulness(of, {e.example_id: e for e in encodings}, {"": named}, params)[""].values
+        expected = faithfulness(classifier, {e.example_id: e for e in encodings}, {"": named}, params)[""].values
         wanted = {
             "difference": expected["comprehensiveness"] - expected["sufficiency"],
             "aopc_difference": expected["aopc_comprehensiveness"] - expected["aopc_sufficiency"],
         }
         names = get_args(Metric)
         for group in [names, *((name,) for name in names)]:
-            evaluator = MapEvaluator(of, group, FaithfulnessProtocol.of(params))
+            evaluator = MapEvaluator(classifier, group, FaithfulnessProtocol.of(params))
             maps = [(evaluator.text(e, t), s) for e, t, s in zip(encodings, targets, scores, strict=True)]
             for name, column in zip(group, evaluator.measure(maps).T, strict=True):
                 value = wanted[name] if name in wanted else expected[name]
@@ -109,14 +112,14 @@ class TestMapEvaluator:
     @pytest.mark.parametrize("metric", ["log_odds", "aopc_sufficiency", "aopc_comprehensiveness", "aopc_difference"])
     @pytest.mark.parametrize("protocol", PROTOCOLS)
     def test_the_chain_is_the_best_of_all_nested_tops_that_were_asked_about(self, metric: Any, protocol: Any) -> None:
-        of = tiny.classifier("bert", 3)
+        classifier = tiny.classifier("bert", 3)
         # 1 % and 10 % are one word alike in most of these texts, which then counts twice.
         counted = FaithfulnessProtocol(protocol, "delete", (1, 10, 35, 60), 35)
-        evaluator = MapEvaluator(of, [metric], counted)
-        fresh = MapEvaluator(of, [metric], counted)
+        evaluator = MapEvaluator(classifier, [metric], counted)
+        fresh = MapEvaluator(classifier, [metric], counted)
         draws = np.random.default_rng(5)
         bettered = 0
-        for target, encoding in enumerate(of.encode([*tiny.TEXTS[:2], tiny.TEXTS[2]])):
+        for target, encoding in enumerate(classifier.encode([*tiny.TEXTS[:2], tiny.TEXTS[2]])):
             text = evaluator.text(encoding, target)
             assert evaluator.best_nested_tops(text) == []
             maps = [draws.random(len(encoding)).astype(np.float32) for _ in range(25)]

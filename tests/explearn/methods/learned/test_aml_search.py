@@ -50,7 +50,7 @@ class TestSearch:
             search(objective, 3, **options)
 
     def test_paml_trains_with_the_weights_found(self, tmp_path: Path) -> None:
-        of = one_word_classifier()
+        classifier = one_word_classifier()
         paml = PAML(**QUICK, trials=2)
         found: list[Weights] = []
 
@@ -59,7 +59,7 @@ class TestSearch:
             return found[-1]
 
         with patch("explearn.methods.aml.paml.search", search_and_note):
-            paml.learn(task_of(of))
+            paml.learn(task_of(classifier))
         assert found == [paml.weights]
         paml.save_pretrained(tmp_path / "it")
         assert PAML.from_pretrained(tmp_path / "it").weights == paml.weights
