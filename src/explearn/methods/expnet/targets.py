@@ -197,7 +197,7 @@ def consensus_targets(
     consensus = Consensus(seed=options.seed)
     if tasks:
         own = [MarkedText(text, task.gold[text.example_id]) for text in sources.texts if text.example_id in marked]
-        marks = {mark for text in own for mark in text.mask}
+        marks = set(chain.from_iterable(text.mask for text in own))
         # Nothing tells words apart if all are marked.
         if marks == {False, True}:
             tasks[task.name] = own
