@@ -31,15 +31,12 @@ class ListedTask:
             from N = 1; a string has no label.
         validation: as `train`.
         gold: which words are evidence: for each text of `train` a mask over its words or None, or example id -> mask.
-        rationale_split: split of the texts in `gold`.
         others: other tasks, for methods that learn from them.
         name: name of the task.
         teachers: teacher's name -> its options (default: the method's defaults).
         encoder: pretrained encoder that the classifier was fine-tuned from.
         encoder_revision: git revision of `encoder`.
         balanced: whether the classifier was fine-tuned with class weights inverse to frequency.
-        skill: Matthews correlation of the classifier's predictions with the labels of unseen texts, by which consensus
-            weights the other tasks (default: equal weights).
         layers: layers whose attention features are used (default: all); negative indices count from the end.
         seed: seed of teachers.
 
@@ -50,6 +47,9 @@ class ListedTask:
         UnsupportedError: the classifier is a zero-shot classifier.
     """
 
+    rationale_split = "train"
+    skill = None
+
     def __init__(
         self,
         classifier: Classifier,
@@ -57,14 +57,12 @@ class ListedTask:
         validation: Sequence[LabelledText] = (),
         *,
         gold: Marks | None = None,
-        rationale_split: Split = "train",
         others: Sequence[TaskData] = (),
         name: str = "texts",
         teachers: Mapping[str, Mapping[str, Any]] | None = None,
         encoder: str | None = None,
         encoder_revision: str | None = None,
         balanced: bool = True,
-        skill: float | None = None,
         layers: Layers = "all",
         seed: int = 13,
     ) -> None:
@@ -75,14 +73,12 @@ class ListedTask:
                 "hypothesis: what it trains explains its zero-shot answers, too"
             )
         self.classifier = classifier
-        self.rationale_split = rationale_split
         self.others = others
         self.name = name
         self.teachers = teachers or {}
         self.encoder = encoder
         self.encoder_revision = encoder_revision
         self.balanced = balanced
-        self.skill = skill
         self.layers = layers
         self.seed = seed
         self._splits: dict[str, list[Example]] = {

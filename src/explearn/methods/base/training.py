@@ -40,12 +40,12 @@ def train_epochs(
     *,
     clipped: Sequence[nn.Parameter] = (),
     schedule: torch.optim.lr_scheduler.LRScheduler | None = None,
-    validate: Callable[[int, list[float]], Score] | None = None,
+    validate: Callable[[int, list[float]], Score] = lambda epoch, losses: None,
     validate_first: bool = False,
     patience: int | None = None,
     description: str | None = None,
 ) -> Course:
-    """Train modules in place, and leave them in evaluation mode, at their best epoch if there is validation.
+    """Train modules in place, and leave them at their best epoch, in evaluation mode.
 
     To look at the gradients before a step, register a step pre-hook of the optimizer. Whatever `batches`, `batch_loss`
     or `validate` raises ends the training.
@@ -59,7 +59,7 @@ def train_epochs(
         clipped: parameters whose joint gradient is clipped to LARGEST_GRADIENT.
         schedule: stepped after each step of the optimizer.
         validate: called after each epoch, in evaluation mode, with its number from 1 and the losses of its batches.
-            Without any score so far, the last epoch is the best.
+            Without any score, the last epoch is the best.
         validate_first: validate before training, too, as epoch 0 without losses.
         patience: stop when no epoch was best for so many epochs. None: never.
         description: text of a progress bar. None: no bar.
@@ -69,7 +69,7 @@ def train_epochs(
     """
     best = BestWeights(*modules)
     losses: list[float] = []
-    if validate is not None and validate_first:
+    if validate_first:
         _set_training(modules, False)
         best.offer(0, validate(0, []))
     bar = epoch_bar(epochs, description)
@@ -87,18 +87,11 @@ def train_epochs(
             length += len(batch)
         _set_training(modules, False)
         losses.append(total / length)
-        shown = {"loss": f"{losses[-1]:.4f}"}
-        if validate is not None:
-            score = validate(epoch, batch_losses)
-            best.offer(epoch, score)
-            if isinstance(score, float):
-                shown["validation"] = f"{score:.4f}"
-        bar.set_postfix(shown)
-        if validate is not None and patience is not None and epoch - best.epoch >= patience:
+        best.offer(epoch, validate(epoch, batch_losses))
+        bar.set_postfix(loss=f"{losses[-1]:.4f}", best=best.epoch)
+        if patience is not None and epoch - best.epoch >= patience:
             break
     bar.close()
-    if validate is None:
-        return Course(losses, epochs)
     best.restore()
     return Course(losses, best.epoch)
 

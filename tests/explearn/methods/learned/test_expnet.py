@@ -285,19 +285,6 @@ class TestExplaining:
 
 
 class TestFiles:
-    def test_what_is_loaded_scores_the_same(self, tmp_path: Path) -> None:
-        of = tiny.classifier("bert")
-        expnet = trained(hidden=5, seed=2)
-        expnet.save_pretrained(tmp_path / "it")
-        loaded = explearn.get_explainer("expnet_in_domain", path=str(tmp_path / "it"))
-        assert isinstance(loaded, ExpNet)
-        for a, b in zip(expnet.explain(of, tiny.TEXTS), loaded.explain(of, tiny.TEXTS), strict=True):
-            np.testing.assert_array_equal(a.scores, b.scores)
-            assert b.method == "expnet_in_domain"
-        assert loaded.options == expnet.options
-        for name in ("trained_classifier", "layers", "trained_on", "losses", "calibration"):
-            assert getattr(loaded, name) == getattr(expnet, name)
-
     def test_a_configuration_that_does_not_fit(self, tmp_path: Path) -> None:
         trained().save_pretrained(tmp_path / "it")
         path = tmp_path / "it" / "config.json"

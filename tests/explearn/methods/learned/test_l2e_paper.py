@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 import tiny
 import torch
 
-import explearn
 from explearn.core.errors import UnsupportedError
 from explearn.core.examples import Example
 from explearn.methods.base import training
@@ -276,14 +274,3 @@ class TestExplaining:
         l2e.any_classifier = True
         with pytest.raises(UnsupportedError, match="trained for another classifier"):
             list(l2e.explain(other, ["fox"]))
-
-
-def test_what_is_loaded_is_what_was_saved(tmp_path: Path) -> None:
-    classifier = tiny.classifier("bert")
-    l2e = quick(classifier)
-    l2e.save_pretrained(tmp_path / "l2e_paper")
-    again = explearn.get_explainer("l2e_paper", path=str(tmp_path / "l2e_paper"))
-    assert isinstance(again, L2EPaper)
-    assert again.history == l2e.history and again.signed and again.trained_on == l2e.trained_on
-    for a, b in zip(l2e.explain(classifier, tiny.TEXTS), again.explain(classifier, tiny.TEXTS), strict=True):
-        np.testing.assert_array_equal(a.scores, b.scores)
