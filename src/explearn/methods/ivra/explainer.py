@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
+from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.core.numeric_checks import check_weights
@@ -44,7 +45,7 @@ from explearn.metrics.params import EvaluateParams, SimulatabilityParams
 from explearn.metrics.simulatability import simulatability
 from explearn.predictors.architectures import architecture
 from explearn.predictors.classifier import Classifier, QuestionAnswerer
-from explearn.predictors.encoding import Batch
+from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.finetune import class_weights
 from explearn.predictors.heads.question_answering import reached
 from explearn.predictors.problems import ONE_CLASS
@@ -114,28 +115,45 @@ class IvRA(BoundExplainer, BatchExplainer):
         the classifier that is explained: that copy, or the given one.
 
         The split `train` is used for the task loss and comp, suff and cons; `validation` chooses the best epoch, and
-        with criterion sim the student learns from STUDENT_SHARE of it. The task's classifier is not changed.
+        with criterion sim the student learns from STUDENT_SHARE of it. The task's classifier is not changed. Warns if
+        no epoch was better than the start, so that nothing was learned.
 
-        Raises, before training starts: DataError if there are too few texts for the criteria, or a criterion's metric
-        is undefined on the validation texts, UnknownNameError for a label that the classifier does not have,
-        UnsupportedError for an architecture whose attention cannot be captured, ParamsError for a precision that
-        training does not support. Raises ModelError if a loss or gradient is not finite.
+        Args:
+            task: the task; its texts need labels.
+            description: text of a progress bar. None: no bar.
 
-        Warns if no epoch was better than the start, so that nothing was learned.
+        Returns:
+            The trained explainer itself.
+
+        Raises:
+            DataError: there are too few texts for the criteria, or a criterion's metric is undefined on the validation
+                texts.
+            UnknownNameError: the classifier does not have a label.
+            UnsupportedError: the architecture's attention cannot be captured.
+            ParamsError: training does not support the precision.
+            ModelError: a gradient is not finite.
         """
-        classifier, options = task.classifier, self.options
+        options = self.options
+        classifier = task.classifier
         self.check_problem(classifier)
         if options.own_model or classifier.spread is not None:
             classifier.check_plain("training ivra")
-        train, validation = task.examples("train"), task.examples("validation")
+        self._check_criteria(classifier)
+        validation = task.examples("validation")
+        check_count("validation", validation, self.options)
+        train = task.examples("train")
         encodings, labels = classifier.encode_labelled(train)
-        kept = reached(encodings, classifier.max_length) if train else []
-        train, labels = [train[i] for i in kept], [labels[i] for i in kept]
-        self._check_task(classifier, train, validation)
+        if train:
+            rows = reached(encodings, classifier.max_length)
+            train = [train[row] for row in rows]
+            labels = [labels[row] for row in rows]
+        check_count("train", train, self.options)
         weights = None
         if task.balanced:
             weights = torch.tensor(class_weights(labels, len(classifier.labels)), device=classifier.device)
-        explained = classifier.with_model(copy.deepcopy(classifier.model)) if options.own_model else classifier
+        explained = classifier
+        if options.own_model:
+            explained = classifier.with_model(copy.deepcopy(classifier.model))
         module = self._sized(*size_of(explained.model)).to(classifier.device)
         generator = torch.Generator().manual_seed(options.seed)
         order = np.random.default_rng(options.seed).permutation(len(validation)).tolist()
@@ -151,13 +169,18 @@ class IvRA(BoundExplainer, BatchExplainer):
                 )
             sim = SimulatabilityLoss(explained, module, texts, generator)
         judged = [validation[i] for i in order]
+        self.attention = module
+        self.classifier = explained
+        self.trained_classifier = ""
+        self.history = []
         trainer = JointTrainer(
             explained, module, train, sim, options, generator, weights, lambda: self._measure(judged)
         )
-        self.attention, self.classifier, self.trained_classifier, self.history = module, explained, "", []
         self.history = trainer.run(description)
-        explained.__dict__.pop("fingerprint", None)
-        self.trained_classifier = explained.fingerprint
+        if options.own_model:
+            # A classifier notes its fingerprint when it is first asked for it: this one's weights are new.
+            self.classifier = explained.with_model(explained.model)
+        self.trained_classifier = self.classifier.fingerprint
         if self.best_epoch == 0:
             logger.warning(
                 "%s: none of %d epochs was better than the start, so module and classifier are untrained; lower "
@@ -167,9 +190,10 @@ class IvRA(BoundExplainer, BatchExplainer):
             )
         return self
 
-    def _check_task(self, classifier: Classifier, train: Sequence[Example], validation: Sequence[Example]) -> None:
-        """Raise where this classifier, or these texts, cannot be trained with."""
-        criteria, config = self.options.criteria, classifier.model.config
+    def _check_criteria(self, classifier: Classifier) -> None:
+        """Raise where the criteria cannot be trained for with this classifier."""
+        criteria = self.options.criteria
+        config = classifier.model.config
         if classifier.dtype is torch.float16:
             raise ParamsError("precision: got fp16; expected fp32 or bf16 for joint training")
         if {"comp", "suff"} & set(criteria) and architecture(config).attention == "calls":
@@ -183,10 +207,6 @@ class IvRA(BoundExplainer, BatchExplainer):
                 "criterion 'sim': a student predicts classes, but answers to questions are not classes; "
                 "expected comp, suff or cons"
             )
-        least = LEAST_TEXTS if "cons" in criteria else 1
-        for split, rows in (("train", train), ("validation", validation)):
-            if len(rows) < least:
-                raise DataError(f"split {split!r} has {len(rows)} texts; expected {least} or more")
 
     @property
     def best_epoch(self) -> int:
@@ -194,47 +214,42 @@ class IvRA(BoundExplainer, BatchExplainer):
         return [entry["best"] for entry in self._trained(self.history or None)].index(True)
 
     def _measure(self, examples: Sequence[Example]) -> tuple[float, dict[str, float | None]]:
-        """Accuracy on the validation texts, and each criterion's metric on the first of them, None if undefined."""
-        assert self.classifier is not None
-        classifier, criteria = self.classifier, self.options.criteria
+        """Return the accuracy on some texts, and each criterion's metric on the first of them, None if undefined."""
+        classifier = self._trained(self.classifier)
         encodings, labels = classifier.encode_labelled(examples)
         accuracy = float(np.mean(classifier.predict_proba(encodings).argmax(-1) == np.array(labels)))
         # Of questions, those with the model's own answer, as they are explained.
-        few = classifier.encode(examples[: self.options.schedule.validation_texts])
-        attributions = [
-            replace(
-                attribution_of(classifier, Windowed.at_once(text), [one], self.name, self.aggregation, self.signed),
-                example_id=str(number),
-            )
-            for number, (text, one) in enumerate(zip(few, self.score_texts(classifier, few, None), strict=True))
+        texts = [
+            replace(text, example_id=str(number))
+            for number, text in enumerate(classifier.encode(examples[: self.options.schedule.validation_texts]))
         ]
+        attributions = [
+            attribution_of(classifier, Windowed.at_once(text), [scores], self.name, self.aggregation, self.signed)
+            for text, scores in zip(texts, self.score_texts(classifier, texts, None), strict=True)
+        ]
+        word_scores = {"": [attribution.filled(0.0) for attribution in attributions]}
         measured: dict[str, float | None] = {}
-        if "comp" in criteria or "suff" in criteria:
-            by_id = {str(number): encoding for number, encoding in enumerate(few)}
-            params = EvaluateParams(percents=list(PERCENTS))
-            means = faithfulness(classifier, by_id, {"": attributions}, params)[""].means()
-            suff = means["aopc_sufficiency"]
-            measured = {"comp": means["aopc_comprehensiveness"], "suff": None if suff is None else -suff}
-        scores = [attribution.filled(0.0) for attribution in attributions]
-        if "cons" in criteria:
-            measured["cons"] = consistency(aggregate_states(classifier, few), {"": scores})[""].value
-        if "sim" in criteria:
-            classes = [classifier.labels.index(attribution.predicted) for attribution in attributions]
-            students = SimulatabilityParams(repeats=CHOOSING_REPEATS)
-            embeddings = word_embeddings(classifier, few)
-            taught = simulatability(embeddings, classes, {"": scores}, students, self.options.seed)
-            # One class is predicted by a student that has seen nothing else, whatever it was shown.
-            measured["sim"] = float(taught[""].gain.mean()) if len(set(classes)) > 1 else None
-        return accuracy, {name: measured[name] for name in criteria}
+        for criterion in self.options.criteria:
+            if criterion in ("comp", "suff") and criterion not in measured:
+                measured |= measure_faithfulness(classifier, texts, attributions)
+            elif criterion == "cons":
+                measured["cons"] = consistency(aggregate_states(classifier, texts), word_scores)[""].value
+            elif criterion == "sim":
+                classes = [classifier.labels.index(attribution.predicted) for attribution in attributions]
+                students = SimulatabilityParams(repeats=CHOOSING_REPEATS)
+                embeddings = word_embeddings(classifier, texts)
+                taught = simulatability(embeddings, classes, word_scores, students, self.options.seed)
+                # One class is predicted by a student that has seen nothing else, whatever it was shown.
+                measured["sim"] = float(taught[""].gain.mean()) if len(set(classes)) > 1 else None
+        return accuracy, {name: measured[name] for name in self.options.criteria}
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        assert self.attention is not None
-        self.attention.to(classifier.device)
+        attention = self._trained(self.attention).to(classifier.device)
         with torch.inference_mode():
-            explained = explain_batch(classifier, self.attention, batch)
+            explained = explain_batch(classifier, attention, batch)
         return BatchScores(explained.r, explained.logits, resolve_targets(explained.logits, targets))
 
     def notes(self) -> dict[str, Any]:
@@ -257,18 +272,38 @@ class IvRA(BoundExplainer, BatchExplainer):
         return TrainedState(attention.state_dict(), record)
 
     def _save_more(self, folder: Path) -> None:
-        """The classifier that was trained with the module, for Classifier.from_pretrained."""
-        if not self.options.own_model:
-            return
-        classifier = self._trained(self.classifier)
-        check_weights(classifier.model.named_parameters(), "IvRA's classifier diverged in training", DIVERGED)
-        classifier.save_pretrained(folder / CLASSIFIER)
+        """Write the classifier that was trained with the module, for Classifier.from_pretrained."""
+        if self.options.own_model:
+            classifier = self._trained(self.classifier)
+            check_weights(classifier.model.named_parameters(), "IvRA's classifier diverged in training", DIVERGED)
+            classifier.save_pretrained(folder / CLASSIFIER)
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        """The module; its classifier is left in the folder's subfolder `classifier`."""
+        """Restore the module; its classifier is left in the folder's subfolder `classifier`."""
         sizes = state.value("encoder", _SIZES)
         self.attention = state.restore(lambda: self._sized(**sizes))
         self.trained_classifier = state.value("classifier", str)
+
+
+def check_count(split: str, examples: Sequence[Example], options: SMaTParams) -> None:
+    """Raise DataError if a split has too few texts for the criteria."""
+    least = LEAST_TEXTS if "cons" in options.criteria else 1
+    if len(examples) < least:
+        raise DataError(f"split {split!r} has {len(examples)} texts; expected {least} or more")
+
+
+def measure_faithfulness(
+    classifier: Classifier, texts: Sequence[Encoding], attributions: Sequence[Attribution]
+) -> dict[str, float | None]:
+    """Return the metrics of criteria comp and suff, larger being better."""
+    by_id = {text.example_id: text for text in texts}
+    params = EvaluateParams(percents=list(PERCENTS))
+    means = faithfulness(classifier, by_id, {"": attributions}, params)[""].means()
+    sufficiency = means["aopc_sufficiency"]
+    return {
+        "comp": means["aopc_comprehensiveness"],
+        "suff": None if sufficiency is None else -sufficiency,
+    }
 
 
 class SMaT(IvRA):

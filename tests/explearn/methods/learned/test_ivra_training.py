@@ -140,7 +140,7 @@ class TestTraining:
             consistency_loss="kl",
         )
         classifier = undecided(rows["validation"], kind, 3)
-        explainer.fit(classifier, *rows.values())
+        explainer.fit(classifier, rows["train"], validation=rows["validation"])
         assert set(explainer.history[1]["losses"]) == {"task", "sim", "comp", "suff", "cons"}
         assert explainer.classifier is not None
         (attribution,) = explainer.explain(explainer.classifier, [("the fox sleeps", "a dog")])
