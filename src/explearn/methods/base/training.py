@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import nn
@@ -72,14 +72,19 @@ def train_epochs(
     if validate_first:
         _set_training(modules, False)
         best.offer(0, validate(0, []))
-    bar = epoch_bar(epochs, description)
+    bar = tqdm(range(1, epochs + 1), desc=description, unit="epoch", disable=None if description else True)
     for epoch in bar:
         _set_training(modules, True)
         batch_losses = []
-        total, length = 0.0, 0
+        total = 0.0
+        length = 0
         for batch in batches():
             loss = batch_loss(batch)
-            descend(loss, optimizer, clipped)
+            optimizer.zero_grad()
+            loss.backward()
+            if clipped:
+                nn.utils.clip_grad_norm_(clipped, LARGEST_GRADIENT)
+            optimizer.step()
             if schedule is not None:
                 schedule.step()
             batch_losses.append(loss.item())
@@ -101,39 +106,12 @@ def _set_training(modules: Iterable[nn.Module], training: bool) -> None:
         module.train(training)
 
 
-def epoch_bar(epochs: int, description: str | None) -> tqdm[int]:
-    """Return the numbers of the epochs, from 1, with a progress bar unless `description` is None."""
-    return tqdm(range(1, epochs + 1), desc=description, unit="epoch", disable=None if description else True)
-
-
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Seed the global generator, used by dropout for example, within the block, and restore it afterwards."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
-
-
-def descend(
-    loss: torch.Tensor,
-    optimizer: torch.optim.Optimizer,
-    clipped: Sequence[nn.Parameter] = (),
-    check: Callable[[torch.Tensor], None] | None = None,
-) -> None:
-    """Take one step of the optimizer.
-
-    Args:
-        loss: a single number with its graph.
-        optimizer: optimizer of the parameters to change.
-        clipped: parameters whose joint gradient is clipped to LARGEST_GRADIENT.
-        check: called with the norm of that gradient before clipping; may raise to prevent the step.
-    """
-    optimizer.zero_grad()
-    loss.backward()
-    norm = nn.utils.clip_grad_norm_(clipped, LARGEST_GRADIENT) if clipped else torch.zeros(())
-    if check is not None:
-        check(norm)
-    optimizer.step()
 
 
 class BestWeights:
@@ -150,25 +128,20 @@ class BestWeights:
         self.epoch = 0
         self.score: Score = None
         self._modules = modules
-        self._kept: list[dict[str, torch.Tensor]] = []
+        self._copies: list[dict[str, torch.Tensor]] = []
 
     def offer(self, epoch: int, score: Score) -> None:
         """Copy the current weights if `score` is above all before; until there is a score, copy the latest."""
-        better: Any = self.score is None or (score is not None and score > self.score)  # type: ignore[operator]
-        if better:
+        if self.score is None or (score is not None and score > self.score):  # type: ignore[operator]
             self.epoch = epoch
             self.score = score
-            self.keep()
-
-    def keep(self) -> None:
-        """Copy the current weights."""
-        self._kept = [
-            {name: value.detach().clone() for name, value in module.named_parameters() if value.requires_grad}
-            for module in self._modules
-        ]
+            self._copies = [_trained_weights(module) for module in self._modules]
 
     def restore(self) -> None:
         """Restore the latest copy."""
-        for module, kept in zip(self._modules, self._kept, strict=True):
-            keys: Any = module.load_state_dict(kept, strict=False)
-            assert not keys.unexpected_keys
+        for module, weights in zip(self._modules, self._copies, strict=True):
+            module.load_state_dict(weights, strict=False)
+
+
+def _trained_weights(module: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: value.detach().clone() for name, value in module.named_parameters() if value.requires_grad}
