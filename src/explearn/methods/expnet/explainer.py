@@ -105,23 +105,16 @@ class ExpNet(BoundExplainer, BatchExplainer):
             UnsupportedError: the architecture's attention cannot be captured.
             ParamsError: there are other tasks, none of them with marks, under `universal` or `few_shot`.
             DataError: no text is marked where marks are needed; all words are marked, or none; the features were
-                computed with another classifier, or with other layers in one split than in another.
+                computed with another classifier.
         """
         layer_count(task.classifier.model)
         splits: Sequence[str] = PSEUDO_SPLITS
         if self.options.protocol == "in_domain":
             splits = (task.rationale_split,)
-        source: dict[str, Any] = {}
         rows = []
         for split in splits:
-            found, features = task.features(split)
-            check_source(task, found, split)
-            if source and found["attended"] != source["attended"]:
-                raise DataError(
-                    f"task {task.name!r}: the features of its splits have different layers; run the stage features "
-                    "again"
-                )
-            source = found
+            source, features = task.features(split)
+            check_source(task, source, split)
             rows.append(features)
         curriculum = curriculum_for(task, self.options)
         return self.fit_curriculum(curriculum, chain.from_iterable(rows), source, task.device, description)

@@ -131,34 +131,31 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
                 f"leave_one_task_out needs another task than {task.name!r}; add one to tasks, or use in_domain"
             )
         data = []
-        encoders = []
+        first: dict[str, int] = {}
         for source_task in tasks:
             split = source_task.rationale_split
             source, features = source_task.features(split, self.needs_hidden)
             check_source(source_task, source, split)
             facts = {**source, "layer": source["attended"][-1]}
-            encoders.append({key: int(facts[key]) for key in ENCODER_KEYS})
-            self._check_same_encoder(tasks[0].name, encoders[0], source_task.name, encoders[-1])
+            encoder = {key: int(facts[key]) for key in ENCODER_KEYS}
+            first = first or encoder
+            if self._must_match(encoder) != self._must_match(first):
+                raise ParamsError(
+                    f"classifiers of {tasks[0].name!r} ({self._must_match(first)}) and {source_task.name!r} "
+                    f"({self._must_match(encoder)}) differ; expected features of one architecture and layer"
+                )
             labels = {example.id: example.label for example in source_task.examples(split)}
             with located(f"task {source_task.name!r}, split {split!r}: "):
-                data.append(self.token_examples(features, source_task.gold, labels, encoders[-1]["heads"]))
+                data.append(self.token_examples(features, source_task.gold, labels, encoder["heads"]))
         self._train(data, task.device, description)
-        self.encoder = encoders[0]
+        self.encoder = first
         self.trained_on = [source_task.name for source_task in tasks]
         return self
 
-    def _check_same_encoder(self, first_task: str, first: dict[str, int], task: str, encoder: dict[str, int]) -> None:
+    def _must_match(self, encoder: Mapping[str, int]) -> str:
+        """Describe what the classifiers must have in common."""
         keys = [key for key in ENCODER_KEYS if key != "hidden_size" or self.needs_hidden]
-        if all(encoder[key] == first[key] for key in keys):
-            return
-
-        def describe(facts: dict[str, int]) -> str:
-            return " ".join(f"{key} {facts[key]}" for key in keys)
-
-        raise ParamsError(
-            f"classifiers of {first_task!r} ({describe(first)}) and {task!r} ({describe(encoder)}) differ; "
-            "expected features of one architecture and layer"
-        )
+        return " ".join(f"{key} {encoder[key]}" for key in keys)
 
     def token_examples(
         self,
