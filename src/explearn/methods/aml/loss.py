@@ -204,4 +204,6 @@ def attention_masks(model: Any, kept: torch.Tensor, positions: torch.Tensor) -> 
     types = set(getattr(model.config, "layer_types", None) or ())
     if len(types) > 1:
         return {kind: masks.get(kind, masks["full_attention"]) for kind in types}
-    return masks["full_attention"] if types == {"full_attention"} or window is None else masks["sliding_attention"]
+    if window is None or types == {"full_attention"}:
+        return masks["full_attention"]
+    return masks["sliding_attention"]
