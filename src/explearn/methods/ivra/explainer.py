@@ -112,7 +112,7 @@ class IvRA(BoundExplainer, BatchExplainer):
         """Train an attention module for a task's classifier.
 
         With a learning rate for the classifier, a copy of it is trained together with the module. `self.classifier` is
-        the classifier that is explained: that copy, or the given one.
+        the classifier that is explained: that copy, or the task's.
 
         The split `train` is used for the task loss and comp, suff and cons; `validation` chooses the best epoch, and
         with criterion sim the student learns from STUDENT_SHARE of it. The task's classifier is not changed. Warns if

@@ -27,7 +27,7 @@ class AttentionScheduleParams(Section):
     """Most training texts per epoch, drawn anew in each; null: all."""
     learning_rate: Annotated[float, Field(ge=0)] = 0.0
     """Learning rate of the classifier (AdamW), except its word embeddings, which are frozen. 0: the classifier stays as
-    it is, and is the one explained."""
+    it is, and is explained itself."""
     module_learning_rate: Annotated[float, Field(gt=0)] = 3e-2
     """Learning rate of the attention module's weights (AdamW, without weight decay)."""
     decay: Annotated[float, Field(gt=0, le=1)] = 0.6
