@@ -401,10 +401,11 @@ class FAML(RefiningExplainer, BatchExplainer):
         return list(dict.fromkeys([first, *get_args(Metric)]))
 
     def notes(self) -> dict[str, Any]:
-        """Return means over the texts explained since the last call of `explain` or `explain_each`.
+        """Return what the report shows: means over the texts explained since the last call of `explain`.
 
-        optimised_for: the metric of interest. steps, best_step: steps taken, and the step of the kept map. judged:
-        metric optimised -> metric evaluated -> value.
+        Returns:
+            `optimised_for`, the metric of interest; `steps`, number of steps taken; `best_step`, step of the best map;
+            and `judged`, metric optimised -> metric evaluated -> value. Empty if no text was explained.
         """
         if not self._searches:
             return {}

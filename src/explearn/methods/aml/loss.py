@@ -147,7 +147,7 @@ def embedded_logits(classifier: Classifier, batch: Batch, embeddings: torch.Tens
         return at_least_float32(classifier.model(**inputs).logits)
 
 
-def removed_logits(classifier: Classifier, batch: Batch, kept: torch.Tensor) -> torch.Tensor:
+def removed_logits(classifier: Classifier, batch: Batch, gates: torch.Tensor) -> torch.Tensor:
     """Return logits, (rows, C), at least float32, of texts from which gates remove tokens.
 
     With a gate m_j for each token, query i weighs an earlier key j by m_j exp(l_ij) and itself by exp(l_ii). The result
@@ -158,42 +158,42 @@ def removed_logits(classifier: Classifier, batch: Batch, kept: torch.Tensor) -> 
     Args:
         classifier: a decoder that reads the last token.
         batch: b texts of n sub-tokens.
-        kept: m, (rows, n), gates in [0, 1]; row r is of text r modulo b. Positions count the tokens above 1/2.
+        gates: m, (rows, n), in [0, 1]; row r is of text r modulo b. Positions count the tokens above 1/2.
     """
     model: Any = classifier.model
-    copies = len(kept) // len(batch)
-    kept = torch.where(batch.attention_mask.repeat(copies, 1).bool(), kept, 0.0)
-    whole = (kept > 0.5).long()
+    copies = len(gates) // len(batch)
+    gates = torch.where(batch.attention_mask.repeat(copies, 1).bool(), gates, 0.0)
+    whole = (gates > 0.5).long()
     positions = whole.cumsum(1) - whole
     with classifier.autocast():
         states = model.base_model(
             input_ids=batch.input_ids.repeat(copies, 1),
-            attention_mask=attention_masks(model, kept, positions),
+            attention_mask=attention_masks(model, gates, positions),
             position_ids=positions,
         ).last_hidden_state
         by_token = at_least_float32(model.score(states))
     with torch.no_grad():
         empty = classifier.logits(classifier.batch([batch.encodings[0].select([])]))
     # removed[:, j]: prod_(k>=j) (1 - m_k), whether all tokens from j on are removed.
-    removed = (1 - kept).flip(1).cumprod(1).flip(1).to(by_token)
-    last = kept.to(by_token) * nn.functional.pad(removed[:, 1:], (0, 1), value=1.0)
+    removed = (1 - gates).flip(1).cumprod(1).flip(1).to(by_token)
+    last = gates.to(by_token) * nn.functional.pad(removed[:, 1:], (0, 1), value=1.0)
     return (last[..., None] * by_token).sum(1) + removed[:, :1] * empty.to(by_token)
 
 
-def attention_masks(model: Any, kept: torch.Tensor, positions: torch.Tensor) -> torch.Tensor | dict[str, torch.Tensor]:
+def attention_masks(model: Any, gates: torch.Tensor, positions: torch.Tensor) -> torch.Tensor | dict[str, torch.Tensor]:
     """Return what is added to attention's logits, (rows, 1, n, n): log m_j, practically -inf for keys a query hides.
 
-    If the model has several types of layers, there is one mask for each type. A window is counted over kept tokens.
+    If the model has several types of layers, there is one mask for each type. A window counts the tokens that stay.
 
     Args:
         model: a decoder.
-        kept: m, (rows, n).
-        positions: position of each token among those kept, (rows, n).
+        gates: m, (rows, n).
+        positions: position of each token among those that stay, (rows, n).
     """
     lowest = torch.finfo(model.dtype).min
-    earlier = torch.ones(kept.shape[1], kept.shape[1], dtype=torch.bool, device=kept.device).tril(-1)
-    itself = torch.eye(kept.shape[1], dtype=torch.bool, device=kept.device)
-    weights = (kept + LEAST).log()[:, None]
+    earlier = torch.ones(gates.shape[1], gates.shape[1], dtype=torch.bool, device=gates.device).tril(-1)
+    itself = torch.eye(gates.shape[1], dtype=torch.bool, device=gates.device)
+    weights = (gates + LEAST).log()[:, None]
     mask = torch.where(earlier, weights, lowest).masked_fill(itself, 0.0)
     masks = {"full_attention": mask.to(model.dtype)[:, None]}
     window = getattr(model.config, "sliding_window", None)
@@ -204,4 +204,6 @@ def attention_masks(model: Any, kept: torch.Tensor, positions: torch.Tensor) -> 
     types = set(getattr(model.config, "layer_types", None) or ())
     if len(types) > 1:
         return {kind: masks.get(kind, masks["full_attention"]) for kind in types}
-    return masks["full_attention"] if types == {"full_attention"} or window is None else masks["sliding_attention"]
+    if window is None or types == {"full_attention"}:
+        return masks["full_attention"]
+    return masks["sliding_attention"]

@@ -284,7 +284,14 @@ class PAML(BoundExplainer, BatchExplainer):
     def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Train G on the task's split `train`, with the metric watched on `validation`. No label or rationale is used.
 
-        Of both splits at most `max_texts` and `validation_texts` texts are taken, drawn by the seed.
+        Of the two splits at most `max_texts` and `validation_texts` texts are taken, drawn by the seed.
+
+        Args:
+            task: the data to learn from.
+            description: text of a progress bar. None: no bar.
+
+        Returns:
+            The trained explainer itself.
 
         Raises:
             DataError: no text to train or to watch the metric on.

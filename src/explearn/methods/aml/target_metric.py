@@ -59,8 +59,9 @@ def protocol_of(protocol: str) -> FaithfulnessProtocol:
 
 def parts_of(metric: Metric, protocol: FaithfulnessProtocol) -> list[Part]:
     """Return the changed texts whose probabilities a metric reads."""
-    is_aopc = metric.startswith("aopc")
-    shares = protocol.percents if is_aopc else (protocol.headline_percent,)
+    shares: Sequence[int] = (protocol.headline_percent,)
+    if metric.startswith("aopc"):
+        shares = protocol.percents
     return list(product(CHANGES[metric.removeprefix("aopc_")], shares))
 
 
@@ -100,7 +101,8 @@ class EvaluatedText:
             self.units = len(encoding.positions)
         self.owners = np.array(self.by_unit.word_ids)
         self.read = len(np.unique(self.owners[self.owners >= 0]))
-        sizes = [protocol.count(self.units, share) for share in dict.fromkeys(share for _, share in parts)]
+        shares = dict.fromkeys(share for _, share in parts)
+        sizes = [protocol.count(self.units, share) for share in shares]
         self.cuts = [size for size in sizes if 0 < size < self.units]
         self.left: dict[int, list[int]] = {}
         self.tops: dict[int, dict[frozenset[int], dict[str, int]]] = {}

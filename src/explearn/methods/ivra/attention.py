@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import entmax
 import torch
@@ -14,12 +14,10 @@ from explearn.core.compute import at_least_float32
 from explearn.core.errors import UnsupportedError
 from explearn.lens.attention import Attention, capture_attention, layer_count
 from explearn.lens.watch import content_mask
+from explearn.methods.ivra.params import Level, Norm
 from explearn.predictors.architectures import head_size
 from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
-
-Norm = Literal["softmax", "sparsemax"]
-Level = Literal["feature", "head", "layer"]
 
 
 def normalise(logits: torch.Tensor, norm: Norm) -> torch.Tensor:

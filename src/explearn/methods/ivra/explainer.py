@@ -112,7 +112,7 @@ class IvRA(BoundExplainer, BatchExplainer):
         """Train an attention module for a task's classifier.
 
         With a learning rate for the classifier, a copy of it is trained together with the module. `self.classifier` is
-        the classifier that is explained: that copy, or the given one.
+        the classifier that is explained: that copy, or the task's.
 
         The split `train` is used for the task loss and comp, suff and cons; `validation` chooses the best epoch, and
         with criterion sim the student learns from STUDENT_SHARE of it. The task's classifier is not changed. Warns if
@@ -160,8 +160,9 @@ class IvRA(BoundExplainer, BatchExplainer):
         sim = None
         if "sim" in options.criteria:
             shown, order = np.split(order, [round(STUDENT_SHARE * len(order))])
+            encodings = classifier.encode([validation[i] for i in shown])
             # A student has nothing to read in a text without pieces.
-            texts = [text for text in classifier.encode([validation[i] for i in shown]) if text.positions]
+            texts = [encoding for encoding in encodings if encoding.positions]
             if min(len(texts), len(order)) < 2:
                 raise DataError(
                     f"criterion 'sim': of {len(validation)} validation texts the student would learn from {len(texts)} "
@@ -236,11 +237,13 @@ class IvRA(BoundExplainer, BatchExplainer):
                 measured["cons"] = consistency(aggregate_states(classifier, texts), word_scores)[""].value
             elif criterion == "sim":
                 classes = [classifier.labels.index(attribution.predicted) for attribution in attributions]
-                students = SimulatabilityParams(repeats=CHOOSING_REPEATS)
-                embeddings = word_embeddings(classifier, texts)
-                taught = simulatability(embeddings, classes, word_scores, students, self.options.seed)
+                measured["sim"] = None
                 # One class is predicted by a student that has seen nothing else, whatever it was shown.
-                measured["sim"] = float(taught[""].gain.mean()) if len(set(classes)) > 1 else None
+                if len(set(classes)) > 1:
+                    students = SimulatabilityParams(repeats=CHOOSING_REPEATS)
+                    embeddings = word_embeddings(classifier, texts)
+                    results = simulatability(embeddings, classes, word_scores, students, self.options.seed)
+                    measured["sim"] = float(results[""].gain.mean())
         return accuracy, {name: measured[name] for name in self.options.criteria}
 
     # ---- explaining ----------------------------------------------------------------------------------------------
@@ -300,10 +303,9 @@ def measure_faithfulness(
     params = EvaluateParams(percents=list(PERCENTS))
     means = faithfulness(classifier, by_id, {"": attributions}, params)[""].means()
     sufficiency = means["aopc_sufficiency"]
-    return {
-        "comp": means["aopc_comprehensiveness"],
-        "suff": None if sufficiency is None else -sufficiency,
-    }
+    if sufficiency is not None:
+        sufficiency = -sufficiency
+    return {"comp": means["aopc_comprehensiveness"], "suff": sufficiency}
 
 
 class SMaT(IvRA):

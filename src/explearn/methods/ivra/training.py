@@ -89,11 +89,11 @@ class JointTrainer:
         model.requires_grad_(schedule.learning_rate > 0)
         embeddings: Any = model.get_input_embeddings()
         embeddings.weight.requires_grad_(False)
-        of_model = [p for p in model.parameters() if p.requires_grad]
-        of_module = [p for p in self.module.parameters() if p.requires_grad]
+        model_parameters = [p for p in model.parameters() if p.requires_grad]
+        module_parameters = [p for p in self.module.parameters() if p.requires_grad]
         groups: list[dict[str, Any]] = [
-            {"params": of_module, "lr": schedule.module_learning_rate, "weight_decay": 0.0},
-            {"params": of_model, "lr": schedule.learning_rate, "weight_decay": WEIGHT_DECAY},
+            {"params": module_parameters, "lr": schedule.module_learning_rate, "weight_decay": 0.0},
+            {"params": model_parameters, "lr": schedule.learning_rate, "weight_decay": WEIGHT_DECAY},
         ]
         optimizer = torch.optim.AdamW([group for group in groups if group["params"]])
         optimizer.register_step_pre_hook(self._check_gradients)
@@ -113,7 +113,7 @@ class JointTrainer:
                     lambda: self._batches(lengths),
                     self._batch_loss,
                     schedule.epochs,
-                    clipped=of_model,
+                    clipped=model_parameters,
                     validate=validate,
                     validate_first=True,
                     description=description,
