@@ -2,12 +2,13 @@
 
 import logging
 
+from explearn.predictors.pretrained import load_classifier
+
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnsupportedError
 from explearn.core.examples import SPLITS
 from explearn.core.writing import atomic_folder
 from explearn.lens.attention import layer_count
-from explearn.predictors.classifier import Classifier
 from explearn_study.feature_files import texts_to_learn_from, write_features, write_refusal, write_signals
 from explearn_study.params import Params
 from explearn_study.staging import TaskOption, stage
@@ -35,7 +36,7 @@ def features(task: TaskOption, params: Params, compute: ComputeOptions, seed: in
                     folder, UnsupportedError("no method of the run learns from any; run the stage features again")
                 )
         return
-    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+    classifier = load_classifier(workspace.classifier(task), compute)
     with atomic_folder(workspace.features(task)) as folder:
         try:
             layer_count(classifier.model)

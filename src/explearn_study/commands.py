@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from explearn.predictors.pretrained import load_classifier
 
 from explearn.cli.common import user_errors
 from explearn.core.escape import printable
@@ -68,15 +69,12 @@ def verify(
     """
     with user_errors():
         from explearn.bundle.manifest import differences, read_manifest
-        from explearn.predictors.classifier import Classifier
         from explearn.report.manifest import check_manifest, manifests_in
 
         # What was checked, the sentence for no difference, and the differences.
         results: list[tuple[Path, str, list[str]]] = []
         for manifest in manifests_in(of) if of.is_dir() else [of.with_suffix(".json")]:
-            checked, differing = check_manifest(
-                manifest, lambda name: Classifier.from_pretrained(name, device="cpu").fingerprint
-            )
+            checked, differing = check_manifest(manifest, lambda name: load_classifier(name, device="cpu").fingerprint)
             results.append((manifest, f"{', '.join(checked)} are unchanged.", differing))
         if not results:
             files = read_manifest(of)

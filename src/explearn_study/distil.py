@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from explearn.predictors.pretrained import load_classifier
 
 from explearn.core.attribution import filled
 from explearn.core.compute import ComputeOptions
@@ -21,7 +22,6 @@ from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.predictions import Predictions
 from explearn.metrics.sanity import rank_correlations, top_overlaps
 from explearn.metrics.stability import levels, lexical_similarity, nearest, semantic_similarity
-from explearn.predictors.classifier import Classifier
 from explearn.text.alignment import NO_WORD
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params
@@ -47,7 +47,7 @@ def compare_with_students(
 
     Raises DataError if no test text has a word that the classifier reads.
     """
-    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+    classifier = load_classifier(workspace.classifier(task), compute)
     lessons = read_lessons([workspace.teacher(task, member) for member in members(name)], classifier.fingerprint)
     study = params.studies.students
     assert study is not None

@@ -8,6 +8,9 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
+
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError
@@ -16,7 +19,6 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.timing import ForwardClock, explain_timed
 from explearn.methods.registry import make_explainer, with_seed
 from explearn.metrics.runs import read_run, write_run
-from explearn.predictors.classifier import Classifier
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params, RunMethod
 from explearn_study.workspace import Workspace
@@ -55,12 +57,12 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
             explainer.aggregation = params.attribute.pooling
     root = workspace.attributions(task)
     sources: dict[str, str] = read_json(root / SOURCES) if (root / SOURCES).exists() else {}
-    classifiers: dict[Path, tuple[Classifier, ForwardClock]] = {}
+    classifiers: dict[Path, tuple[TransformerPredictor, ForwardClock]] = {}
     files: set[str] = set()
     for (method, own_model), (explainer, options) in zip(jobs, made, strict=True):
         folder = workspace.explained(params, task, own_model or method.name)
         if folder not in classifiers:
-            loaded = Classifier.from_pretrained(folder, compute)
+            loaded = load_classifier(folder, compute)
             classifiers[folder] = loaded, ForwardClock(loaded, examples)
         classifier, clock = classifiers[folder]
         path = workspace.attributions(task, own_model) / f"{method.name}.parquet"

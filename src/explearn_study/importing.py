@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from explearn.predictors.pretrained import load_classifier
+
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError
 from explearn.core.writing import atomic_folder
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.labels import check_labels
 from explearn_study.sections import ClassifierParams
 
@@ -28,7 +29,7 @@ def import_classifier(
     Raises ModelError if it cannot be loaded or its classes are not the task's labels, UnknownNameError and ParamsError
     for invalid names, DeviceError.
     """
-    classifier = Classifier.from_pretrained(given.name, compute, given.revision, given.completion, precision="fp32")
+    classifier = load_classifier(given.name, compute, given.revision, given.completion, precision="fp32")
     if classifier.nli is not None:
         raise ModelError(f"{given.name}: has candidate labels; expected a classifier whose labels are its own")
     classes = classifier.renamed(given.labels).labels

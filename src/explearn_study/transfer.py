@@ -6,6 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
+
 from explearn.core.attribution import Attribution
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
@@ -15,7 +18,6 @@ from explearn.methods.registry import make_explainer
 from explearn.metrics.evaluate import evaluate_task
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.runs import MethodRun
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.finetune import evaluate_classifier
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params
@@ -54,7 +56,7 @@ def transfer(workspace: Workspace, params: Params, name: str, compute: ComputeOp
         for trained in group:
             folder = workspace.explainer(trained, name)
             explainer = make_explainer(params.methods[name].info, {}, str(folder))
-            classifier = Classifier.from_pretrained(folder / "classifier", compute)
+            classifier = load_classifier(folder / "classifier", compute)
             criteria = list(read_document(folder / "config.json", dict[str, Any], "fit")["options"]["criteria"])
             for task in group:
                 description = f"{name} of {trained} on {task}"
@@ -66,7 +68,7 @@ def transfer(workspace: Workspace, params: Params, name: str, compute: ComputeOp
 
 
 def criteria_figures(
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     explainer: Explainer,
     examples: Sequence[Example],
     attributions: Sequence[Attribution],

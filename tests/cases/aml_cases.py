@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tiny
 import torch
+from explearn.predictors.transformer import TransformerPredictor
 
 from explearn.core.examples import Example
 from explearn.methods.aml.faml import FAML
@@ -17,7 +18,6 @@ from explearn.methods.aml.paml import PAML, initial_model
 from explearn.methods.aml.params import Metric
 from explearn.methods.aml.target_metric import MapEvaluator, protocol_of
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.classifier import Classifier
 
 LEARNING: dict[str, Any] = {
     "batch_size": 8,
@@ -44,7 +44,7 @@ def examples(count: int, seed: int, split: Any = "train") -> list[Example]:
     return rows
 
 
-def teach(classifier: Classifier, steps: int, learning_rate: float) -> None:
+def teach(classifier: TransformerPredictor, steps: int, learning_rate: float) -> None:
     """Train a classifier to go by the decisive word, and to be unsure without it, whatever else is left out."""
     rng = np.random.default_rng(0)
     classifier.model.requires_grad_(True)
@@ -68,7 +68,7 @@ def teach(classifier: Classifier, steps: int, learning_rate: float) -> None:
 
 
 @functools.cache
-def one_word_classifier(kind: str = "bert") -> Classifier:
+def one_word_classifier(kind: str = "bert") -> TransformerPredictor:
     """A classifier that goes by the decisive word; tests leave it as it is."""
     classifier = tiny.make_classifier(kind, seed=1)
     teach(classifier, steps=100, learning_rate=2e-3)
@@ -106,7 +106,7 @@ def encoder(folder: Path, kind: str = "bert", tokenizer: str | None = None, **co
     return str(folder)
 
 
-def untrained(classifier: Classifier, **options: Any) -> PAML:
+def untrained(classifier: TransformerPredictor, **options: Any) -> PAML:
     """A pAML with G as it starts, without a step of training."""
     paml = PAML(**{**QUICK, **options})
     paml.model = (
@@ -116,11 +116,11 @@ def untrained(classifier: Classifier, **options: Any) -> PAML:
     return paml
 
 
-def task_of(classifier: Classifier, texts: int = 8, validation: int = 4, **more: Any) -> ListedTask:
+def task_of(classifier: TransformerPredictor, texts: int = 8, validation: int = 4, **more: Any) -> ListedTask:
     return ListedTask(classifier, examples(texts, seed=1), examples(validation, seed=2, split="validation"), **more)
 
 
-def values(classifier: Classifier, attributions: Any, metric: Metric) -> np.ndarray:
+def values(classifier: TransformerPredictor, attributions: Any, metric: Metric) -> np.ndarray:
     """What a metric says of some attributions, one a text."""
     evaluator = MapEvaluator(classifier, [metric], protocol_of("default"))
     maps = []

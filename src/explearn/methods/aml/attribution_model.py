@@ -21,9 +21,9 @@ from explearn.core.errors import ModelError, first_line
 from explearn.lens.representations import read_states, spaced_layers, text_states
 from explearn.methods.l2e.network import StateNetwork
 from explearn.predictors.architectures import architecture, position_offset, tells_segments_apart
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, Encoding, collate, encode_segments, max_length
 from explearn.predictors.loading import holds_no_words, load_model, quiet_transformers, resolve_encoder
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 
 PREDICTION_STD = 0.02
@@ -97,11 +97,11 @@ class AttributionModel(nn.Module, ABC):
     """G: from a text and the prediction y, (b, C), to the logits of the attributions, a = sigmoid of them."""
 
     @abstractmethod
-    def prepare(self, classifier: Classifier, batch: Batch) -> ModelInput:
+    def prepare(self, classifier: TransformerPredictor, batch: Batch) -> ModelInput:
         """Classify a batch, and return what G reads of it."""
 
     @abstractmethod
-    def forward(self, classifier: Classifier, inputs: ModelInput, predictions: torch.Tensor) -> torch.Tensor:
+    def forward(self, classifier: TransformerPredictor, inputs: ModelInput, predictions: torch.Tensor) -> torch.Tensor:
         """Return the logits of the attributions at the classifier's sub-tokens, (b, n), float32; y: (b, C)."""
 
 
@@ -124,7 +124,7 @@ class StatesModel(AttributionModel):
 
     @classmethod
     @torch.no_grad()
-    def start(cls, classifier: Classifier, encodings: Sequence[Encoding]) -> StatesModel:
+    def start(cls, classifier: TransformerPredictor, encodings: Sequence[Encoding]) -> StatesModel:
         """Return one with new weights, whose inputs are standardised over some texts.
 
         Raises:
@@ -137,11 +137,11 @@ class StatesModel(AttributionModel):
         return model
 
     @torch.no_grad()
-    def prepare(self, classifier: Classifier, batch: Batch) -> ModelInput:
+    def prepare(self, classifier: TransformerPredictor, batch: Batch) -> ModelInput:
         logits, states = read_states(classifier, batch, self.layers)
         return ModelInput(batch, logits, batch, states=states)
 
-    def forward(self, classifier: Classifier, inputs: ModelInput, predictions: torch.Tensor) -> torch.Tensor:
+    def forward(self, classifier: TransformerPredictor, inputs: ModelInput, predictions: torch.Tensor) -> torch.Tensor:
         by_class = self.network(inputs.states, inputs.batch.attention_mask.bool()).scores
         scores: torch.Tensor = (by_class * predictions[:, None]).sum(-1)
         return scores
@@ -184,7 +184,7 @@ class EncoderModel(AttributionModel):
         self.prediction = nn.Parameter(torch.randn(classes + 1, table.weight.shape[1]) * PREDICTION_STD)
 
     @torch.no_grad()
-    def prepare(self, classifier: Classifier, batch: Batch) -> ModelInput:
+    def prepare(self, classifier: TransformerPredictor, batch: Batch) -> ModelInput:
         logits = classifier.logits(batch)
         if self.tokenizer is None:
             return ModelInput(batch, logits, batch)
@@ -226,14 +226,14 @@ class EncoderModel(AttributionModel):
             inputs["token_type_ids"] = torch.where(behind, last, nn.functional.pad(batch.token_type_ids, (0, 1)))
         return inputs
 
-    def forward(self, classifier: Classifier, inputs: ModelInput, predictions: torch.Tensor) -> torch.Tensor:
+    def forward(self, classifier: TransformerPredictor, inputs: ModelInput, predictions: torch.Tensor) -> torch.Tensor:
         with classifier.autocast():
             states = self.backbone(**self.backbone_inputs(inputs.source, predictions)).last_hidden_state
             scores: torch.Tensor = self.output(torch.tanh(self.dense(states[:, :-1])))
         return inputs.to_target(scores.float().squeeze(-1))
 
     @torch.no_grad()
-    def check_backbone(self, name: str, classifier: Classifier) -> None:
+    def check_backbone(self, name: str, classifier: TransformerPredictor) -> None:
         """Raise ModelError, naming the backbone, where it cannot be called with embeddings and positions."""
         source = self.prepare(classifier, classifier.batch(classifier.encode(["one text"]))).source
         inputs = self.backbone_inputs(source, self.prediction.new_zeros(1, len(self.prediction) - 1))

@@ -26,9 +26,9 @@ from explearn.methods.aml.target_metric import EvaluatedText, Map, MapEvaluator,
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import RefiningExplainer
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, text_seed
 from explearn.predictors.problems import ONE_CLASS
+from explearn.predictors.transformer import TransformerPredictor
 
 ADAM_EPSILON = 1e-6
 """Larger than torch's, so that gradients that are only rounding errors (of key biases) have no effect."""
@@ -111,7 +111,7 @@ class LowRankTuning(nn.Module):
         changes = [LowRankChange(layer, texts, RANK, generator) for layer in (network.read, *linear)]
         self.changes = nn.ModuleList([*changes, LowRankChange(network.head, texts, None, generator)])
 
-    def forward(self, classifier: Classifier, inputs: ModelInput, predictions: torch.Tensor) -> torch.Tensor:
+    def forward(self, classifier: TransformerPredictor, inputs: ModelInput, predictions: torch.Tensor) -> torch.Tensor:
         """Return what G returns, (b, n), with each text's changes."""
         changes: Any = self.changes
         with hooked([change.layer.register_forward_hook(here_only(change.add)) for change in changes]):
@@ -418,7 +418,7 @@ class FAML(RefiningExplainer, BatchExplainer):
             "judged": {name: dict(zip(metrics, row, strict=True)) for name, row in zip(metrics, judged, strict=True)},
         }
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         if self.start is None:
             raise ModelError(
                 "fAML starts from a trained pAML; get_explainer('faml', path=FOLDER OF A TRAINED PAML), "
@@ -428,7 +428,7 @@ class FAML(RefiningExplainer, BatchExplainer):
         self.start.check(classifier)
         self._searches = []
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         start = self.start
         assert start is not None and start.model is not None
         model = start.model.to(classifier.device)

@@ -20,9 +20,9 @@ from explearn.core.errors import ModelError
 from explearn.lens.watch import content_mask
 from explearn.lens.words import replaced_words
 from explearn.predictors.architectures import architecture
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 from explearn.predictors.padding import reads_last
+from explearn.predictors.transformer import TransformerPredictor
 
 LEAST = 1e-12
 """Weight of a key whose gate is 0: negligible next to other tokens, and its logarithm has a gradient."""
@@ -44,7 +44,7 @@ class Weights(NamedTuple):
 
 
 def loss_terms(
-    classifier: Classifier, batch: Batch, scores: torch.Tensor, predictions: torch.Tensor, weights: Weights
+    classifier: TransformerPredictor, batch: Batch, scores: torch.Tensor, predictions: torch.Tensor, weights: Weights
 ) -> torch.Tensor:
     """Return the terms of each text's loss, (3, b), 0 for a term left out, with a graph back to the attributions.
 
@@ -89,7 +89,7 @@ def weighted(terms: torch.Tensor, weights: Weights) -> torch.Tensor:
     return weights.prediction * terms[0] + weights.size * terms[1] + weights.inverse * terms[2]
 
 
-def masked_logits(classifier: Classifier, batch: Batch, masks: torch.Tensor) -> torch.Tensor:
+def masked_logits(classifier: TransformerPredictor, batch: Batch, masks: torch.Tensor) -> torch.Tensor:
     """Return logits, (rows, C), at least float32, of masked texts.
 
     Where tokens are removed, one is kept if its share is above 1/2 and left out otherwise; gradients pass as if the
@@ -117,7 +117,7 @@ def masked_logits(classifier: Classifier, batch: Batch, masks: torch.Tensor) -> 
     return embedded_logits(classifier, batch, shares * words + (1 - shares) * stand_in)
 
 
-def removes_tokens(classifier: Classifier) -> bool:
+def removes_tokens(classifier: TransformerPredictor) -> bool:
     """Return whether masked tokens are removed from texts: by decoders without a mask token."""
     completion = classifier.completion
     if classifier.tokenizer.mask_token_id is not None:
@@ -127,7 +127,7 @@ def removes_tokens(classifier: Classifier) -> bool:
     return architecture(classifier.model.config).causal and reads_last(classifier.model)
 
 
-def embedded_logits(classifier: Classifier, batch: Batch, embeddings: torch.Tensor) -> torch.Tensor:
+def embedded_logits(classifier: TransformerPredictor, batch: Batch, embeddings: torch.Tensor) -> torch.Tensor:
     """Return logits, (rows, C), at least float32, of texts with other word embeddings.
 
     Positions, segments and padding are those of the batch. Its ids are passed as well: RoBERTa counts positions by
@@ -147,7 +147,7 @@ def embedded_logits(classifier: Classifier, batch: Batch, embeddings: torch.Tens
         return at_least_float32(classifier.model(**inputs).logits)
 
 
-def removed_logits(classifier: Classifier, batch: Batch, gates: torch.Tensor) -> torch.Tensor:
+def removed_logits(classifier: TransformerPredictor, batch: Batch, gates: torch.Tensor) -> torch.Tensor:
     """Return logits, (rows, C), at least float32, of texts from which gates remove tokens.
 
     With a gate m_j for each token, query i weighs an earlier key j by m_j exp(l_ij) and itself by exp(l_ii). The result

@@ -37,10 +37,12 @@ from explearn.methods.info import About
 from explearn.metrics.catalogue import CATALOGUE
 from explearn.metrics.protocols import FaithfulnessProtocol
 from explearn.predictors.batching import random_batches, run_batches
-from explearn.predictors.classifier import Classifier, QuestionAnswerer, TokenClassifier
 from explearn.predictors.encoding import Batch, Encoding, max_length
+from explearn.predictors.heads.question_answering import QuestionPredictor
+from explearn.predictors.heads.token_classification import TokenPredictor
 from explearn.predictors.loading import check_sizes, errors_of_loading
 from explearn.predictors.problems import ONE_CLASS
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.sampling import texts_to_explain
 
 BACKBONE_FOLDER = "backbone"
@@ -198,7 +200,7 @@ def chosen_texts(task: TaskData, split: str, most: int, seed: int, purpose: str)
 
 
 def initial_model(
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     texts: Sequence[Encoding],
     options: PAMLParams,
     encoder: str | None = None,
@@ -304,7 +306,7 @@ class PAML(BoundExplainer, BatchExplainer):
         options = self.options
         classifier = task.classifier
         self.check_problem(classifier)
-        if isinstance(classifier, QuestionAnswerer | TokenClassifier):
+        if isinstance(classifier, QuestionPredictor | TokenPredictor):
             raise UnsupportedError(f"{self.name}: masks whole texts for their class, and this model {classifier.does}")
         texts = chosen_texts(task, "train", options.max_texts, options.seed, "train on")
         validation = chosen_texts(task, "validation", options.validation_texts, options.seed, "watch the metric on")
@@ -327,7 +329,7 @@ class PAML(BoundExplainer, BatchExplainer):
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         model = self._trained(self.model).to(classifier.device)
         inputs = model.prepare(classifier, batch)
         chosen = resolve_targets(inputs.logits, targets)
@@ -395,7 +397,9 @@ def restored_encoder(state: TrainedState, folder: Path) -> EncoderModel:
     return state.restore(make)
 
 
-def prediction_information(classifier: Classifier, logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+def prediction_information(
+    classifier: TransformerPredictor, logits: torch.Tensor, targets: torch.Tensor
+) -> torch.Tensor:
     """Return y, (b, C): predicted probabilities where the target is the predicted class, else its one-hot row."""
     one_hot = nn.functional.one_hot(targets, logits.shape[-1]).to(torch.float32)
     predicted = logits.argmax(-1) == targets

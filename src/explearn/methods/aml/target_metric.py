@@ -17,8 +17,8 @@ from explearn.metrics.catalogue import CATALOGUE
 from explearn.metrics.plausibility import ranking
 from explearn.metrics.predictions import Predictions
 from explearn.metrics.protocols import FaithfulnessProtocol, as_sub_tokens, log_probability
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Encoding
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import aggregate
 
 RIDGE = 1.0
@@ -135,7 +135,9 @@ class MapEvaluator:
         signs: 1 where larger values of a metric are better, else -1, (metrics,).
     """
 
-    def __init__(self, classifier: Classifier, metrics: Sequence[Metric], protocol: FaithfulnessProtocol) -> None:
+    def __init__(
+        self, classifier: TransformerPredictor, metrics: Sequence[Metric], protocol: FaithfulnessProtocol
+    ) -> None:
         self.classifier = classifier
         self.metrics = metrics
         self.protocol = protocol

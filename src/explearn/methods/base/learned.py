@@ -30,7 +30,7 @@ from explearn.methods.base.explainer import Explainer
 
 if TYPE_CHECKING:
     from explearn.methods.base.task import LabelledText, Marks, TaskData
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 ModuleT = TypeVar("ModuleT", bound=torch.nn.Module)
 PartT = TypeVar("PartT")
@@ -165,13 +165,13 @@ class LearnedExplainer(Explainer):
         """
         # These import the methods whose scores are learned from.
         from explearn.methods.listed_task import ListedTask
-        from explearn.predictors.as_classifier import as_classifier
+        from explearn.predictors.pretrained import as_predictor
 
         other_tasks = []
         for other, (its_classifier, its_texts, its_rationales) in (others or {}).items():
-            other_tasks.append(ListedTask(as_classifier(its_classifier), its_texts, gold=its_rationales, name=other))
+            other_tasks.append(ListedTask(as_predictor(its_classifier), its_texts, gold=its_rationales, name=other))
         task = ListedTask(
-            as_classifier(classifier),
+            as_predictor(classifier),
             texts,
             validation,
             gold=rationales,
@@ -285,11 +285,11 @@ class BoundExplainer(LearnedExplainer):
     trained_classifier: str = ""
     """Fingerprint of the classifier that it was trained for."""
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         if not self.any_classifier:
             self.check_own(classifier)
 
-    def check_own(self, classifier: Classifier) -> None:
+    def check_own(self, classifier: TransformerPredictor) -> None:
         """Raise UnsupportedError for another classifier than the one that it was trained for."""
         if self._trained(self.trained_classifier or None) != classifier.fingerprint:
             raise UnsupportedError(f"this {self.name} was trained for another classifier; {self.instead}")

@@ -16,8 +16,8 @@ from explearn.lens.attention import Attention, capture_attention, layer_count
 from explearn.lens.watch import content_mask
 from explearn.methods.ivra.params import Level, Norm
 from explearn.predictors.architectures import head_size
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 
 
 def normalise(logits: torch.Tensor, norm: Norm) -> torch.Tensor:
@@ -210,7 +210,7 @@ class ExplainedBatch(NamedTuple):
 
 
 def explain_batch(
-    classifier: Classifier, module: AttentionModule, batch: Batch, states: bool = False
+    classifier: TransformerPredictor, module: AttentionModule, batch: Batch, states: bool = False
 ) -> ExplainedBatch:
     """Classify and explain a batch in one forward pass.
 

@@ -44,11 +44,11 @@ from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams, SimulatabilityParams
 from explearn.metrics.simulatability import simulatability
 from explearn.predictors.architectures import architecture
-from explearn.predictors.classifier import Classifier, QuestionAnswerer
 from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.finetune import class_weights
-from explearn.predictors.heads.question_answering import reached
+from explearn.predictors.heads.question_answering import QuestionPredictor, reached
 from explearn.predictors.problems import ONE_CLASS
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.predictors.windows import Windowed
 
 logger = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class IvRA(BoundExplainer, BatchExplainer):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.attention: AttentionModule | None = None
-        self.classifier: Classifier | None = None
+        self.classifier: TransformerPredictor | None = None
         self.history: list[dict[str, Any]] = []
         if self.options.own_model:
             self.instead = f"load the one in its folder {CLASSIFIER!r}"
@@ -191,7 +191,7 @@ class IvRA(BoundExplainer, BatchExplainer):
             )
         return self
 
-    def _check_criteria(self, classifier: Classifier) -> None:
+    def _check_criteria(self, classifier: TransformerPredictor) -> None:
         """Raise where the criteria cannot be trained for with this classifier."""
         criteria = self.options.criteria
         config = classifier.model.config
@@ -203,7 +203,7 @@ class IvRA(BoundExplainer, BatchExplainer):
                 f"a {config.model_type!r} model's last token, local attention or distances; train with criteria sim "
                 "or cons"
             )
-        if "sim" in criteria and isinstance(classifier, QuestionAnswerer):
+        if "sim" in criteria and isinstance(classifier, QuestionPredictor):
             raise DataError(
                 "criterion 'sim': a student predicts classes, but answers to questions are not classes; "
                 "expected comp, suff or cons"
@@ -249,7 +249,7 @@ class IvRA(BoundExplainer, BatchExplainer):
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         attention = self._trained(self.attention).to(classifier.device)
         with torch.inference_mode():
             explained = explain_batch(classifier, attention, batch)
@@ -275,7 +275,7 @@ class IvRA(BoundExplainer, BatchExplainer):
         return TrainedState(attention.state_dict(), record)
 
     def _save_more(self, folder: Path) -> None:
-        """Write the classifier that was trained with the module, for Classifier.from_pretrained."""
+        """Write the classifier that was trained with the module, for load_classifier."""
         if self.options.own_model:
             classifier = self._trained(self.classifier)
             check_weights(classifier.model.named_parameters(), "IvRA's classifier diverged in training", DIVERGED)
@@ -296,7 +296,7 @@ def check_count(split: str, examples: Sequence[Example], options: SMaTParams) ->
 
 
 def measure_faithfulness(
-    classifier: Classifier, texts: Sequence[Encoding], attributions: Sequence[Attribution]
+    classifier: TransformerPredictor, texts: Sequence[Encoding], attributions: Sequence[Attribution]
 ) -> dict[str, float | None]:
     """Return the metrics of criteria comp and suff, larger being better."""
     by_id = {text.example_id: text for text in texts}

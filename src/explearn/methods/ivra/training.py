@@ -22,8 +22,9 @@ from explearn.methods.ivra.attention import AttentionModule, ExplainedBatch, exp
 from explearn.methods.ivra.params import LEAST_TEXTS, SMaTParams
 from explearn.methods.ivra.simulatability import SimulatabilityLoss
 from explearn.predictors.batching import random_batches
-from explearn.predictors.classifier import Classifier, QuestionAnswerer
 from explearn.predictors.encoding import Batch
+from explearn.predictors.heads.question_answering import QuestionPredictor
+from explearn.predictors.transformer import TransformerPredictor
 
 SORTED_BATCHES = 8
 """Batches' worth of texts that are sorted by length together, so that little is padding."""
@@ -58,7 +59,7 @@ class JointTrainer:
         step: number of steps so far.
     """
 
-    classifier: Classifier
+    classifier: TransformerPredictor
     module: AttentionModule
     examples: Sequence[Example]
     simulatability: SimulatabilityLoss | None
@@ -181,7 +182,7 @@ class JointTrainer:
         encodings, classes = classifier.encode_labelled(examples)
         batch = classifier.batch(encodings)
         logits = None
-        if isinstance(classifier, QuestionAnswerer):
+        if isinstance(classifier, QuestionPredictor):
             logits = self._logits(batch.model_inputs())
             # Questions are explained with the model's own answer marked, which it gives without dropout.
             training = classifier.model.training

@@ -10,14 +10,14 @@ import pytest
 import tiny
 import torch
 from aml_cases import DECISIVE, LEARNING, examples, refiner, task_of, teach, untrained, values
+from explearn.predictors.transformer import TransformerPredictor
 
 from explearn.methods.aml.loss import removed_logits
 from explearn.methods.aml.paml import PAML
-from explearn.predictors.classifier import Classifier
 
 
 @functools.cache
-def one_word_decoder() -> Classifier:
+def one_word_decoder() -> TransformerPredictor:
     """A GPT-2 that goes by the decisive word and is unsure where it is left out; its unknown token speaks for `yes`.
 
     Tests leave it as it is.
@@ -34,7 +34,7 @@ def one_word_decoder() -> Classifier:
 
 
 @functools.cache
-def trained_decoder() -> tuple[Classifier, PAML]:
+def trained_decoder() -> tuple[TransformerPredictor, PAML]:
     """`one_word_decoder` and its pAML; tests leave both as they are."""
     classifier = one_word_decoder()
     return classifier, PAML(**LEARNING, epochs=10).learn(task_of(classifier, 64, 16))
