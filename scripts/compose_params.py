@@ -33,7 +33,7 @@ def compose(overrides: list[str]) -> str:
                 config_dir=str(ROOT / "conf"),
                 config_module=None,
                 config_name="config",
-                plugins_path=str(ROOT),
+                plugins_path=str(ROOT / "conf"),
                 overrides=overrides,
             )
         except (HydraException, YAMLError) as error:
