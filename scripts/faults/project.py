@@ -63,7 +63,7 @@ def all_steps() -> list[Step]:
         steps.append(step("teach", task=task, teacher="input_x_gradient"))
         steps += [step("fit", task=task, method=name) for names in LEARNED.values() for name in names]
         steps += [step("explain", task=task), step("judge", task=task)]
-    return [*steps, *(step("study", study=study) for study in ("marks_curve", "transfer", "students")), step("report")]
+    return [*steps, *(step("study", study=study) for study in ("marks_curve", "students")), step("report")]
 
 
 def few_steps() -> list[Step]:
@@ -131,11 +131,9 @@ def _params() -> dict[str, Any]:
             **{name: {} for name in ("random", "raw_attention", "rollout", "input_x_gradient", "occlusion")},
         },
         "learned": LEARNED,
-        "own_model": {"raw_attention": {}},
         "teachers": {"input_x_gradient": {}},
         "studies": {
             "marks_curve": {"marks": [0, 4], "draws": 1},
-            "transfer": {},
             "students": {"teachers": ["input_x_gradient"], "seeds": 1, "max_texts": 4},
         },
         "evaluate": {"simulatability": {"steps": 2, "repeats": 1}},

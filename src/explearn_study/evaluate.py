@@ -13,7 +13,6 @@ from explearn.metrics.evaluate import TaskEvaluation, evaluate_task
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.runs import read_run
 from explearn.predictors.classifier import Classifier
-from explearn.predictors.finetune import evaluate_classifier
 from explearn_study.metric_files import write_by_text, write_pairs
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace, read_document
@@ -54,21 +53,10 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
         )
 
     evaluation = judge(workspace.attribution_files(params, task), classifier, own)
-    others: dict[str, Any] = {}
-    for name, model in own.items():
-        baselines = {m: workspace.attributions(task, name) / f"{m}.parquet" for m in params.own_model}
-        of_own = judge({name: workspace.attributions(task) / f"{name}.parquet", **baselines}, model, {})
-        splits = {split: [e for e in examples.values() if e.split == split] for split in ("validation", "test")}
-        others[name] = {
-            "classifier": {split: evaluate_classifier(model, texts) for split, texts in splits.items() if texts},
-            "methods": of_own.metrics,
-            "tied": {metric: [*tests.best, *tests.tied] for metric, tests in of_own.comparisons.items()},
-        }
     write_by_text(workspace.metrics_table("texts", task), evaluation)
     write_pairs(workspace.metrics_table("pairs", task), evaluation)
     leaders = {
         metric: {"best": list(tests.best), "tied": list(tests.tied)} for metric, tests in evaluation.comparisons.items()
     }
     write_json(workspace.metrics("comparisons", task), leaders)
-    write_json(workspace.metrics("own_model", task), others)
     write_json(workspace.metrics("explanations", task), evaluation.metrics)

@@ -68,6 +68,8 @@ class RunMethod(Section):
     """Name of a method (default: the entry's name); an entry with another name is a variant of that method."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Options that differ from the method's defaults."""
+    path: str | None = None
+    """Folder of an explainer that is trained already and is used as it is; `{task}` stands for the task's name."""
 
     @model_validator(mode="after")
     def _exists(self) -> Self:
@@ -81,7 +83,7 @@ class RunMethod(Section):
     @cached_property
     def info(self) -> MethodInfo:
         """The method's facts, under its name in the run."""
-        trains_own = self._declared.own_model and getattr(self.settings, "own_model", True)
+        trains_own = self._declared.own_model and self.path is None and getattr(self.settings, "own_model", True)
         return self._declared.model_copy(update={"own_model": trains_own})
 
     @cached_property
@@ -157,8 +159,6 @@ class Params(Section):
     """The methods to compare: name -> `of` and `options`."""
     learned: LearnedParams = LearnedParams()
     """Names of the methods to train, by what they learn from."""
-    own_model: dict[str, RunMethod] = Field(default_factory=dict)
-    """Methods that are also run on the classifiers that learned methods train."""
     explainer: str | None = None
     """The method under study, whose metrics are the headline (default: none)."""
     roster: str = "none"
@@ -173,7 +173,7 @@ class Params(Section):
     """Further comparisons, each with its own stage."""
     report: ReportParams = ReportParams()
 
-    _name_methods = field_validator("methods", "own_model", "teachers", mode="before")(_named)
+    _name_methods = field_validator("methods", "teachers", mode="before")(_named)
 
     @field_validator("classifiers", mode="before")
     @classmethod
@@ -214,7 +214,10 @@ class Params(Section):
         nothing_trained = not listed and set(self.tasks) <= set(self.classifiers)
         for name, method in self.methods.items():
             info = method.info
-            if info.trained and not (info.ready and nothing_trained):
+            if method.path is not None:
+                if not info.trained or name in listed:
+                    raise ValueError(f"methods.{name}.path: only for a method that is trained, and not in this run")
+            elif info.trained and not (info.ready and nothing_trained):
                 part = "from_features" if method.learns_from_features else "from_texts"
                 if name not in getattr(self.learned, part):
                     raise ValueError(f"methods.{name}: {method.of!r} is trained; name it under learned.{part}, too")
@@ -234,10 +237,9 @@ class Params(Section):
                 )
             if method.teacher is not None:
                 self._check_teacher(f"methods.{method.name}.options.teacher", method.teacher)
-        for where, entries in (("own_model", self.own_model), ("teachers", self.teachers)):
-            for name, method in entries.items():
-                if method.info.learned or method.of != name:
-                    raise ValueError(f"{where}.{name}: expected the name of a method that needs no training")
+        for name, method in self.teachers.items():
+            if method.info.learned or method.of != name:
+                raise ValueError(f"teachers.{name}: expected the name of a method that needs no training")
         if self.explainer is not None:
             _check_known("explainer", [self.explainer], self.methods)
         _check_known("method under sanity.methods", self.sanity.methods or (), self.methods)
@@ -245,16 +247,13 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _studies_fit_the_run(self) -> Self:
-        curve, transfer = self.studies.marks_curve, self.studies.transfer
+        curve = self.studies.marks_curve
         if curve is not None:
             _check_known("task under studies.marks_curve.tasks", curve.tasks or (), self.tasks)
             if len(self.tasks) < 2:
                 raise ValueError("studies.marks_curve starts from the other tasks' marks, but there is one task")
             if curve.marks != sorted(set(curve.marks)):
                 raise ValueError(f"studies.marks_curve.marks: got {curve.marks}; expected increasing numbers")
-        if transfer is not None:
-            known = [method.name for method in self.with_own_model]
-            _check_known("method under studies.transfer.explainers", transfer.explainers or (), known)
         for teacher in self.compared_teachers:
             self._check_teacher("studies.students.teachers", teacher)
         return self
@@ -278,20 +277,14 @@ class Params(Section):
 
     @property
     def baseline_names(self) -> list[str]:
-        """Names of the methods that do not depend on training in this run."""
-        trained = {method.name for method in self.trained}
+        """Names of the methods that do not depend on training, in this run or before it."""
+        trained = {method.name for method in self.methods.values() if method.path is not None or method in self.trained}
         return [name for name, method in self.methods.items() if not {name, method.info.base} & trained]
 
     @property
     def curve_tasks(self) -> list[str]:
         """The tasks of the study marks_curve, if the run has it."""
         return [] if self.studies.marks_curve is None else self.studies.marks_curve.tasks or self.tasks
-
-    @property
-    def transferred(self) -> list[str]:
-        """Names of the methods of the study transfer, if the run has it."""
-        study = self.studies.transfer
-        return [] if study is None else study.explainers or [method.name for method in self.with_own_model]
 
     @property
     def compared_teachers(self) -> list[str]:

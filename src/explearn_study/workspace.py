@@ -14,9 +14,6 @@ from explearn.text.rationales import merge_annotators
 from explearn_study.example_files import read_examples, read_rationales
 from explearn_study.params import Params
 
-ON_MODEL = "on_"
-"""Prefix of the folder of what explains the classifier of an explainer."""
-
 
 def read_document(path: str | os.PathLike[str], shape: Any, stage: str) -> Any:
     """Return the document of a stage. Raises DataError as `read_json` and `check_shape` do.
@@ -85,18 +82,13 @@ class Workspace:
         """Scratch of the training on permuted labels; no stage reads it."""
         return self.root / "data" / "studies" / task / "permuted_labels.log"
 
-    def attributions(self, task: str, own_model: str | None = None) -> Path:
-        """Folder of METHOD.parquet files: of the task's classifier, or of the one that an explainer trained."""
-        folder = self.root / "data" / "attributions" / task
-        return folder if own_model is None else folder / f"{ON_MODEL}{own_model}"
+    def attributions(self, task: str) -> Path:
+        """Folder of METHOD.parquet files."""
+        return self.root / "data" / "attributions" / task
 
-    def costs(self, task: str, own_model: str | None = None) -> Path:
-        """JSON: method -> `runs.Cost`, as measured here, on the task's classifier or one that an explainer trained.
-
-        No output of a stage, for times never repeat.
-        """
-        name = "methods" if own_model is None else f"{ON_MODEL}{own_model}"
-        return self.root / "data" / "costs" / task / f"{name}.json"
+    def costs(self, task: str) -> Path:
+        """JSON: method -> `runs.Cost`, as measured here. No output of a stage, for times never repeat."""
+        return self.root / "data" / "costs" / task / "methods.json"
 
     def student_costs(self, task: str, teacher: str) -> Path:
         """JSON: what teacher, students and classifier cost in the study `students`."""
@@ -111,7 +103,7 @@ class Workspace:
         return self.root / "data" / "classifiers" / f"{task}.json"
 
     def metrics(self, kind: str, task: str) -> Path:
-        """JSON of a kind: explanations, comparisons, own_model or sanity."""
+        """JSON of a kind: explanations, comparisons or sanity."""
         return self.root / "reports" / "metrics" / task / f"{kind}.json"
 
     def metrics_table(self, kind: str, task: str) -> Path:
@@ -119,7 +111,7 @@ class Workspace:
         return self.root / "reports" / "metrics" / task / f"{kind}.parquet"
 
     def study(self, study: str, *names: str) -> Path:
-        """JSON of a study: marks_curve of a task, transfer of an explainer, students of a task and a teacher."""
+        """JSON of a study: marks_curve of a task, students of a task and a teacher."""
         return (self.root / "reports" / "studies" / study).joinpath(*names[:-1], f"{names[-1]}.json")
 
     @property

@@ -42,7 +42,6 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     from explearn_study.report.provenance import manifest_of
     from explearn_study.report.students import student_blocks
     from explearn_study.report.task_report import collect_task
-    from explearn_study.report.transfer import transfer_blocks
 
     tasks = [collect_task(workspace, params, task, seed) for task in params.tasks]
     students = []
@@ -52,9 +51,6 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
             # Costs, if it ran on this machine.
             costs = workspace.student_costs(task, name)
             students.append({**figures, **(read_document(costs, dict[str, Any], "study") if costs.exists() else {})})
-    transfers = [
-        read_document(workspace.study("transfer", name), dict[str, Any], "study") for name in params.transferred
-    ]
     curves = {
         task: read_document(workspace.study("marks_curve", task), dict[str, Any], "study")
         for task in params.curve_tasks
@@ -64,7 +60,6 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
         *curve_blocks(run, tasks, curves),
         *paper_blocks(params, tasks),
         *student_blocks(params, students),
-        *transfer_blocks(transfers),
     ]
     with scratch_folder(workspace.reports / "report") as drawn:
         write_report(drawn, run, tasks, more)

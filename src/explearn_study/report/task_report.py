@@ -35,10 +35,6 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
     # Costs are missing if a method was not run on this machine.
     methods = join_costs(figures, read_costs(workspace.costs(task), params.methods))
     by_text = read_by_text(workspace.metrics_table("texts", task))
-    own_models = read_document(workspace.metrics("own_model", task), dict[str, Any], "judge")
-    for name, record in own_models.items():
-        costs = read_costs(workspace.costs(task), [name]) | read_costs(workspace.costs(task, name), params.own_model)
-        record["methods"] = join_costs(record["methods"], costs)
     return TaskReport(
         task=task,
         labels=workspace.read_labels(task),
@@ -64,6 +60,5 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
             k=k,
             positive_rate=rate,
         ),
-        own_models=own_models,
         notes={method: run.notes for method, run in runs.items() if run.notes},
     )
