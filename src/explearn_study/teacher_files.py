@@ -1,13 +1,14 @@
 """Word scores of a method for a task's texts, kept shard by shard for students to learn from.
 
 A folder holds SPLIT-NUMBER.parquet, the shards in their order, and teacher.json. It appears once all of them are
-written. The metadata of a shard say what it was made from, so that a run that was ended goes on where it stopped.
+written. The metadata of a shard say what it was made from, so that an interrupted run resumes.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from explearn.core.storage import read_attributions, write_attributions
 from explearn.core.writing import atomic_folder, write_json
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
-from explearn.methods.base.task import Lessons
+from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.base.teachers import combine_lessons, lesson_of
 from explearn.predictors.classifier import Classifier
 from explearn_study.workspace import read_document
@@ -43,13 +44,17 @@ def teach(
     and the same classifier. The folder stays as it is until the last shard is written.
 
     Args:
-        folder: of this teacher and task.
-        teacher: any method that is ready to explain. options: of its constructor, for the record.
-        splits: by name.
-        shard_texts: texts a shard, as many as are lost when a run is ended.
-        description: text of a progress bar (default: no bar).
+        folder: where to write; one for each teacher and task.
+        teacher: any method that is ready to explain.
+        options: options of its constructor, for the record.
+        classifier: the classifier to explain.
+        splits: split -> its texts.
+        shard_texts: texts in a shard; as many are lost if a run is interrupted.
+        description: text of a progress bar. None: no bar.
 
-    Raises UnsupportedError where the method cannot explain this classifier, DataError where there is no text.
+    Raises:
+        UnsupportedError: the method cannot explain this classifier.
+        DataError: there is no text.
     """
     total = sum(map(len, splits.values()))
     if not total:
@@ -61,19 +66,21 @@ def teach(
         atomic_folder(folder, resume=True) as unfinished,
         tqdm(total=total, desc=description, unit="text", disable=None if description else True) as bar,
     ):
-        shards_of = ((s, of[n : n + shard_texts]) for s, of in splits.items() for n in range(0, len(of), shard_texts))
-        for split, texts in shards_of:
-            name = f"{split}-{len(shards[split]):05d}.parquet"
-            shards[split].append(name)
-            words = "".join(repr((example.id, example.words, example.pair)) for example in texts)
-            made_from = {**origin, "texts": hashlib.sha256(words.encode()).hexdigest()}
-            if not _is_whole(unfinished / name, made_from):
-                attributions = teacher.explain(classifier, texts, judged_targets(classifier, texts))
-                write_attributions(unfinished / name, list(attributions), made_from)
-            bar.update(len(texts))
+        for split, examples in splits.items():
+            for number, start in enumerate(range(0, len(examples), shard_texts)):
+                texts = examples[start : start + shard_texts]
+                name = f"{split}-{number:05d}.parquet"
+                shards[split].append(name)
+                words = "".join(repr((example.id, example.words, example.pair)) for example in texts)
+                made_from = {**origin, "texts": hashlib.sha256(words.encode()).hexdigest()}
+                if not _is_whole(unfinished / name, made_from):
+                    attributions = teacher.explain(classifier, texts, judged_targets(classifier, texts))
+                    write_attributions(unfinished / name, list(attributions), made_from)
+                bar.update(len(texts))
         # An unfinished run of other texts may have written more shards.
+        written = set(chain.from_iterable(shards.values()))
         for path in unfinished.iterdir():
-            if not any(path.name in names for names in shards.values()):
+            if path.name not in written:
                 path.unlink()
         write_json(
             unfinished / MANIFEST,
@@ -99,21 +106,22 @@ def read_lessons(folders: Sequence[Path], fingerprint: str) -> Lessons:
     """Read the word scores of a teacher, or of an ensemble of them (`combine_lessons`), for a task's texts.
 
     Args:
-        folders: of the members, as `teach` wrote them.
-        fingerprint: of the classifier that is to be explained.
+        folders: folders of the members, as `teach` wrote them.
+        fingerprint: fingerprint of the classifier that is to be explained.
 
-    Raises DataError where files are missing or damaged, or were made with another classifier.
+    Raises:
+        DataError: files are missing or damaged, or were made with another classifier.
     """
-    of_members = []
+    lessons = []
     for folder in folders:
         if not (folder / MANIFEST).exists():
-            raise DataError(f"{folder}: no whole teacher's file ({MANIFEST} is missing); run the stage teach again")
+            raise DataError(f"{folder}: {MANIFEST} is missing; run the stage teach again")
         manifest = read_document(folder / MANIFEST, dict[str, Any], "teach")
         if manifest["classifier"] != fingerprint:
             raise DataError(f"{folder}: explains another classifier than the one given; run the stage teach again")
-        by_split = {
-            split: [lesson_of(attribution) for name in names for attribution in read_attributions(folder / name)]
-            for split, names in manifest["shards"].items()
-        }
-        of_members.append(Lessons(by_split, manifest["signed"]))
-    return combine_lessons(of_members)
+        by_split: dict[str, list[Lesson]] = {split: [] for split in manifest["shards"]}
+        for split, names in manifest["shards"].items():
+            for name in names:
+                by_split[split] += map(lesson_of, read_attributions(folder / name))
+        lessons.append(Lessons(by_split, manifest["signed"]))
+    return combine_lessons(lessons)

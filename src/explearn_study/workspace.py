@@ -16,10 +16,15 @@ from explearn_study.params import Params
 
 
 def read_document(path: str | os.PathLike[str], shape: Any, stage: str) -> Any:
-    """Return the document of a stage. Raises DataError as `read_json` and `check_shape` do.
+    """Return the document of a stage.
 
     Args:
-        stage: the stage that writes it, which the error tells to run again.
+        path: its file.
+        shape: the type that it must have.
+        stage: the stage that writes it, which the error says to run again.
+
+    Raises:
+        DataError: the file is missing, or of another shape.
     """
     return check_shape(read_json(path), shape, path, f"run the stage {stage} again")
 
@@ -75,8 +80,9 @@ class Workspace:
 
     def explained(self, params: Params, task: str, method: str) -> Path:
         """The folder of the classifier that a method explains: its own, where it trained one, or else the task's."""
-        own = any(trainer.name == method for trainer in params.with_own_model)
-        return self.explainer(task, method) / "classifier" if own else self.classifier(task)
+        if params.methods[method] in params.with_own_model:
+            return self.explainer(task, method) / "classifier"
+        return self.classifier(task)
 
     def permuted_labels(self, task: str) -> Path:
         """Scratch of the training on permuted labels; no stage reads it."""
@@ -119,8 +125,10 @@ class Workspace:
         return self.root / "reports"
 
     def read_examples(self, task: str, split: str | None = None) -> list[Example]:
-        splits = SPLITS if split is None else (split,)
-        return [one for name in splits for one in read_examples(self.examples(task) / f"{name}.parquet")]
+        examples: list[Example] = []
+        for name in SPLITS if split is None else (split,):
+            examples += read_examples(self.examples(task) / f"{name}.parquet")
+        return examples
 
     def read_task(self, task: str) -> dict[str, Any]:
         """Return labels, dropped (reason -> rows) and unused_ids (of texts subsampled away)."""

@@ -23,7 +23,7 @@ from explearn.lens.features import ExampleFeatures
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn_study.example_files import read_examples, read_rationales
 from explearn_study.feature_files import SIGNAL_SCHEMA, feature_schema, read_features, table_of
-from explearn_study.train import of_examples
+from explearn_study.train import check_examples
 from explearn_study.workspace import Workspace
 
 
@@ -116,7 +116,7 @@ def test_signals_of_other_texts(tmp_path: Path) -> None:
         scores = np.zeros((2, len(SIGNALS)), np.float32)
         rows = [WordSignals(name, words, "yes", 0.5, scores, "yes") for name, words in texts]
         assert table_of(rows, SIGNAL_SCHEMA).schema.equals(SIGNAL_SCHEMA)
-        return list(of_examples(rows, EXAMPLES, tmp_path, lambda text, words: text.words == words))
+        return list(check_examples(rows, EXAMPLES, tmp_path, lambda text, words: text.words == words))
 
     assert len(read(("e0", ("a", "film")), ("e2", ("a", "film")))) == 2
     complaint(lambda: read(("e0", ("a", "film")), ("e0", ("a", "film"))), str(tmp_path), "'e0' comes twice")
