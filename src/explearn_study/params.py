@@ -115,9 +115,10 @@ class RunMethod(Section):
         if declared.options_class is not None:
             section = pkgutil.resolve_name(declared.options_class)
         try:
-            return section.model_validate({**declared.defaults, **self.options})
+            settings: Section = section.model_validate({**declared.defaults, **self.options})
         except ValidationError as error:
             raise ParamsError(problems_sentence(error, section, "options.")) from error
+        return settings
 
     @property
     def all_options(self) -> dict[str, Any]:

@@ -1,14 +1,14 @@
-"""Word scores of a method for a task's texts, kept shard by shard for students to learn from.
+"""Word scores of a method for a task's texts, saved shard by shard for students to learn from.
 
-A folder holds SPLIT-NUMBER.parquet, the shards in their order, and teacher.json. It appears once all of them are
-written. The metadata of a shard say what it was made from, so that an interrupted run resumes.
+A folder contains SPLIT-NUMBER.parquet, the shards in their order. It appears once all of them are written. The metadata
+of a shard say what it was made from, so that an interrupted run resumes.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,12 @@ from explearn.core.errors import DataError
 from explearn.core.examples import Example
 from explearn.core.parquet import read_metadata
 from explearn.core.storage import read_attributions, write_attributions
-from explearn.core.writing import atomic_folder, write_json
+from explearn.core.writing import atomic_folder
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
 from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.base.teachers import combine_lessons, lesson_of
 from explearn.predictors.classifier import Classifier
-from explearn_study.workspace import read_document
-
-MANIFEST = "teacher.json"
 
 
 def teach(
@@ -60,8 +57,13 @@ def teach(
     if not total:
         raise DataError(f"{folder}: there is no text to explain; expected at least one")
     teacher.check_explains(classifier)
-    origin = {"teacher": teacher.name, "options": dict(options), "classifier": classifier.fingerprint}
-    shards: dict[str, list[str]] = {split: [] for split in splits}
+    origin = {
+        "teacher": teacher.name,
+        "options": dict(options),
+        "signed": teacher.signed,
+        "classifier": classifier.fingerprint,
+    }
+    written: set[str] = set()
     with (
         atomic_folder(folder, resume=True) as unfinished,
         tqdm(total=total, desc=description, unit="text", disable=None if description else True) as bar,
@@ -70,7 +72,7 @@ def teach(
             for number, start in enumerate(range(0, len(examples), shard_texts)):
                 texts = examples[start : start + shard_texts]
                 name = f"{split}-{number:05d}.parquet"
-                shards[split].append(name)
+                written.add(name)
                 words = "".join(repr((example.id, example.words, example.pair)) for example in texts)
                 made_from = {**origin, "texts": hashlib.sha256(words.encode()).hexdigest()}
                 if not _is_whole(unfinished / name, made_from):
@@ -78,19 +80,9 @@ def teach(
                     write_attributions(unfinished / name, list(attributions), made_from)
                 bar.update(len(texts))
         # An unfinished run of other texts may have written more shards.
-        written = set(chain.from_iterable(shards.values()))
         for path in unfinished.iterdir():
             if path.name not in written:
                 path.unlink()
-        write_json(
-            unfinished / MANIFEST,
-            {
-                **origin,
-                "signed": teacher.signed,
-                "shards": shards,
-                "texts": {split: len(examples) for split, examples in splits.items()},
-            },
-        )
 
 
 def _is_whole(shard: Path, made_from: Mapping[str, Any]) -> bool:
@@ -114,14 +106,14 @@ def read_lessons(folders: Sequence[Path], fingerprint: str) -> Lessons:
     """
     lessons = []
     for folder in folders:
-        if not (folder / MANIFEST).exists():
-            raise DataError(f"{folder}: {MANIFEST} is missing; run the stage teach again")
-        manifest = read_document(folder / MANIFEST, dict[str, Any], "teach")
-        if manifest["classifier"] != fingerprint:
-            raise DataError(f"{folder}: explains another classifier than the one given; run the stage teach again")
-        by_split: dict[str, list[Lesson]] = {split: [] for split in manifest["shards"]}
-        for split, names in manifest["shards"].items():
-            for name in names:
-                by_split[split] += map(lesson_of, read_attributions(folder / name))
-        lessons.append(Lessons(by_split, manifest["signed"]))
+        shards = sorted(folder.glob("*.parquet"))
+        if not shards:
+            raise DataError(f"{folder}: there are no word scores of this teacher; run the stage teach again")
+        by_split: dict[str, list[Lesson]] = defaultdict(list)
+        for path in shards:
+            origin = read_metadata(path)
+            if origin["classifier"] != fingerprint:
+                raise DataError(f"{folder}: explains another classifier than the one given; run the stage teach again")
+            by_split[path.stem.rpartition("-")[0]] += map(lesson_of, read_attributions(path))
+        lessons.append(Lessons(by_split, origin["signed"]))
     return combine_lessons(lessons)

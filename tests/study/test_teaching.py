@@ -87,7 +87,7 @@ def test_a_run_that_was_ended_is_taken_up_where_it_stopped(tmp_path: Path, folde
     splits = {"train": examples(10), "validation": examples(3, "validation")}
     with pytest.raises(KeyboardInterrupt):
         run(folder, Interrupted(), splits)
-    with pytest.raises(DataError, match=r"teacher.json is missing"):
+    with pytest.raises(DataError, match="there are no word scores of this teacher"):
         lessons(tmp_path)
     second = Teacher()
     run(folder, second, splits)

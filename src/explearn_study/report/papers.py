@@ -115,8 +115,7 @@ def _cells(name: str, values: Mapping[str, float | None]) -> dict[str, Cell]:
     cells = {}
     for row, value in values.items():
         text = shown(metric, value)
-        mark = "best" if value is not None and text == best else ""
-        cells[row] = Cell(text, value, mark)
+        cells[row] = Cell(text, value, "best" if value is not None and text == best else "")
     return cells
 
 

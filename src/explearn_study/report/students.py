@@ -145,8 +145,7 @@ class TableFigures:
             parts.append(part)
         student_ahead = (tested["student"] > tested["teacher"]) is self.spec.larger_is_better
         ahead = "student" if student_ahead else "teacher"
-        mark = "best" if key in self.certain and side == ahead else ""
-        return Cell(" / ".join(parts), mark=mark, note=paper)
+        return Cell(" / ".join(parts), mark="best" if key in self.certain and side == ahead else "", note=paper)
 
 
 def _mean(values: Sequence[float], show: Callable[[float], str]) -> str:

@@ -125,7 +125,7 @@ def _open_hub(
     name = source.path
     config = source.config
     revision = source.revision
-    splits = source.splits
+    splits: Mapping[Split, str] | None = source.splits
     own = adapter.hub
     if own is not None:
         name = name or own.name
