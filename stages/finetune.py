@@ -31,10 +31,10 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
     examples = workspace.read_examples(task)
     folder = workspace.classifier(task)
     labels = workspace.read_labels(task)
-    given = params.classifiers.get(task)
+    trained = params.classifiers.get(task)
     history: list[FinetuneEpoch] = []
-    if given is not None:
-        import_classifier(folder, given, task, labels, compute)
+    if trained is not None:
+        import_classifier(folder, trained, task, labels, compute)
     else:
         encoder, revision = params.encoder_of(task)
         history = finetune(folder, examples, labels, encoder, params.finetune, compute, seed, revision)
@@ -44,8 +44,8 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
         rows = [example for example in examples if example.split == split]
         metrics[split] = evaluate_classifier(classifier, rows, f"{task}: classify {split}") if rows else None
     metrics["epochs"] = len(history)
-    if given is not None:
-        metrics["imported"] = {**given.model_dump(), "fingerprint": classifier.fingerprint}
+    if trained is not None:
+        metrics["imported"] = {**trained.model_dump(), "fingerprint": classifier.fingerprint}
     metrics["history"] = [asdict(epoch) for epoch in history]
     write_json(workspace.classifier_figures(task), metrics)
 

@@ -22,9 +22,9 @@ def run(study: StudyOption, params: Params, compute: ComputeOptions, seed: int) 
     reports/studies/marks_curve/TASK.json. students: students of teachers against these, as in L2E's tables; writes
     reports/studies/students/TASK/TEACHER.json, and times to data/costs, beside DVC's files.
     """
-    known = [name for name in STUDIES if getattr(params.studies, name) is not None]
-    if study not in known:
-        raise UnknownNameError("study", study, known)
+    studies = [name for name in STUDIES if getattr(params.studies, name) is not None]
+    if study not in studies:
+        raise UnknownNameError("study", study, studies)
     STUDIES[study](Workspace(), params, compute, seed)
 
 

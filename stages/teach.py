@@ -21,11 +21,11 @@ TeacherOption = Annotated[str, typer.Option(help="A method under `teachers`.", e
 def run(task: TaskOption, teacher: TeacherOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Explain the predicted class of a task's training and validation texts, once, with one method.
 
-    Writes data/teachers/TASK/TEACHER/, shard by shard: a run that was ended is taken up where it stopped.
+    Writes data/teachers/TASK/TEACHER/, shard by shard: an interrupted run resumes.
     """
-    known = {name: entry.options for name, entry in params.teachers.items()}
-    (method,) = make_teacher(teacher, known, seed).values()
-    options = with_seed(teacher, known[teacher], seed)
+    teachers = {name: entry.options for name, entry in params.teachers.items()}
+    (method,) = make_teacher(teacher, teachers, seed).values()
+    options = with_seed(teacher, teachers[teacher], seed)
     workspace = Workspace()
     classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
     splits = {}
