@@ -1,6 +1,6 @@
 """The files of the stage features: attention features of sub-tokens and signals of words, a row a text, in Parquet.
 
-They are written and read a shard of texts at a time, so that memory does not grow with the number of texts.
+They are written and read shard by shard, so that memory does not grow with the number of texts.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     Everything is read and drawn before the first file of an earlier report is replaced. The last file is report.json,
     the manifest of report.html.
 
-    Raises DataError if a file of an earlier stage is missing, damaged or from another run.
+    Raises:
+        DataError: a file of an earlier stage is missing, damaged or from another run.
     """
     # These load matplotlib and scipy, which take seconds that --help need not wait for.
     from explearn.report.manifest import write_manifest

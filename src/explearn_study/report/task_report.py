@@ -20,7 +20,8 @@ from explearn_study.workspace import Workspace, read_document
 def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> TaskReport:
     """Collect a task's metrics, comparisons of its methods, and the example texts to show.
 
-    Raises DataError if a file is missing or damaged.
+    Raises:
+        DataError: a file is missing or damaged.
     """
     agreement = read_document(workspace.agreement(task), dict[str, Any], "rationalise")
     classifier = read_document(workspace.classifier_figures(task), dict[str, Any], "finetune")
