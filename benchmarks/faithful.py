@@ -30,6 +30,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from numpy.typing import NDArray
 from scipy.stats import spearmanr, wilcoxon
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -47,8 +49,7 @@ from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams, SanityParams
 from explearn.metrics.sanity import check_methods
 from explearn.metrics.significance import holm
-from explearn.predictors.classifier import Classifier
-from explearn.predictors.function import CallableClassifier
+from explearn.predictors.function import FunctionPredictor
 from explearn_study.example_files import read_examples
 
 BUDGETS = (16, 32, 64)
@@ -77,7 +78,7 @@ def main() -> None:
     data = options.root / "data"
     train, validation, test = (read(data, options.task, split) for split in ("train", "validation", "test"))
     trained_on = data / "classifiers" / options.task
-    classifier = function_of_words(train) if options.function else Classifier.from_pretrained(trained_on, device="cpu")
+    classifier = function_of_words(train) if options.function else load_classifier(trained_on, device="cpu")
     test = test[: options.texts]
     task = ListedTask(classifier, train, validation, name=options.task)
     encodings = {str(encoding.example_id): encoding for encoding in classifier.encode(test)}
@@ -138,11 +139,11 @@ def main() -> None:
         print(f"trained on {count} texts: compr. {found[0].mean():.3f}, suff. {found[1].mean():+.3f}", flush=True)
 
 
-def function_of_words(texts: Sequence[Example]) -> Classifier:
+def function_of_words(texts: Sequence[Example]) -> TransformerPredictor:
     """Fit a logistic regression of TF-IDF of words and pairs of words."""
     pipeline = make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression(C=30, max_iter=1000))
     pipeline.fit([" ".join(text.all_words) for text in texts], [text.label for text in texts])
-    return CallableClassifier(pipeline.predict_proba, pipeline.classes_)
+    return FunctionPredictor(pipeline.predict_proba, pipeline.classes_)
 
 
 def read(data: Path, task: str, split: str) -> list[Example]:
@@ -164,7 +165,7 @@ def top3(attribution: Attribution) -> list[int]:
     return np.flatnonzero(top_words(attribution.filled().astype(np.float64))).tolist()
 
 
-def answer_error(classifier: Classifier, rows: Explained, asked: Sequence[Answered]) -> float:
+def answer_error(classifier: TransformerPredictor, rows: Explained, asked: Sequence[Answered]) -> float:
     """Return the mean absolute error of predicted answers, each text's sums scaled and shifted at best."""
     errors = []
     for row, one in zip(rows, asked, strict=True):
@@ -175,7 +176,7 @@ def answer_error(classifier: Classifier, rows: Explained, asked: Sequence[Answer
     return float(np.mean(errors))
 
 
-def agreement(classifier: Classifier, seeds: Sequence[Explained], asked: Sequence[Answered]) -> None:
+def agreement(classifier: TransformerPredictor, seeds: Sequence[Explained], asked: Sequence[Answered]) -> None:
     """Print the mean agreement with the classifier's answers by verdict."""
     agreements: dict[str, list[float]] = {}
     for rows in seeds:
@@ -188,7 +189,7 @@ def agreement(classifier: Classifier, seeds: Sequence[Explained], asked: Sequenc
     )
 
 
-def coverage(classifier: Classifier, texts: Sequence[Example], seeds: Sequence[Explained], name: str) -> None:
+def coverage(classifier: TransformerPredictor, texts: Sequence[Example], seeds: Sequence[Explained], name: str) -> None:
     """Print how many texts keep within the bound, and how many are told apart."""
     encodings = classifier.encode(texts)
     whole = classifier.predict_proba(encodings)

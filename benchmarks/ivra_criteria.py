@@ -33,6 +33,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from numpy.typing import NDArray
 
 from explearn.core.attribution import Attribution
@@ -46,7 +48,6 @@ from explearn.metrics.consistency import consistency
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.simulatability import simulatability
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.loading import quiet_transformers
 from explearn_study.workspace import Workspace
 
@@ -83,7 +84,7 @@ def mean_over(parts: Sequence[Measured]) -> Measured:
 
 
 def measure_groups(
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     texts: Sequence[Example],
     found: Mapping[str, Sequence[Attribution]],
     groups: int,
@@ -103,7 +104,7 @@ def measure_groups(
 
 
 def measure(
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     texts: Sequence[Example],
     found: Mapping[str, Sequence[Attribution]],
     criteria: Sequence[str],
@@ -133,7 +134,7 @@ def measure(
     return {method: Measured(values[method], by_text[method]) for method in found}
 
 
-def accuracy(classifier: Classifier, texts: Sequence[Example]) -> float:
+def accuracy(classifier: TransformerPredictor, texts: Sequence[Example]) -> float:
     return float(np.mean([label == text.label for label, text in zip(classifier.predict(texts), texts, strict=True)]))
 
 
@@ -173,7 +174,7 @@ def main() -> None:
     options = read_options()
     quiet_transformers()
     workspace = Workspace(options.root)
-    original = Classifier.from_pretrained(workspace.classifier(options.task), ComputeOptions(device="cpu"))
+    original = load_classifier(workspace.classifier(options.task), ComputeOptions(device="cpu"))
     train = workspace.read_examples(options.task, "train")[: options.train]
     validation = workspace.read_examples(options.task, "validation")[: options.validation]
     examples = workspace.read_examples(options.task, "test")

@@ -3,9 +3,10 @@
 import os
 from dataclasses import asdict, replace
 
+from explearn.predictors.pretrained import load_classifier
+
 from explearn.core.compute import ComputeOptions
 from explearn.core.writing import write_json
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.finetune import FinetuneEpoch, evaluate_classifier, finetune
 from explearn_study.importing import import_classifier
 from explearn_study.params import Params
@@ -38,7 +39,7 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
     else:
         encoder, revision = params.encoder_of(task)
         history = finetune(folder, examples, labels, encoder, params.finetune, compute, seed, revision)
-    classifier = Classifier.from_pretrained(folder, compute, precision="fp32")
+    classifier = load_classifier(folder, compute, precision="fp32")
     metrics: dict[str, object] = {}
     for split in ("validation", "test"):
         rows = [example for example in examples if example.split == split]

@@ -3,11 +3,11 @@
 from typing import Annotated
 
 import typer
+from explearn.predictors.pretrained import load_classifier
 
 from explearn.core.compute import ComputeOptions
 from explearn.methods.base.teachers import make_teacher
 from explearn.methods.registry import with_seed
-from explearn.predictors.classifier import Classifier
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params
 from explearn_study.staging import TaskOption, stage
@@ -27,7 +27,7 @@ def run(task: TaskOption, teacher: TeacherOption, params: Params, compute: Compu
     (method,) = make_teacher(teacher, teachers, seed).values()
     options = with_seed(teacher, teachers[teacher], seed)
     workspace = Workspace()
-    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+    classifier = load_classifier(workspace.classifier(task), compute)
     splits = {}
     for split in ("train", "validation"):
         most = params.teach.max_texts.get(split)

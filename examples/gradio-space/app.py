@@ -14,7 +14,7 @@ import gradio
 
 import explearn
 
-classifier = explearn.Classifier.from_pretrained(os.environ["CLASSIFIER"])
+classifier = explearn.load_classifier(os.environ["CLASSIFIER"])
 methods = os.environ.get("METHODS", "attn_lrp,attcat,lime").split(",")
 
 

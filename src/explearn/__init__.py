@@ -2,7 +2,7 @@
 
 import explearn
 
-classifier = explearn.Classifier.from_pretrained("data/classifiers/reviews")
+classifier = explearn.load_classifier("data/classifiers/reviews")
 method = explearn.get_explainer("rollout")
 for attribution in method.explain(classifier, ["A warm, funny and wholly unnecessary sequel."]):
     attribution.print()
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from explearn.methods.explaining import explain
     from explearn.methods.interactions import interactions
     from explearn.methods.listed_task import ListedTask
-    from explearn.predictors.classifier import Classifier
-    from explearn.predictors.function import CallableClassifier
+    from explearn.predictors.function import FunctionPredictor
+    from explearn.predictors.transformer import TransformerPredictor
     from explearn.show.side_by_side import SideBySide, side_by_side
     from explearn.training import finetune, train
 
@@ -42,12 +42,12 @@ __all__ = [
     "BatchExplainer",
     "BatchScores",
     "Bundle",
-    "CallableClassifier",
     "Classifier",
     "Comparison",
     "Example",
     "Explainer",
     "ExplearnError",
+    "FunctionPredictor",
     "LearnedExplainer",
     "ListedTask",
     "MethodInfo",
@@ -85,7 +85,7 @@ _LAZY = {
     "explearn.methods.explaining": ("explain",),
     "explearn.methods.interactions": ("interactions",),
     "explearn.methods.listed_task": ("ListedTask",),
-    "explearn.predictors.function": ("CallableClassifier",),
+    "explearn.predictors.function": ("FunctionPredictor",),
     "explearn.predictors.classifier": ("Classifier",),
     "explearn.training": ("finetune", "train"),
 }

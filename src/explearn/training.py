@@ -17,11 +17,11 @@ from explearn.methods.base.learned import LearnedExplainer, check_explainer_plac
 from explearn.methods.info import MethodInfo
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_info, known_infos, make_explainer, with_seed
-from explearn.predictors.as_classifier import as_classifier
 from explearn.predictors.finetune import FinetuneEpoch
 from explearn.predictors.finetune import finetune as run_finetune
 from explearn.predictors.labels import check_labels
 from explearn.predictors.params import FinetuneParams
+from explearn.predictors.pretrained import as_predictor
 from explearn.text.rationales import merge_annotators
 
 MOST_VALIDATION = 400
@@ -73,7 +73,7 @@ def train(
     explainer = make_explainer(info, with_seed(info.name, options, seed))
     assert isinstance(explainer, LearnedExplainer)
     seed_everything(seed)
-    model = (columns or TextColumns()).renamed(as_classifier(classifier, compute))
+    model = (columns or TextColumns()).renamed(as_predictor(classifier, compute))
     check_labels(model.name, model.labels, user_texts.labels, "map the texts' labels with --label-name VALUE=CLASS")
     explainer.check_problem(model)
     marks = {i: mask for i, mask in merge_annotators(user_texts.rationales).items() if any(mask)}

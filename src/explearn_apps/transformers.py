@@ -17,13 +17,13 @@ from typing import Any, NoReturn
 
 import torch
 import transformers
+from explearn.predictors.transformer import TransformerPredictor
 from transformers.pipelines import PIPELINE_REGISTRY
 
 from explearn.bundle.loading import find_explainer
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_of
 from explearn.methods.base.explainer import Explainer
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.heads.completion import COMPLETION_FILE
 from explearn.predictors.problems import Problem
 from explearn.text.units import Unit
@@ -106,7 +106,7 @@ class RationalePipeline(transformers.Pipeline):
                 f"{name}: classifies by a prompt ({COMPLETION_FILE}), which transformers' pipeline does not apply; "
                 "use explearn.get_explainer or `explearn explain`"
             )
-        self.classifier = Classifier(model, tokenizer, ComputeOptions(device=str(where)), name)
+        self.classifier = TransformerPredictor(model, tokenizer, ComputeOptions(device=str(where)), name)
         if bundle is not None:
             bundle.check_classifier(self.classifier)
         self.explainer.check_explains(self.classifier)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from explearn.predictors.pretrained import load_classifier
 
 from explearn.cli.common import user_errors
 from explearn.core.escape import printable
@@ -68,11 +69,10 @@ def verify(
     """
     with user_errors():
         from explearn.bundle.manifest import differences, read_manifest
-        from explearn.predictors.classifier import Classifier
         from explearn.report.manifest import check_manifest, manifests_in
 
         def fingerprint(name: str) -> str:
-            return Classifier.from_pretrained(name, device="cpu").fingerprint
+            return load_classifier(name, device="cpu").fingerprint
 
         same = True
         manifests = list(manifests_in(of)) if of.is_dir() else [of.with_suffix(".json")]

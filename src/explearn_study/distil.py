@@ -9,6 +9,8 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from numpy.typing import NDArray
 
 from explearn.core.attribution import Attribution, filled
@@ -26,7 +28,6 @@ from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.predictions import Predictions
 from explearn.metrics.sanity import rank_correlations, top_overlaps
 from explearn.metrics.stability import levels, lexical_similarity, nearest, semantic_similarity
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Encoding
 from explearn.text.alignment import NO_WORD
 from explearn.text.sampling import texts_to_explain
@@ -90,7 +91,7 @@ def compare_with_students(
     """
     study = params.studies.students
     assert study is not None
-    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+    classifier = load_classifier(workspace.classifier(task), compute)
     lessons = read_lessons([workspace.teacher(task, member) for member in members(name)], classifier.fingerprint)
     training = [example for example in workspace.read_examples(task) if example.split != "test"]
     gold = workspace.read_gold(task, params)
@@ -158,14 +159,14 @@ def compare_with_students(
     return figures, {"seconds": {"teacher": teacher_seconds, **per_text}, "training": training_seconds}
 
 
-def _with_words(examples: Sequence[Example], classifier: Classifier) -> list[Example]:
+def _with_words(examples: Sequence[Example], classifier: TransformerPredictor) -> list[Example]:
     """Return the texts with at least one word that the classifier reads."""
     encodings = classifier.encode(examples)
     return [e for e, encoding in zip(examples, encodings, strict=True) if set(encoding.word_ids) - {NO_WORD}]
 
 
 def _explain(
-    teacher: Mapping[str, Explainer], classifier: Classifier, examples: Sequence[Example], description: str
+    teacher: Mapping[str, Explainer], classifier: TransformerPredictor, examples: Sequence[Example], description: str
 ) -> tuple[dict[str, list[Attribution]], float]:
     """Return the attributions of each member of a teacher, and the seconds a text that they took together."""
     for method in teacher.values():
@@ -190,7 +191,7 @@ def _compared_texts(
     workspace: Workspace,
     params: Params,
     task: str,
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     examples: Sequence[Example],
     predicted: Sequence[str],
 ) -> ComparedTexts:
@@ -220,7 +221,9 @@ def _teacher_side(weights: Sequence[NDArray[np.float64]], lessons: Lessons, form
     return SideScores([np.abs(scores) for scores in weights])
 
 
-def _student_side(student: L2EPaper, classifier: Classifier, texts: ComparedTexts, formulation: str) -> SideScores:
+def _student_side(
+    student: L2EPaper, classifier: TransformerPredictor, texts: ComparedTexts, formulation: str
+) -> SideScores:
     read = student.read_words(texts.encodings, texts.targets, classifier.max_tokens, classifier.device)
     scores = [np.asarray(filled(words), dtype=np.float64) for words, _ in read]
     if formulation == "labelling":
@@ -228,7 +231,7 @@ def _student_side(student: L2EPaper, classifier: Classifier, texts: ComparedText
     return SideScores(scores)
 
 
-def _times(student: L2EPaper, classifier: Classifier, texts: ComparedTexts) -> dict[str, float]:
+def _times(student: L2EPaper, classifier: TransformerPredictor, texts: ComparedTexts) -> dict[str, float]:
     """Return the seconds that all texts take: of the student, with and without classifying, and of the classifier."""
 
     def read() -> object:

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
+
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
 from explearn.core.writing import write_json
 from explearn.metrics.evaluate import TaskEvaluation, evaluate_task
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.runs import read_run
-from explearn.predictors.classifier import Classifier
 from explearn_study.metric_files import write_by_text, write_pairs
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace, read_document
@@ -26,13 +28,15 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
     examples = {example.id: example for example in workspace.read_examples(task)}
     agreement = read_document(workspace.agreement(task), dict[str, Any], "rationalise")
     gold = workspace.read_gold(task, params)
-    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+    classifier = load_classifier(workspace.classifier(task), compute)
     own = {
-        method.name: Classifier.from_pretrained(workspace.explained(params, task, method.name), compute)
+        method.name: load_classifier(workspace.explained(params, task, method.name), compute)
         for method in params.with_own_model
     }
 
-    def judge(files: Mapping[str, Path], model: Classifier, own: Mapping[str, Classifier]) -> TaskEvaluation:
+    def judge(
+        files: Mapping[str, Path], model: TransformerPredictor, own: Mapping[str, TransformerPredictor]
+    ) -> TaskEvaluation:
         runs = {method: read_run(path) for method, path in files.items()}
         for method, run in runs.items():
             expected = own.get(method, model)

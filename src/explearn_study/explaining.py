@@ -8,6 +8,9 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
+
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError
@@ -16,7 +19,6 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.timing import ForwardClock, explain_timed
 from explearn.methods.registry import make_explainer, with_seed
 from explearn.metrics.runs import MethodRun, read_run, write_run
-from explearn.predictors.classifier import Classifier
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params, RunMethod
 from explearn_study.workspace import Workspace
@@ -53,11 +55,11 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
         made[name] = explainer, options
     folder = workspace.attributions(task)
     sources: dict[str, str] = read_json(folder / SOURCES) if (folder / SOURCES).exists() else {}
-    classifiers: dict[Path, tuple[Classifier, ForwardClock]] = {}
+    classifiers: dict[Path, tuple[TransformerPredictor, ForwardClock]] = {}
     for name, (explainer, options) in made.items():
         explained = workspace.explained(params, task, name)
         if explained not in classifiers:
-            loaded = Classifier.from_pretrained(explained, compute)
+            loaded = load_classifier(explained, compute)
             classifiers[explained] = loaded, ForwardClock(loaded, examples)
         classifier, clock = classifiers[explained]
         path = folder / f"{name}.parquet"

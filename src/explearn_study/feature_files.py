@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from explearn.predictors.transformer import TransformerPredictor
 
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError, UnsupportedError
@@ -24,7 +25,6 @@ from explearn.core.writing import write_json
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.signals import available_signals, compute_signals
-from explearn.predictors.classifier import Classifier
 from explearn.text.alignment import NO_WORD
 from explearn.text.sampling import texts_to_explain
 
@@ -173,7 +173,7 @@ def attention_width(source: Mapping[str, Any]) -> int:
 
 def write_features(
     target: str | os.PathLike[str],
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     examples: Sequence[Example],
     layers: Layers = "all",
     hidden: bool = False,
@@ -269,7 +269,7 @@ SIGNAL_SCHEMA = make_schema(
 
 def write_signals(
     target: str | os.PathLike[str],
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     examples: Sequence[Example],
     description: str | None = None,
 ) -> None:

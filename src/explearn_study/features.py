@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
+
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnsupportedError
 from explearn.core.examples import SPLITS
 from explearn.core.writing import atomic_folder
 from explearn.lens.attention import layer_count
-from explearn.predictors.classifier import Classifier
 from explearn_study.feature_files import texts_to_learn_from, write_features, write_refusal, write_signals
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace
@@ -25,7 +27,7 @@ def write_nothing(workspace: Workspace, task: str) -> None:
             write_refusal(folder, reason)
 
 
-def write_attention(workspace: Workspace, params: Params, task: str, classifier: Classifier) -> None:
+def write_attention(workspace: Workspace, params: Params, task: str, classifier: TransformerPredictor) -> None:
     """Write the attention features of all splits, or why there are none."""
     with atomic_folder(workspace.features(task)) as folder:
         try:
@@ -45,7 +47,9 @@ def write_attention(workspace: Workspace, params: Params, task: str, classifier:
             )
 
 
-def write_word_signals(workspace: Workspace, params: Params, task: str, classifier: Classifier, seed: int) -> None:
+def write_word_signals(
+    workspace: Workspace, params: Params, task: str, classifier: TransformerPredictor, seed: int
+) -> None:
     """Write word scores of many methods for texts with marks, and for others drawn by seed."""
     gold = workspace.read_gold(task, params)
     settings = params.signals
@@ -61,6 +65,6 @@ def write_task_features(workspace: Workspace, params: Params, task: str, compute
     if not params.learned.from_features and params.studies.marks_curve is None:
         write_nothing(workspace, task)
         return
-    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+    classifier = load_classifier(workspace.classifier(task), compute)
     write_attention(workspace, params, task, classifier)
     write_word_signals(workspace, params, task, classifier, seed)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from explearn.predictors.pretrained import load_classifier
+
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError
 from explearn.core.writing import atomic_folder
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.labels import check_labels
 from explearn_study.sections import ClassifierParams
 
@@ -38,7 +39,7 @@ def import_classifier(
         ParamsError: names that cannot be used.
         DeviceError: the device cannot be used.
     """
-    classifier = Classifier.from_pretrained(source.name, compute, source.revision, source.completion, precision="fp32")
+    classifier = load_classifier(source.name, compute, source.revision, source.completion, precision="fp32")
     if classifier.nli is not None:
         raise ModelError(f"{source.name}: has candidate labels; expected a classifier whose labels are its own")
     classes = classifier.renamed(source.labels).labels

@@ -11,6 +11,8 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.examples import Example
@@ -18,7 +20,6 @@ from explearn.core.writing import scratch_folder
 from explearn.methods.base.explainer import Explainer
 from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.sanity import SanityResult, ScoreSimilarity, check_methods
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.finetune import finetune
 from explearn.text.sampling import texts_to_explain
 from explearn_study.explaining import make_method
@@ -51,7 +52,7 @@ def check_task(workspace: Workspace, params: Params, task: str, compute: Compute
         other_labels = cache(partial(_finetuned_on_permuted_labels, workspace, task, params, compute))
     results: dict[str, SanityResult] = {}
     for folder, explainers in by_classifier.items():
-        model = Classifier.from_pretrained(folder, compute)
+        model = load_classifier(folder, compute)
         percent = params.evaluate.headline_percent
         draws: dict[str, list[SanityResult]] = defaultdict(list)
         for draw in range(seed, seed + params.sanity.seeds):
@@ -99,7 +100,7 @@ def _mean(similarities: Sequence[ScoreSimilarity]) -> ScoreSimilarity:
 
 def _finetuned_on_permuted_labels(
     workspace: Workspace, task: str, params: Params, compute: ComputeOptions, seed: int
-) -> Classifier:
+) -> TransformerPredictor:
     """Fine-tune the task's encoder as in the stage finetune, with the labels permuted within each split."""
     rng = np.random.default_rng(seed)
     permuted: list[Example] = []
@@ -112,4 +113,4 @@ def _finetuned_on_permuted_labels(
         target = folder / "classifier"
         labels = workspace.read_labels(task)
         finetune(target, permuted, labels, encoder, params.finetune, compute, seed, revision)
-        return Classifier.from_pretrained(target, compute)
+        return load_classifier(target, compute)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from explearn.predictors.transformer import TransformerPredictor
 from tqdm.auto import tqdm
 
 from explearn.core.errors import DataError
@@ -23,14 +24,13 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
 from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.base.teachers import combine_lessons, lesson_of
-from explearn.predictors.classifier import Classifier
 
 
 def teach(
     folder: Path,
     teacher: Explainer,
     options: Mapping[str, Any],
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     splits: Mapping[str, Sequence[Example]],
     shard_texts: int = 128,
     description: str | None = None,

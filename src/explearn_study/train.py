@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
+from explearn.predictors.pretrained import load_classifier
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
@@ -27,7 +28,7 @@ from explearn_study.workspace import Workspace, read_document
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every method needs it.
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 Item = TypeVar("Item", WordSignals, ExampleFeatures, Lesson)
 
@@ -42,10 +43,9 @@ class WorkspaceTask:
         self.compute = compute
 
     @cached_property
-    def classifier(self) -> Classifier:
-        from explearn.predictors.classifier import Classifier
+    def classifier(self) -> TransformerPredictor:
 
-        return Classifier.from_pretrained(self.workspace.classifier(self.name), self.compute)
+        return load_classifier(self.workspace.classifier(self.name), self.compute)
 
     @property
     def device(self) -> torch.device:

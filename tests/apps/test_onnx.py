@@ -15,6 +15,7 @@ import numpy as np
 import onnx_cases
 import pytest
 import tiny
+from explearn.predictors.transformer import TransformerPredictor
 from typer.testing import CliRunner
 
 import explearn
@@ -23,7 +24,6 @@ from explearn.core.attribution import Attribution
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError
 from explearn.core.extras import MissingExtraError
 from explearn.methods.base.learned import LearnedExplainer
-from explearn.predictors.classifier import Classifier
 from explearn_apps.onnx import OnnxExplainer, export_onnx, writing
 
 onnx = pytest.importorskip("onnx")
@@ -48,7 +48,7 @@ BATCHES = (
 )
 """Of one text, of several lengths, beyond the classifier's length and with words of no sub-token, and of pairs."""
 
-Made = tuple[Path, Classifier, LearnedExplainer]
+Made = tuple[Path, TransformerPredictor, LearnedExplainer]
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tiny
 import torch
+from explearn.predictors.transformer import TransformerPredictor
 
 from explearn.core.examples import Example
 from explearn.methods.aml.faml import FAML
@@ -16,7 +17,6 @@ from explearn.methods.aml.loss import Weights
 from explearn.methods.aml.paml import PAML
 from explearn.methods.aml.target_metric import MapJudge, Metric, protocol_of
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.classifier import Classifier
 
 LEARNING: dict[str, Any] = {
     "batch_size": 8,
@@ -44,7 +44,7 @@ def examples(count: int, seed: int, split: Any = "train") -> list[Example]:
 
 
 @functools.cache
-def one_word_classifier(kind: str = "bert") -> Classifier:
+def one_word_classifier(kind: str = "bert") -> TransformerPredictor:
     """Trained to go by the decisive word, and to be unsure without it, whatever else is masked or left out.
 
     Tests leave it as it is.
@@ -103,7 +103,7 @@ def encoder(folder: Path, kind: str = "bert", tokenizer: str | None = None, **co
     return str(folder)
 
 
-def untrained(of: Classifier, **options: Any) -> PAML:
+def untrained(of: TransformerPredictor, **options: Any) -> PAML:
     """A pAML with G as it starts, without a step of training."""
     paml = PAML(**{**QUICK, **options})
     paml.model = paml._start(of, of.encode(examples(8, seed=1)), None, None).eval().requires_grad_(False)
@@ -111,16 +111,16 @@ def untrained(of: Classifier, **options: Any) -> PAML:
     return paml
 
 
-def task_of(of: Classifier, texts: int = 8, validation: int = 4, **more: Any) -> ListedTask:
+def task_of(of: TransformerPredictor, texts: int = 8, validation: int = 4, **more: Any) -> ListedTask:
     return ListedTask(of, examples(texts, seed=1), examples(validation, seed=2, split="validation"), **more)
 
 
-def predictions(of: Classifier, encodings: Any) -> torch.Tensor:
+def predictions(of: TransformerPredictor, encodings: Any) -> torch.Tensor:
     """y of some texts, float32, (b, C)."""
     return torch.tensor(of.predict_proba(encodings), dtype=torch.float32)
 
 
-def values(of: Classifier, attributions: Any, metric: Metric) -> np.ndarray:
+def values(of: TransformerPredictor, attributions: Any, metric: Metric) -> np.ndarray:
     """What a metric says of some attributions, one a text."""
     judge = MapJudge(of, [metric], protocol_of("default"))
     maps = []

@@ -86,7 +86,7 @@ def missing(classifier: str, repository: Path) -> dict[str, Any]:
         "annotate krippendorff alpha": sentence(lambda: krippendorff_alpha([[(1, 0), (0, 1)]])),
         "pipeline datasets hub": sentence(lambda: read_hub("imdb", None, None, None)),
         "pipeline datasets folder": sentence(lambda: folder_configs(Path())),
-        "large accelerate map": sentence(lambda: explearn.Classifier.from_pretrained(classifier, device_map="auto")),
+        "large accelerate map": sentence(lambda: explearn.load_classifier(classifier, device_map="auto")),
         "finetune accelerate finetune": sentence(
             lambda: finetune("made", [], ["a", "b"], classifier, FinetuneParams(), compute, 1)
         ),

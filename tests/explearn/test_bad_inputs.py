@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tiny
+from explearn.predictors.pretrained import load_classifier
 from saying import command_complaint, complaint
 
 import explearn
@@ -19,7 +20,6 @@ from explearn import Attribution, get_explainer
 from explearn.comparison.plan import choose_methods
 from explearn.comparison.texts import given_texts
 from explearn.core.escape import printable, printable_json
-from explearn.predictors.classifier import Classifier
 
 RECORD: dict[str, Any] = {"words": ["a", "film"], "scores": [1, -2.5], "target": "yes", "method": "theirs"}
 GOOD = Attribution.from_record(RECORD)
@@ -126,7 +126,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", CONFIGS)
 def test_configurations(tmp_path: Path, tiny_folder: Path, name: str) -> None:
     folder = copied(tiny_folder, tmp_path / "c", "config.json", lambda config: config.update(CONFIGS[name]))
-    complaint(lambda: Classifier.from_pretrained(folder, device="cpu"), str(folder))
+    complaint(lambda: load_classifier(folder, device="cpu"), str(folder))
 
 
 @pytest.mark.parametrize(
@@ -143,12 +143,12 @@ def test_files_of_a_classifier(tmp_path: Path, tiny_folder: Path, file: str, con
     (tmp_path / "c" / file).unlink()
     if content is not None:
         (tmp_path / "c" / file).write_bytes(content)
-    complaint(lambda: Classifier.from_pretrained(tmp_path / "c", device="cpu"), str(tmp_path / "c"))
+    complaint(lambda: load_classifier(tmp_path / "c", device="cpu"), str(tmp_path / "c"))
 
 
 @pytest.mark.parametrize("name", ["", "./none", "a/b/c", "\x1b[2J", "x" * 300], ids=lambda name: ascii(name)[:20])
 def test_classifiers_that_are_not_there(name: str) -> None:
-    complaint(lambda: Classifier.from_pretrained(name, device="cpu"))
+    complaint(lambda: load_classifier(name, device="cpu"))
 
 
 @pytest.mark.parametrize("methods", ["", ",", "lime,lime", 3], ids=ascii)

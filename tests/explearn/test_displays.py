@@ -214,7 +214,7 @@ class TestTables:
 
 class TestWhereWordsStand:
     def test_spans_are_those_of_the_original_string(self, tiny_folder: Path) -> None:
-        classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu")
+        classifier = explearn.load_classifier(tiny_folder, device="cpu")
         text, pair = "  the lazy\tdog\n\ncafé  jumps ", "no  refund"
         (actual,) = explearn.get_explainer("rollout").explain(classifier, [(text, pair)])
         assert actual.pair_start == 5

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import tiny
 import transformers
+from explearn.predictors.pretrained import load_classifier
 
 import explearn
 from explearn.comparison.texts import TextColumns, given_texts
 from explearn.core.errors import DataError, ParamsError
 from explearn.methods.explaining import AT_ONCE, best_at_once
-from explearn.predictors.classifier import Classifier
 
 TEXT = "the quick brown fox"
 
@@ -32,7 +32,7 @@ def loaded(folder: Path) -> tuple[Any, Any]:
 
 def test_without_a_method_the_most_faithful_that_works_at_once_explains() -> None:
     assert best_at_once(tiny.classifier("bert")).name == AT_ONCE[0] == "attn_lrp"
-    function = explearn.CallableClassifier(lambda texts: [[0.3, 0.7]] * len(texts), ["no", "yes"])
+    function = explearn.FunctionPredictor(lambda texts: [[0.3, 0.7]] * len(texts), ["no", "yes"])
     assert best_at_once(function).name == "lime"
 
 
@@ -42,9 +42,9 @@ def test_any_form_of_a_model_gets_the_same_explanation(folder: Path, given: str)
         "folder": lambda: folder,
         "pipeline": lambda: transformers.pipeline("text-classification", str(folder), device="cpu"),
         "pair": lambda: loaded(folder),
-        "classifier": lambda: Classifier.from_pretrained(folder, device="cpu"),
+        "classifier": lambda: load_classifier(folder, device="cpu"),
     }
-    (expected,) = explearn.get_explainer("gae").explain(Classifier.from_pretrained(folder, device="cpu"), [TEXT])
+    (expected,) = explearn.get_explainer("gae").explain(load_classifier(folder, device="cpu"), [TEXT])
     (attribution,) = explearn.explain(forms[given](), TEXT, "gae")
     np.testing.assert_allclose(attribution.scores, expected.scores, rtol=1e-4)
 
@@ -54,8 +54,8 @@ def test_the_newest_checkpoint_of_a_trainer_is_taken_and_said(
 ) -> None:
     for step in (9, 100):
         shutil.copytree(folder, tmp_path / f"checkpoint-{step}")
-    classifier = Classifier.from_pretrained(tmp_path, device="cpu")
-    assert classifier.fingerprint == Classifier.from_pretrained(folder, device="cpu").fingerprint
+    classifier = load_classifier(tmp_path, device="cpu")
+    assert classifier.fingerprint == load_classifier(folder, device="cpu").fingerprint
     assert "newest checkpoint is taken, checkpoint-100" in caplog.text
 
 

@@ -121,7 +121,7 @@ def test_a_classifier_is_fine_tuned_from_a_table(tmp_path: Path) -> None:
     done = run("finetune", *given, "epochs=1")
     assert done.exit_code == 0, done.output
     assert "epoch 1: loss" in done.output
-    assert explearn.Classifier.from_pretrained(tmp_path / "classifier").labels == ["kind 0", "kind 1"]
+    assert explearn.load_classifier(tmp_path / "classifier").labels == ["kind 0", "kind 1"]
     assert "epoch: no such parameter" in run("finetune", *given, "epoch=1").output
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 import explearn
 from explearn.core.attribution import Attribution
@@ -16,7 +18,6 @@ from explearn.core.examples import Example
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.teachers import members, scaled_ranks
 from explearn.methods.l2e.paper import L2EPaper
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Encoding
 from explearn_study.example_files import write_examples
 from explearn_study.params import Params
@@ -37,7 +38,7 @@ class Teacher(Explainer):
         self.explained: list[str] = []
 
     def score_texts(
-        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+        self, classifier: TransformerPredictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
         self.explained += [e.example_id for e in encodings]
         return [TextScores(np.array(e.input_ids, float) - 50, np.array([0.0, 1.0]), 1, 0.0) for e in encodings]
@@ -125,7 +126,7 @@ class TestEnsemble:
 def test_a_student_learns_from_the_files_of_its_teachers(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     tiny.save(workspace.classifier(TASK))
-    classifier = Classifier.from_pretrained(workspace.classifier(TASK), ComputeOptions(device="cpu"))
+    classifier = load_classifier(workspace.classifier(TASK), ComputeOptions(device="cpu"))
     splits = {"train": examples(12), "validation": examples(4, "validation")}
     for split in ("train", "validation", "test"):
         write_examples(workspace.examples(TASK) / f"{split}.parquet", splits.get(split, []))

@@ -34,7 +34,7 @@ from explearn.core.writing import atomic_folder, write_json, write_text
 from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.registry import get_info, make_explainer
 from explearn.metrics.catalogue import CATALOGUE
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
 
 
 def export(
@@ -87,10 +87,10 @@ def export(
     loaded, place = None, None
     if folder is not None and (folder / CLASSIFIER).is_dir():
         place = f"{EXPLAINER}/{CLASSIFIER}"
-        loaded = Classifier.from_pretrained(classifier or folder / CLASSIFIER, device="cpu")
+        loaded = load_classifier(classifier or folder / CLASSIFIER, device="cpu")
     elif classifier is not None:
         place = CLASSIFIER if with_classifier else None
-        loaded = Classifier.from_pretrained(classifier, device="cpu")
+        loaded = load_classifier(classifier, device="cpu")
     if loaded is not None:
         made.check_explains(loaded)
     with atomic_folder(out) as partial:
@@ -102,7 +102,7 @@ def export(
         if place == CLASSIFIER and loaded is not None:
             loaded.tokenizer.chat_template = None  # a file of another kind, which no classifier reads
             loaded.save_pretrained(partial / CLASSIFIER)
-            if Classifier.from_pretrained(partial / CLASSIFIER, device="cpu").fingerprint != loaded.fingerprint:
+            if load_classifier(partial / CLASSIFIER, device="cpu").fingerprint != loaded.fingerprint:
                 raise ModelError(
                     f"{loaded.name}: its weights change when it is saved and read again; it cannot go into a bundle"
                 )

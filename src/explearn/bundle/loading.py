@@ -30,8 +30,9 @@ from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError, kind_of
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.registry import get_explainer, get_info, known_infos, make_explainer
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.loading import hub_errors, may_be_on_hub
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 TOKEN = "HF_TOKEN"
 
@@ -47,7 +48,7 @@ class Bundle:
 
     def __init__(self, folder: Path, manifest: BundleManifest) -> None:
         self.folder, self.manifest = folder, manifest
-        self.classifier: Classifier | None = None
+        self.classifier: TransformerPredictor | None = None
 
     @cached_property
     def explainer(self) -> Explainer:
@@ -75,7 +76,7 @@ class Bundle:
         """`task`, `method` and `figures` (name -> value) that were passed to the export, if any."""
         return dict(read_json(self.folder / FIGURES)) if FIGURES in self.manifest.files else None
 
-    def check_classifier(self, classifier: Classifier) -> None:
+    def check_classifier(self, classifier: TransformerPredictor) -> None:
         """Raise ModelError unless the bundle was made for this classifier, or for any."""
         facts = self.manifest.classifier
         if facts is not None and classifier.fingerprint != facts.fingerprint:
@@ -98,7 +99,7 @@ class Bundle:
             raise ParamsError(
                 f"{self.folder}: holds no classifier; expected explain(classifier, texts), with the one it was made for"
             )
-        if not isinstance(classifier, Classifier):
+        if not isinstance(classifier, TransformerPredictor):
             raise ParamsError(f"explain: got {kind_of(classifier)} as the classifier; expected a Classifier")
         if classifiers:
             self.check_classifier(classifier)
@@ -171,7 +172,7 @@ def load(
     compute = replace(compute or ComputeOptions(), **options)
     explainer = bundle.explainer
     if bundle.classifier_folder is not None:
-        bundle.classifier = Classifier.from_pretrained(bundle.classifier_folder, compute)
+        bundle.classifier = load_classifier(bundle.classifier_folder, compute)
         bundle.check_classifier(bundle.classifier)
         explainer.check_explains(bundle.classifier)
     return bundle

@@ -21,11 +21,12 @@ from explearn.core.documents import decoded_lines
 from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.escape import printable, printable_json
 from explearn.core.writing import atomic_path, check_own, is_page
+from explearn.predictors.pretrained import load_classifier
 from explearn.show.display import PAGE_END, PAGE_START, block, rows
 
 if TYPE_CHECKING:
     from explearn.core.attribution import Attribution
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 Write = Callable[[Sequence["Attribution"]], object]
 """Writes the attributions of one text, one per method."""
@@ -122,9 +123,8 @@ def explain(
     lines = texts or _lines()
     from explearn.methods.explaining import best_at_once
     from explearn.methods.interactions import interactions as pairs
-    from explearn.predictors.classifier import Classifier
 
-    loaded = Classifier.from_pretrained(classifier, compute, completion=completion).renamed(names)
+    loaded = load_classifier(classifier, compute, completion=completion).renamed(names)
     for chosen in methods:
         chosen.check_classifier(loaded)
     if token is not None:
@@ -172,12 +172,12 @@ def _lines() -> list[str]:
     return [line.rstrip("\r\n") for _, line in decoded_lines(sys.stdin.buffer, "standard input")]
 
 
-def _show(classifier: Classifier, text: Any, attributions: Sequence[Attribution], as_json: bool) -> None:
+def _show(classifier: TransformerPredictor, text: Any, attributions: Sequence[Attribution], as_json: bool) -> None:
     """Print a text's attributions: in colour, or as JSON Lines."""
-    from explearn.predictors.classifier import QuestionAnswerer
+    from explearn.predictors.heads.question_answering import QuestionPredictor
 
     # For a question, the answer is what is explained.
-    answer = {"answer": classifier.answer(text)} if isinstance(classifier, QuestionAnswerer) else {}
+    answer = {"answer": classifier.answer(text)} if isinstance(classifier, QuestionPredictor) else {}
     if as_json:
         unicode = (sys.stdout.encoding or "").lower().startswith("utf")
         for attribution in attributions:

@@ -16,7 +16,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder
 from explearn.core.errors import ParamsError
 from explearn.core.writing import check_own
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.report.manifest import CODE, hashes, is_manifest, part
 from explearn.report.versions import COMPARISON, python_version, versions
 
@@ -32,7 +32,7 @@ def check_manifest_place(out: Path) -> None:
     check_own(place, is_manifest, "a manifest of a page")
 
 
-def facts_of(out: Path, model: Classifier, request: Mapping[str, Any]) -> dict[str, str]:
+def facts_of(out: Path, model: TransformerPredictor, request: Mapping[str, Any]) -> dict[str, str]:
     """Return how the page was made: heading -> fact. request: the arguments that its figures depend on."""
     program = "/".join(Path(sys.argv[0]).parts[-2:])
     called = program.endswith(("/explearn", "/explearn.exe", "cli/app.py"))
@@ -50,7 +50,7 @@ def facts_of(out: Path, model: Classifier, request: Mapping[str, Any]) -> dict[s
 def manifest_of(
     out: Path,
     classifier: object,
-    model: Classifier,
+    model: TransformerPredictor,
     compute: ComputeOptions,
     files: Iterable[object],
     task: str,

@@ -47,12 +47,12 @@ from explearn.metrics.predictions import Predictions
 from explearn.metrics.runs import COST_FIGURES, MethodRun, read_run, write_run
 from explearn.metrics.sanity import SanityResult, check_methods
 from explearn.metrics.stability import SHARED_UNITS
-from explearn.predictors.as_classifier import as_classifier
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.finetune import evaluate_classifier
 from explearn.predictors.labels import check_labels
 from explearn.predictors.params import Prompt
+from explearn.predictors.pretrained import as_predictor
 from explearn.predictors.problems import CLASSES, Problem
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.report.examples import draw_examples
 from explearn.report.verdict import LEADING, several
 from explearn.text.agreement import agreement_metrics
@@ -109,7 +109,7 @@ def compare(
 
     Args:
         classifier: hub name or folder of a sequence classifier, or a loaded one (`explearn.explain`), or a function
-            as an `explearn.CallableClassifier`.
+            as an `explearn.FunctionPredictor`.
         texts: a .csv, .jsonl, .parquet or .txt file, a list of texts (or pairs of texts), or a table of pandas or
             datasets.
         labels: the true labels of a list of texts; for a file, `columns.label` names their column.
@@ -126,7 +126,7 @@ def compare(
         columns: what the columns of a file hold.
         unit: what methods score and metrics remove, as in `Explainer.explain`. Words are marked; a unit counts as
             marked if at least half of its words are.
-        completion: prompt and label words of a generative model (`explearn.Classifier.from_pretrained`).
+        completion: prompt and label words of a generative model (`explearn.load_classifier`).
         tell: called with a line for each finished method, with its main figures (default: silent).
 
     Raises DataError, ParamsError, UnknownNameError, ModelError or DeviceError for arguments that cannot be used,
@@ -216,7 +216,7 @@ def compare(
 
 
 def make_plan(
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     texts: UserTexts,
     methods: Mapping[str, Mapping[str, Any]],
     explainers: Mapping[str, Explainer],
@@ -291,7 +291,7 @@ class MethodsRun:
 
     def __init__(
         self,
-        classifier: Classifier,
+        classifier: TransformerPredictor,
         texts: UserTexts,
         explainers: Mapping[str, Explainer],
         plan: Plan,
@@ -596,9 +596,9 @@ def time_left(expected: Mapping[str, float | None], pace: float) -> str:
 
 def _load(
     classifier: Any, compute: ComputeOptions, completion: Prompt | None, texts: UserTexts, columns: TextColumns
-) -> Classifier:
+) -> TransformerPredictor:
     """Load the classifier, and check that its labels fit the labels of the texts."""
-    model = columns.renamed(as_classifier(classifier, compute, completion))
+    model = columns.renamed(as_predictor(classifier, compute, completion))
     if model.problem is Problem.REGRESSION:
         raise UnsupportedError(f"{model.why_not(CLASSES)}; `explearn explain` says which words speak for a value")
     check_labels(model.name, model.labels, texts.labels, "map the texts' labels with --label-name VALUE=CLASS")

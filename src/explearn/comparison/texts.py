@@ -18,7 +18,7 @@ from explearn.text.params import Columns
 from explearn.text.rows import RawRow, read_file
 
 if TYPE_CHECKING:
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 RATIONALES = ("mask", "marked", "spans")
 """Formats in which a column may hold marked words; see `explearn.text.params.Columns`."""
@@ -44,7 +44,7 @@ class TextColumns:
     label_names: Mapping[str, str] = field(default_factory=dict)
     token: str | None = None
 
-    def renamed(self, classifier: Classifier) -> Classifier:
+    def renamed(self, classifier: TransformerPredictor) -> TransformerPredictor:
         """Return the classifier with classes renamed by `label_names`.
 
         Raises ParamsError for a key that is not a class if there is no label column whose value it may be.

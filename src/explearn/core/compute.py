@@ -45,7 +45,7 @@ _DEVICE = re.compile(r"auto|cpu|mps|cuda(:[0-9]{1,4})?")
 
 @dataclass(frozen=True, slots=True)
 class ComputeOptions:
-    """Options shared by all stages and by `Classifier.from_pretrained`.
+    """Options shared by all stages and by `load_classifier`.
 
     Attributes:
         device: auto (CUDA if there is one, else MPS, else the CPU), cpu, cuda, cuda:N or mps.

@@ -30,9 +30,9 @@ from explearn.predictors.architectures import (
     reads,
     unusual_build,
 )
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 from explearn.predictors.heads.token_classification import marked_position
+from explearn.predictors.transformer import TransformerPredictor
 
 Reduced = TypeVar("Reduced")
 
@@ -258,7 +258,10 @@ def capture_attention(
 
 
 def reduced_attention(
-    classifier: Classifier, batch: Batch, reduce: Callable[[Attention], Reduced], layers: Sequence[int] | None = None
+    classifier: TransformerPredictor,
+    batch: Batch,
+    reduce: Callable[[Attention], Reduced],
+    layers: Sequence[int] | None = None,
 ) -> tuple[torch.Tensor, list[Reduced]]:
     """Classify a batch; return the logits, (b, C), and the reduced attention of some layers, one result for each."""
     with torch.inference_mode(), capture_attention(classifier.model, reduce, layers) as kept, classifier.autocast():

@@ -16,8 +16,8 @@ from explearn.core.numeric_checks import check_logits
 from explearn.lens.anatomy import passing
 from explearn.lens.attention import Attention, layer_count, reduced_attention, resolve_layer
 from explearn.predictors.batching import run_batches
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 
 Layers = Literal["all"] | Sequence[int]
 """Layers whose attention is taken: indices from 0, or from the end if negative."""
@@ -52,7 +52,9 @@ def resolve_layers(model: torch.nn.Module, layers: Layers) -> list[int]:
 
 
 @torch.inference_mode()
-def batch_features(classifier: Classifier, batch: Batch, layers: Layers = "all", hidden: bool = False) -> TokenFeatures:
+def batch_features(
+    classifier: TransformerPredictor, batch: Batch, layers: Layers = "all", hidden: bool = False
+) -> TokenFeatures:
     """Compute the features of every position in one forward pass. Raises as `resolve_layers` does."""
     indices = resolve_layers(classifier.model, layers)
     with classifier.gathered(), passing(encoder=classifier.model.base_model) as seen:
@@ -77,7 +79,7 @@ class ExampleFeatures:
     hidden: NDArray[np.float32] | None = None
 
 
-def feature_source(classifier: Classifier, layers: Layers = "all") -> dict[str, Any]:
+def feature_source(classifier: TransformerPredictor, layers: Layers = "all") -> dict[str, Any]:
     """Describe the source of features.
 
     classifier: its fingerprint. attended: the layers whose attention is taken, from 0. layers: number of the encoder's
@@ -94,7 +96,7 @@ def feature_source(classifier: Classifier, layers: Layers = "all") -> dict[str, 
 
 
 def compute_features(
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     examples: Sequence[Example],
     layers: Layers = "all",
     hidden: bool = False,

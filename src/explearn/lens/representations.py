@@ -18,8 +18,8 @@ from explearn.core.compute import at_least_float32
 from explearn.core.errors import ModelError, UnsupportedError
 from explearn.lens.words import table_weight
 from explearn.predictors.batching import run_batches
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, Encoding
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 
 PIECES = 2048
@@ -28,7 +28,7 @@ PIECES = 2048
 
 @torch.inference_mode()
 def aggregate_states(
-    classifier: Classifier, encodings: Sequence[Encoding], description: str | None = None
+    classifier: TransformerPredictor, encodings: Sequence[Encoding], description: str | None = None
 ) -> NDArray[np.float64]:
     """Return hidden states averaged over all layers' outputs and all sub-tokens, special ones included, (n, d).
 
@@ -50,7 +50,7 @@ def aggregate_states(
     return np.array(states) if states else np.zeros((0, width))
 
 
-def spaced_layers(classifier: Classifier, count: int) -> list[int]:
+def spaced_layers(classifier: TransformerPredictor, count: int) -> list[int]:
     """Choose at most `count` of a model's layers, evenly spaced from the embeddings (0) to the last layer.
 
     The layers of an encoder-decoder are those of its encoder, then those of its decoder. A function of texts has none.
@@ -64,7 +64,9 @@ def spaced_layers(classifier: Classifier, count: int) -> list[int]:
 
 
 @torch.no_grad()
-def read_states(classifier: Classifier, batch: Batch, layers: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+def read_states(
+    classifier: TransformerPredictor, batch: Batch, layers: Sequence[int]
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return logits, (b, C), and the hidden states of some layers side by side, (b, n, layers d), from one pass.
 
     Without layers, for a function of texts, each sub-token gets the hashed pieces of its word (`hashed_pieces`).
@@ -79,7 +81,9 @@ def read_states(classifier: Classifier, batch: Batch, layers: Sequence[int]) -> 
     return logits, torch.cat([states[layer].float() for layer in layers], -1)
 
 
-def text_states(classifier: Classifier, encodings: Sequence[Encoding], layers: Sequence[int]) -> list[torch.Tensor]:
+def text_states(
+    classifier: TransformerPredictor, encodings: Sequence[Encoding], layers: Sequence[int]
+) -> list[torch.Tensor]:
     """Return what `read_states` reads of each text, (tokens, layers d), on the CPU; float16 if that holds its values.
 
     Raises as `read_states` does.
@@ -95,7 +99,7 @@ def text_states(classifier: Classifier, encodings: Sequence[Encoding], layers: S
     return run_batches([len(e) for e in encodings], classifier, read)
 
 
-def _run(classifier: Classifier, batch: Batch) -> tuple[torch.Tensor, list[list[torch.Tensor]]]:
+def _run(classifier: TransformerPredictor, batch: Batch) -> tuple[torch.Tensor, list[list[torch.Tensor]]]:
     """Return logits, and the embeddings and each layer's output, (b, n, d) each; for an encoder-decoder, of both."""
     with classifier.gathered(), classifier.autocast():
         output: Any = classifier.model(**batch.model_inputs(), output_hidden_states=True)
@@ -133,7 +137,7 @@ def _pieces(word: str) -> list[str]:
     return [marked, *(marked[i : i + size] for size in (3, 4, 5) for i in range(len(marked) - size + 1))]
 
 
-def word_embeddings(classifier: Classifier, encodings: Sequence[Encoding]) -> list[NDArray[np.float32]]:
+def word_embeddings(classifier: TransformerPredictor, encodings: Sequence[Encoding]) -> list[NDArray[np.float32]]:
     """Return the mean input embedding of each word's sub-tokens, one array (words, d) per text.
 
     Rows of words without a sub-token are NaN. Raises UnsupportedError for a model without an embedding table, or with

@@ -19,8 +19,8 @@ from explearn.lens.attention import Attention, attention_layers, layer_count, re
 from explearn.lens.threads import here_only, hooked
 from explearn.lens.words import word_layers
 from explearn.predictors.architectures import blocks_in_order
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 
 
 @dataclass(slots=True)
@@ -44,7 +44,9 @@ class Watched:
     inputs: list[torch.Tensor]
 
 
-def watch(classifier: Classifier, batch: Batch, first_layer: int = 0, keys: torch.Tensor | None = None) -> Watched:
+def watch(
+    classifier: TransformerPredictor, batch: Batch, first_layer: int = 0, keys: torch.Tensor | None = None
+) -> Watched:
     """Run a classifier and record its intermediates (`Watched`).
 
     The graph starts at the word embeddings or, if `first_layer` is not 0, at the input of that block. Lower layers
@@ -123,13 +125,13 @@ class LayerGradients:
     reads: torch.Tensor
 
 
-def check_differentiable(classifier: Classifier) -> None:
+def check_differentiable(classifier: TransformerPredictor) -> None:
     """Raise UnsupportedError for a classifier that `differentiate` does not support."""
     check_head(classifier.model)
 
 
 def differentiate(
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     batch: Batch,
     targets: torch.Tensor | None,
     *,

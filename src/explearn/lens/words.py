@@ -17,7 +17,7 @@ from torch import nn
 from explearn.core.errors import UnsupportedError, first_line
 from explearn.lens.threads import here_only, hooked
 from explearn.predictors.architectures import architecture, word_table
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 UNSCALED = 0.05
 """Bound below which the length of the embeddings counts as irrelevant: the change of the output when the embeddings are
@@ -38,7 +38,7 @@ def table_weight(model: Any) -> torch.Tensor:
     return cast(torch.Tensor, table.weight)
 
 
-def word_layers(classifier: Classifier) -> list[nn.Module]:
+def word_layers(classifier: TransformerPredictor) -> list[nn.Module]:
     """Return the layers that a text's ids pass, in order, up to the place where gradients are taken.
 
     As a rule this is only the word table. If the length of its output does not matter, the list goes on to the first
@@ -52,7 +52,7 @@ def word_layers(classifier: Classifier) -> list[nn.Module]:
     return [model.get_submodule(name) for name in classifier.word_layers]
 
 
-def _measured_layers(classifier: Classifier) -> tuple[str, ...]:
+def _measured_layers(classifier: TransformerPredictor) -> tuple[str, ...]:
     model: Any = classifier.model
     names = {module: name for name, module in model.named_modules()}
     table = word_table(model)
@@ -139,7 +139,7 @@ def replaced_words(model: nn.Module, input_ids: torch.Tensor, vectors: torch.Ten
         raise _without_words(model)
 
 
-def check_words(classifier: Classifier) -> None:
+def check_words(classifier: TransformerPredictor) -> None:
     """Raise UnsupportedError for a model that does not look up its words in a table, or that has no gradients there.
 
     Known architectures (`models.architectures`) do; any other model is tried with a short text. Also raises as
@@ -174,7 +174,9 @@ def check_words(classifier: Classifier) -> None:
 
 
 @contextmanager
-def replaced_embeddings(classifier: Classifier, input_ids: torch.Tensor, vectors: torch.Tensor) -> Iterator[None]:
+def replaced_embeddings(
+    classifier: TransformerPredictor, input_ids: torch.Tensor, vectors: torch.Tensor
+) -> Iterator[None]:
     """Replace embeddings as `replaced_words` does, but `vectors` replace the output of the last of `word_layers`."""
     _table, *behind = word_layers(classifier)
     if not behind:

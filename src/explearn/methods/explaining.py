@@ -11,8 +11,8 @@ from explearn.core.errors import ParamsError, UnsupportedError, kind_of
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import Target
 from explearn.methods.registry import get_explainer
-from explearn.predictors.as_classifier import as_classifier
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import as_predictor
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.show.side_by_side import SideBySide, side_by_side
 from explearn.text.units import Unit
 
@@ -24,7 +24,7 @@ AT_ONCE = ("attn_lrp", "integrated_gradients", "lime")
 model: to its architecture, to its word embeddings, only to its predictions."""
 
 
-def best_at_once(classifier: Classifier) -> Explainer:
+def best_at_once(classifier: TransformerPredictor) -> Explainer:
     """Return the first method of AT_ONCE that can explain a classifier. Raises UnsupportedError if none can."""
     for name in AT_ONCE:
         explainer = get_explainer(name)
@@ -54,17 +54,17 @@ def explain(
         explearn.explain("FOLDER_OR_HUB_NAME", "A warm, funny sequel.")
 
     Args:
-        classifier: a Classifier, a folder or hub name, a text-classification pipeline of transformers, or a pair
-        (model, tokenizer); see `as_classifier`. texts: one text, or a list; a tuple of two strings is one pair, here as
+        classifier: a TransformerPredictor, a folder or hub name, a text-classification pipeline of transformers, or a pair
+        (model, tokenizer); see `as_predictor`. texts: one text, or a list; a tuple of two strings is one pair, here as
         in a list. For a table of pandas or datasets, the column `text` is read. method: a name, or an explainer
         (default: `best_at_once`; each attribution names its method). targets, windows, unit: as in `Explainer.explain`.
-        token: the classified word, for a model that classifies tokens (`TokenClassifier.at`); the same in all texts.
+        token: the classified word, for a model that classifies tokens (`TokenPredictor.at`); the same in all texts.
         compute: compute options for a folder or hub name.
         options: options of a method given by name.
 
     Returns the attributions, which display themselves. Raises what `Explainer.explain` and `get_explainer` raise.
     """
-    model = as_classifier(classifier, compute)
+    model = as_predictor(classifier, compute)
     if token is not None:
         model = model.at(token)
     if not isinstance(method, str | Explainer | None):

@@ -12,13 +12,13 @@ from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import check_mask_token, outputs, stand_in
 from explearn.methods.perturbation.predictor import Predictor
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.encoding import Text, as_segments
 from explearn.text.units import in_units
 
 
 def interactions(
-    classifier: Classifier, text: Text, attribution: Attribution, top: int = 6, removal: Removal = "mask"
+    classifier: TransformerPredictor, text: Text, attribution: Attribution, top: int = 6, removal: Removal = "mask"
 ) -> list[Interaction]:
     """Return the Shapley interaction index of each pair of a text's `top` words, the largest absolute value first.
 

@@ -16,7 +16,8 @@ from explearn.methods.base.targets import check_classifier
 from explearn.methods.base.task import Lessons, TaskData
 from explearn.methods.base.teachers import lessons_of, make_teacher, members
 from explearn.methods.consensus.signals import compute_signals
-from explearn.predictors.classifier import Classifier, ZeroShotClassifier
+from explearn.predictors.heads.zero_shot import ZeroShotPredictor
+from explearn.predictors.transformer import TransformerPredictor
 
 LabelledText = Example | tuple[str, str]
 """An example, or a text with its label."""
@@ -54,7 +55,7 @@ class ListedTask:
 
     def __init__(
         self,
-        classifier: Classifier,
+        classifier: TransformerPredictor,
         train: Sequence[LabelledText],
         validation: Sequence[LabelledText] = (),
         *,
@@ -72,7 +73,7 @@ class ListedTask:
         seed: int = 13,
     ) -> None:
         check_classifier(classifier)
-        if isinstance(classifier, ZeroShotClassifier):
+        if isinstance(classifier, ZeroShotPredictor):
             raise UnsupportedError(
                 f"{classifier.name}: has candidate labels; expected the model without them, for pairs of a text and a "
                 "hypothesis: what it trains explains its zero-shot answers, too"

@@ -19,8 +19,8 @@ from explearn.metrics.runs import MethodRun
 
 if TYPE_CHECKING:
     # explearn.predictors imports torch, which takes seconds; reading results does not need it.
-    from explearn.predictors.classifier import Classifier
     from explearn.predictors.encoding import Encoding
+    from explearn.predictors.transformer import TransformerPredictor
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -39,7 +39,7 @@ class ExplainedModel:
         predictions: shared by all metrics, so that each input is classified once.
     """
 
-    classifier: Classifier
+    classifier: TransformerPredictor
     attributions: Mapping[str, Sequence[Attribution]]
     encodings: Mapping[str, Encoding]
     states: Array | None

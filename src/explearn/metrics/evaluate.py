@@ -31,7 +31,7 @@ from explearn.metrics.params import EvaluateParams
 from explearn.metrics.predictions import Predictions
 from explearn.metrics.runs import MethodRun
 from explearn.metrics.significance import PairedTests, compare_methods, mean_interval
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.encoding import Encoding
 
 logger = logging.getLogger(__name__)
@@ -75,14 +75,14 @@ def evaluate_task(
     runs: Mapping[str, MethodRun],
     examples: Mapping[str, Example],
     gold: Mapping[str, ArrayLike],
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     *,
     rules: Mapping[str, str],
     k: int,
     positive_rate: float,
     params: EvaluateParams,
     seed: int,
-    own: Mapping[str, Classifier] | None = None,
+    own: Mapping[str, TransformerPredictor] | None = None,
     predictions: Predictions | None = None,
     encodings: Mapping[str, Encoding] | None = None,
 ) -> TaskEvaluation:
@@ -203,7 +203,7 @@ def _in_one_order(
 
 def _explained(
     task: str,
-    model: Classifier,
+    model: TransformerPredictor,
     attributions: Mapping[str, Sequence[Attribution]],
     texts: Sequence[Example],
     encodings: Sequence[Encoding],
@@ -218,7 +218,7 @@ def _explained(
     )
 
 
-def _inside(task: str, model: Classifier, compute: Callable[[], Any]) -> Any:
+def _inside(task: str, model: TransformerPredictor, compute: Callable[[], Any]) -> Any:
     """Compute something inside a model; None for a function of texts, and, with a warning, where it is unsupported."""
     if not model.has_model:
         return None

@@ -25,8 +25,8 @@ from explearn.metrics.protocols import FaithfulnessProtocol, as_sub_tokens, log_
 
 if TYPE_CHECKING:
     # explearn.predictors imports torch, which takes seconds; reading results does not need it.
-    from explearn.predictors.classifier import Classifier
     from explearn.predictors.encoding import Encoding
+    from explearn.predictors.transformer import TransformerPredictor
 
 Array = NDArray[np.float64]
 
@@ -91,7 +91,7 @@ class _Rows(NamedTuple):
 
 
 def faithfulness(
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     encodings: Mapping[str, Encoding],
     attributions: Mapping[str, Sequence[Attribution]],
     params: EvaluateParams,

@@ -18,8 +18,8 @@ from explearn.metrics.plausibility import check_scores
 from explearn.metrics.predictions import Predictions
 
 if TYPE_CHECKING:
-    from explearn.predictors.classifier import Classifier
     from explearn.predictors.encoding import Encoding
+    from explearn.predictors.transformer import TransformerPredictor
 
 
 def draw_masks(words: int, samples: int, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -46,7 +46,7 @@ def infidelity_of_text(scores: ArrayLike, masks: ArrayLike, drops: ArrayLike) ->
 
 
 def infidelity(
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     encodings: Mapping[str, Encoding],
     attributions: Mapping[str, Sequence[Attribution]],
     samples: int = 10,

@@ -26,7 +26,7 @@ from explearn.metrics.params import SanityParams
 from explearn.metrics.plausibility import check_scores, ranking
 from explearn.metrics.protocols import top_count
 from explearn.metrics.significance import mean_interval
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.units import Unit
 
 logger = logging.getLogger(__name__)
@@ -115,12 +115,12 @@ def similarity(first: Sequence[ArrayLike], second: Sequence[ArrayLike], percent:
 
 def check_methods(
     explainers: Sequence[Any],
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     examples: Sequence[Example],
     params: SanityParams,
     seed: int,
     percent: int = 20,
-    other_labels: Callable[[int], Classifier] | None = None,
+    other_labels: Callable[[int], TransformerPredictor] | None = None,
     unit: Unit = "word",
 ) -> dict[str, SanityResult]:
     """Explain the same texts on the classifier and on perturbed copies of it, and compare.
@@ -145,7 +145,7 @@ def check_methods(
     names = list(parts(classifier))
     depths = range(1, len(names) + 1) if params.cascade else [len(names)]
     # Made one at a time: each holds a whole model.
-    copies: dict[tuple[str, str], Callable[[], Classifier]] = {("as it is", ""): lambda: classifier}
+    copies: dict[tuple[str, str], Callable[[], TransformerPredictor]] = {("as it is", ""): lambda: classifier}
     for depth in depths:
         copies["random down to", names[depth - 1]] = partial(randomised, classifier, seed, names[:depth])
     try:

@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 if TYPE_CHECKING:
     import torch
 
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def budget_batches(lengths: Sequence[int], max_tokens: int, same_length: bool = 
 
 def run_batches(
     lengths: Sequence[int],
-    owner: Classifier,
+    owner: TransformerPredictor,
     run: Callable[[list[int]], Iterable[Result]],
     share: int = 1,
     description: str | None = None,

@@ -30,19 +30,15 @@ from explearn.core.writing import write_json
 from explearn.predictors.adapters import without_wrapper
 from explearn.predictors.architectures import architecture
 from explearn.predictors.batching import run_batches
+from explearn.predictors.checks import check_config, check_runs
 from explearn.predictors.encoding import Batch, Encoding, Text, collate, encode_texts, max_length
 from explearn.predictors.heads.completion import COMPLETION_FILE, Completion
 from explearn.predictors.heads.question_answering import ENDS, STARTS, SpanScorer, mark_answer, span_scores
 from explearn.predictors.heads.token_classification import WordReader, mark_word, read_positions
 from explearn.predictors.heads.zero_shot import CONTRADICTION, ENTAILMENT, Hypotheses, index_of
-from explearn.predictors.loading import (
-    check_config,
-    check_runs,
-    load_trained,
-    newest_checkpoint,
-)
 from explearn.predictors.padding import check_ends, padding_shows, with_padding
 from explearn.predictors.params import CandidateLabels, Prompt, prompt_of
+from explearn.predictors.pretrained import load_trained, newest_checkpoint
 from explearn.predictors.problems import Answers, OutputFunction, Problem, problem_of, with_both_classes
 from explearn.predictors.quantised import QUANTISED, has_quantised, prepare_quantised
 from explearn.predictors.spread import OnOneDevice, Spread, spread, spread_of
@@ -56,7 +52,7 @@ LISTED_WORDS = 60
 """Most words of a text listed in the error if none was chosen for classification."""
 
 
-class Classifier(Answers):
+class TransformerPredictor(Answers):
     """A sequence classifier with its tokenizer, its parameters frozen.
 
     Attributes:
@@ -83,8 +79,8 @@ class Classifier(Answers):
     """What gives a model with another head the logits of a classifier."""
 
     completion: Completion | None = None
-    nli: Classifier | None = None
-    """Classifier of pairs that answers for each label, of a `ZeroShotClassifier`."""
+    nli: TransformerPredictor | None = None
+    """Classifier of pairs that answers for each label, of a `ZeroShotPredictor`."""
     spread: Spread | None = None
     file_labels: Mapping[str, str] = MappingProxyType({})
     """Name of a class -> its name in the model's file, where `renamed` gave another."""
@@ -118,7 +114,7 @@ class Classifier(Answers):
         if compute.precision in QUANTISED and not has_quantised(self.model):
             raise ParamsError(
                 f"precision: got {compute.precision!r} for a model in memory; weights are quantised while they are "
-                "loaded (Classifier.from_pretrained)"
+                "loaded (load_classifier)"
             )
         self.labels = [str(label) for _, label in sorted(self.model.config.id2label.items())]
         self.spread = spread_of(self.model)
@@ -150,16 +146,16 @@ class Classifier(Answers):
         hypothesis: str | None = None,
         multi_label: bool = False,
         **options: Any,
-    ) -> Classifier:
+    ) -> TransformerPredictor:
         """Load a classifier saved with `save_pretrained`, or by name from the hub.
 
         Args:
-            path: local folder or hub name. A question-answering model gives a `QuestionAnswerer`, a token
-            classification model a `TokenClassifier`. In a Trainer's output folder, the newest checkpoint is used.
+            path: local folder or hub name. A question-answering model gives a `QuestionPredictor`, a token
+            classification model a `TokenPredictor`. In a Trainer's output folder, the newest checkpoint is used.
             compute: compute options; or pass their fields as keyword arguments (device="cuda", precision="bf16").
             revision: git revision of a hub name. completion: prompt and label words of a generative model: a section,
             its values, or a file (default: completion.json in the folder). labels: names of the classes, for a
-            natural-language inference model (a `ZeroShotClassifier` is returned) or a generative model (instead of
+            natural-language inference model (a `ZeroShotPredictor` is returned) or a generative model (instead of
             `completion`). hypothesis: sentence with `{}` for the label (default: "This example is {}."). multi_label:
             whether each label applies or not, independently of the others.
 
@@ -172,10 +168,10 @@ class Classifier(Answers):
             compute.resolve_device()
         name = newest_checkpoint(path_of("path", path))
         model, tokenizer, head, reads = load_trained(name, revision, prompt, compute)
-        if head in OTHER_HEADS:
-            return OTHER_HEADS[head].around(model, tokenizer, compute, name)
+        if head in PREDICTORS:
+            return PREDICTORS[head].around(model, tokenizer, compute, name)
         if isinstance(reads, CandidateLabels):
-            return ZeroShotClassifier(cls(model, tokenizer, compute, name), reads)
+            return ZeroShotPredictor(cls(model, tokenizer, compute, name), reads)
         return cls(model, tokenizer, compute, name, reads)
 
     @classmethod
@@ -197,7 +193,7 @@ class Classifier(Answers):
         if self.completion is not None:
             self.completion.save(folder)
 
-    def with_model(self, model: transformers.PreTrainedModel) -> Classifier:
+    def with_model(self, model: transformers.PreTrainedModel) -> TransformerPredictor:
         """Copy the classifier with another model of the same architecture.
 
         Tokenizer, device, precision and batch size are kept.
@@ -210,7 +206,7 @@ class Classifier(Answers):
         other.model = changed.eval().requires_grad_(False)
         return other
 
-    def renamed(self, names: Mapping[str, str]) -> Classifier:
+    def renamed(self, names: Mapping[str, str]) -> TransformerPredictor:
         """Copy the classifier with new names for some classes (class -> name), such as LABEL_0 -> negative.
 
         The fingerprint does not change. Raises UnknownNameError for an unknown class, ParamsError for duplicate names.
@@ -227,7 +223,7 @@ class Classifier(Answers):
         other.file_labels = MappingProxyType(before)
         return other
 
-    def inside(self, encodings: Sequence[Encoding]) -> tuple[Classifier, Sequence[Encoding]]:
+    def inside(self, encodings: Sequence[Encoding]) -> tuple[TransformerPredictor, Sequence[Encoding]]:
         """Return the classifier whose model reads the texts, and its input for them."""
         return self, encodings
 
@@ -283,8 +279,8 @@ class Classifier(Answers):
         """Encode short texts that the model is tried on, whatever it is for."""
         return self.encode(texts)
 
-    def at(self, token: int | str) -> Classifier:
-        """Return a view that classifies one word of each text; of a `TokenClassifier` alone.
+    def at(self, token: int | str) -> TransformerPredictor:
+        """Return a view that classifies one word of each text; of a `TokenPredictor` alone.
 
         Raises UnsupportedError for another classifier.
         """
@@ -381,7 +377,7 @@ def fingerprint(model: torch.nn.Module, start: str = "") -> str:
     return digest.hexdigest()
 
 
-class QuestionAnswerer(Classifier):
+class QuestionPredictor(TransformerPredictor):
     """A model for extractive question answering in the place of a classifier.
 
     Texts are pairs of a question and a passage. `encode` marks the model's own answer, so that the class explained by
@@ -458,7 +454,7 @@ class QuestionAnswerer(Classifier):
         return encodings
 
 
-class TokenClassifier(Classifier):
+class TokenPredictor(TransformerPredictor):
     """A model for token classification (named entities, parts of speech) in the place of a classifier.
 
     `at` says which word of a text is classified; `predict_words` classifies all. `encode`, and with it all that takes
@@ -473,7 +469,7 @@ class TokenClassifier(Classifier):
     wrapper = WordReader
     token: int | str | None = None
 
-    def at(self, token: int | str) -> TokenClassifier:
+    def at(self, token: int | str) -> TokenPredictor:
         """Return a view that classifies one word of each text.
 
         Args:
@@ -546,7 +542,7 @@ class TokenClassifier(Classifier):
         return ", ".join(named) + (f" and {more:,} more" if more else "")
 
 
-class ZeroShotClassifier(Classifier):
+class ZeroShotPredictor(TransformerPredictor):
     """A model of natural-language inference as a classifier for labels given at call time.
 
     Texts are single ones. Methods that leave words out, and metrics, see the answer among the labels. Methods that look
@@ -560,9 +556,9 @@ class ZeroShotClassifier(Classifier):
     and for a hypothesis that leaves no room for a text.
     """
 
-    nli: Classifier
+    nli: TransformerPredictor
 
-    def __init__(self, nli: Classifier, params: CandidateLabels) -> None:
+    def __init__(self, nli: TransformerPredictor, params: CandidateLabels) -> None:
         self.__dict__.update(nli.__dict__)
         self.nli, self.params, self.labels = nli, params, list(params.labels)
         self.problem = Problem.MULTI_LABEL if params.multi_label else Problem.SINGLE_LABEL
@@ -576,10 +572,10 @@ class ZeroShotClassifier(Classifier):
         super().save_pretrained(folder)
         write_json(Path(folder) / COMPLETION_FILE, self.params.model_dump(mode="json"))
 
-    def with_model(self, model: transformers.PreTrainedModel) -> Classifier:
-        return ZeroShotClassifier(self.nli.with_model(model), self.params)
+    def with_model(self, model: transformers.PreTrainedModel) -> TransformerPredictor:
+        return ZeroShotPredictor(self.nli.with_model(model), self.params)
 
-    def inside(self, encodings: Sequence[Encoding]) -> tuple[Classifier, Sequence[Encoding]]:
+    def inside(self, encodings: Sequence[Encoding]) -> tuple[TransformerPredictor, Sequence[Encoding]]:
         """Return the classifier of pairs, and each text with the hypothesis of its predicted label."""
         return self.nli, self.pairs(encodings, self.logits_of(encodings).argmax(-1).tolist())
 
@@ -600,11 +596,11 @@ class ZeroShotClassifier(Classifier):
 
     def _view(
         self, labels: list[str], classes: list[str], change: OutputFunction, rows: torch.Tensor | None = None
-    ) -> ZeroShotClassifier:
+    ) -> ZeroShotPredictor:
         # No one pass through the model gives such a value.
         answers = copy.copy(self)
         answers.__dict__["has_model"] = False
-        return super(ZeroShotClassifier, answers)._view(labels, classes, change, rows)
+        return super(ZeroShotPredictor, answers)._view(labels, classes, change, rows)
 
     @property
     def max_length(self) -> int:
@@ -625,5 +621,8 @@ class ZeroShotClassifier(Classifier):
         return entailed if self.contradiction is None else entailed - of_labels[..., self.contradiction]
 
 
-OTHER_HEADS: dict[str, type[Classifier]] = {SpanScorer.loader: QuestionAnswerer, WordReader.loader: TokenClassifier}
+PREDICTORS: dict[str, type[TransformerPredictor]] = {
+    SpanScorer.loader: QuestionPredictor,
+    WordReader.loader: TokenPredictor,
+}
 """Head -> class of the models that have it."""

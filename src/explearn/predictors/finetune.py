@@ -30,9 +30,8 @@ from explearn.core.extras import check_installed
 from explearn.core.numeric_checks import check_weights
 from explearn.core.seeds import seed_everything
 from explearn.core.writing import atomic_folder, check_replaceable
-from explearn.predictors.classifier import Classifier, QuestionAnswerer
 from explearn.predictors.encoding import max_length
-from explearn.predictors.heads.question_answering import reached
+from explearn.predictors.heads.question_answering import QuestionPredictor, reached
 from explearn.predictors.loading import (
     CLASSIFICATION,
     SCRATCH,
@@ -44,6 +43,7 @@ from explearn.predictors.loading import (
 )
 from explearn.predictors.params import FinetuneParams, LoraParams, ScratchParams
 from explearn.predictors.problems import label_maps
+from explearn.predictors.transformer import TransformerPredictor
 
 if TYPE_CHECKING:
     import transformers
@@ -87,7 +87,7 @@ def classification_metrics(truth: NDArray[Any], predicted: NDArray[Any], labels:
 
 
 def evaluate_classifier(
-    classifier: Classifier, examples: Sequence[Example], description: str | None = None
+    classifier: TransformerPredictor, examples: Sequence[Example], description: str | None = None
 ) -> dict[str, Any]:
     """Return `classification_metrics` of a classifier on labelled examples."""
     encodings, truth = classifier.encode_labelled(examples)
@@ -269,7 +269,7 @@ def finetune(
     else:
         model, tokenizer = load_encoder(encoder, labels, params.max_length, revision)
     questions = tuple(labels) == ANSWER_LABELS
-    classifier = (QuestionAnswerer.around if questions else Classifier)(model, tokenizer, compute)
+    classifier = (QuestionPredictor.around if questions else TransformerPredictor)(model, tokenizer, compute)
     classifier.check_plain("training a classifier")
     datasets = {split: _dataset(classifier, rows, split == "train") for split, rows in splits.items()}
     classifier.model.requires_grad_(True)
@@ -328,7 +328,7 @@ def finetune(
     ]
 
 
-def _dataset(classifier: Classifier, examples: Sequence[Example], training: bool) -> list[dict[str, Any]]:
+def _dataset(classifier: TransformerPredictor, examples: Sequence[Example], training: bool) -> list[dict[str, Any]]:
     """Make rows for the Trainer; training skips passages that were cut before their answer."""
     encodings, labels = classifier.encode_labelled(examples)
     rows = []

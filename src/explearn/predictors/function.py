@@ -18,9 +18,9 @@ from explearn.core.errors import DataError, ModelError, ParamsError, Unsupported
 from explearn.core.examples import label_problem
 from explearn.core.validation import PositiveInt, Section, check_section
 from explearn.core.words import Segment, Span, joined_words
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, Encoding, Text
 from explearn.predictors.problems import Problem
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import align_words, as_segments, name_of
 
@@ -47,10 +47,10 @@ class _Options(Section):
     name: str
 
 
-class CallableClassifier(Classifier):
+class FunctionPredictor(TransformerPredictor):
     """A function from texts to probabilities in the place of a classifier: a scikit-learn pipeline, a service, ...
 
-        CallableClassifier(pipeline.predict_proba, pipeline.classes_)
+        FunctionPredictor(pipeline.predict_proba, pipeline.classes_)
 
     Methods of perturbation explain it, and an `l2e` that was trained for it; the metrics of faithfulness judge the
     explanations. What looks inside a model refuses. The function gets the words of a text, with single blanks in the

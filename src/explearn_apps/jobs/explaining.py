@@ -14,6 +14,8 @@ from itertools import chain, islice, repeat, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from explearn.predictors.pretrained import load_classifier
+
 from explearn.cli.options import ChosenMethod, make
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnsupportedError
@@ -22,8 +24,9 @@ from explearn_apps.jobs.manifest import Part, part_name
 from explearn_apps.jobs.parts import Explained, write_part
 
 if TYPE_CHECKING:
+    from explearn.predictors.transformer import TransformerPredictor
+
     from explearn.methods.base.explainer import Explainer
-    from explearn.predictors.classifier import Classifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +67,19 @@ class Worker:
     """
 
     def __init__(self, job: Job, stamp: tuple[int, int], max_tokens: int | None) -> None:
+
         from explearn.methods.base.explainer import CHUNK_TEXTS
         from explearn.methods.base.targets import check_request
-        from explearn.predictors.classifier import Classifier, TokenClassifier
+        from explearn.predictors.heads.token_classification import TokenPredictor
 
         self.job = job
         self._explainers: list[Explainer] = make(job.choices, job.options)
         compute = job.compute
         if max_tokens is not None and compute.max_tokens == "auto":
             compute = replace(compute, max_tokens=max_tokens)
-        self._classifier = Classifier.from_pretrained(job.classifier, compute).renamed(job.label_names)
+        self._classifier = load_classifier(job.classifier, compute).renamed(job.label_names)
         # Before anything is written.
-        if isinstance(self._classifier, TokenClassifier):
+        if isinstance(self._classifier, TokenPredictor):
             raise UnsupportedError(
                 f"{self._classifier.name}: {self._classifier.does}; a job is for classifiers of texts"
             )
@@ -154,7 +158,7 @@ class Worker:
             raise
 
 
-def model_settings(classifier: Classifier) -> dict[str, Any]:
+def model_settings(classifier: TransformerPredictor) -> dict[str, Any]:
     """Return the settings that affect the results and need the loaded classifier, as JSON values."""
     import torch
 

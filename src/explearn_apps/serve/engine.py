@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from explearn.predictors.transformer import TransformerPredictor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
@@ -17,7 +18,8 @@ from explearn.core.attribution import Attribution
 from explearn.core.documents import is_folder
 from explearn.core.errors import ExplearnError, ParamsError, UnknownNameError, UnsupportedError
 from explearn.methods.base.explainer import Explainer
-from explearn.predictors.classifier import Classifier, QuestionAnswerer, TokenClassifier
+from explearn.predictors.heads.question_answering import QuestionPredictor
+from explearn.predictors.heads.token_classification import TokenPredictor
 from explearn.predictors.problems import Problem
 from explearn.text.encoding import as_segments
 from explearn_apps.serve.batching import Batcher
@@ -59,9 +61,13 @@ class Engine:
     """
 
     def __init__(
-        self, classifier: Classifier, explainers: Sequence[Explainer], limits: Limits, verdict: str | None = None
+        self,
+        classifier: TransformerPredictor,
+        explainers: Sequence[Explainer],
+        limits: Limits,
+        verdict: str | None = None,
     ) -> None:
-        if isinstance(classifier, QuestionAnswerer | TokenClassifier):
+        if isinstance(classifier, QuestionPredictor | TokenPredictor):
             raise UnsupportedError(f"{classifier.name}: {classifier.does}; expected a classifier of texts")
         if is_folder(classifier.name):
             # The folder's path is private, but errors name the classifier.

@@ -14,13 +14,14 @@ import httpx
 import numpy as np
 import pytest
 import tiny
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from fastapi.testclient import TestClient
 from serving_cases import METHODS, app_of
 
 import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
-from explearn.predictors.classifier import Classifier
 from explearn_apps.serve import limits as limits_module
 from explearn_apps.serve.app import make_app
 from explearn_apps.serve.engine import Engine
@@ -90,7 +91,7 @@ class TestExplain:
     @pytest.mark.parametrize("problem", ["multi_label_classification", "regression"])
     def test_other_kinds_of_outputs(self, problem: str) -> None:
         model = tiny.model("bert", 3, problem_type=problem)
-        classifier = Classifier(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), problem)
+        classifier = TransformerPredictor(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), problem)
         method = explearn.get_explainer("attcat")
         with TestClient(make_app(classifier, [method])) as client:
             attributions = explain(client, texts=TEXTS[:2], probabilities=True)
@@ -185,13 +186,13 @@ class TestAround:
         assert served["labels"] == tiny.classifier("bert", 3).labels and served["limits"]["texts"] == 8
 
     def test_of_a_local_classifier_the_folder_s_name_alone_is_told(self, tiny_folder: Path) -> None:
-        classifier = Classifier.from_pretrained(str(tiny_folder), device="cpu")
+        classifier = load_classifier(str(tiny_folder), device="cpu")
         with TestClient(make_app(classifier, [explearn.get_explainer("occlusion")])) as client:
             assert client.get("/methods").json()["classifier"] == tiny_folder.name
             assert str(tiny_folder.parent) not in client.get("/").text
 
     def test_nor_does_an_error_tell_where_it_is(self, tiny_folder: Path) -> None:
-        classifier = Classifier.from_pretrained(str(tiny_folder), device="cpu")
+        classifier = load_classifier(str(tiny_folder), device="cpu")
         for weight in classifier.model.parameters():
             weight.data.fill_(float("nan"))
         with TestClient(make_app(classifier, [explearn.get_explainer("occlusion")])) as client:

@@ -89,7 +89,7 @@ def test_another_classifier_than_it_was_made_for(
 ) -> None:
     other = tiny.save(tmp_path / "other", seed=5)
     explearn.export(tmp_path / "b", method=name, explainer=trained.get(name), classifier=model)
-    of, bundle = explearn.Classifier.from_pretrained(other, device="cpu"), explearn.load(tmp_path / "b")
+    of, bundle = explearn.load_classifier(other, device="cpu"), explearn.load(tmp_path / "b")
     complaint(lambda: bundle.explain(of, TEXTS), "made for the classifier with fingerprint")
 
 

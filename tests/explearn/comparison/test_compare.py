@@ -11,6 +11,8 @@ import pytest
 import tiny
 import torch
 from comparison_cases import LABELS, TEXTS
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from rounding import tolerance
 from typer.testing import CliRunner
 
@@ -23,7 +25,6 @@ from explearn.core.errors import DataError, ModelError, ParamsError, Unsupported
 from explearn.core.storage import read_attributions
 from explearn.methods.perturbation.occlusion import Occlusion
 from explearn.metrics.faithfulness import faithfulness
-from explearn.predictors.classifier import Classifier
 
 METHODS = "random,input_x_gradient,occlusion"
 
@@ -55,7 +56,7 @@ class TestWithoutLabelsOrMarks:
         assert all(figures["f1_topk"] is None for figures in comparison.methods.values())
 
     def test_the_figures_are_those_of_the_metric_itself(self, comparison: explearn.Comparison, model: Path) -> None:
-        classifier = Classifier.from_pretrained(model, device="cpu")
+        classifier = load_classifier(model, device="cpu")
         examples = [
             explearn.Example(f"texts-{n}", tuple(text.split()), "", "test", "texts") for n, text in enumerate(TEXTS, 1)
         ]
@@ -85,7 +86,7 @@ class TestWithLabelsAndMarks:
         out = tmp_path / "report.html"
         columns = TextColumns(label="label", rationales="mask:mask")
         comparison = explearn.compare(model, path, methods=METHODS, columns=columns, out=out)
-        classifier = Classifier.from_pretrained(model, device="cpu")
+        classifier = load_classifier(model, device="cpu")
         right = [label == given for label, given in zip(classifier.predict(TEXTS), LABELS, strict=True)]
         assert comparison.task.classifier["test"]["accuracy"] == sum(right) / len(right)
         assert {figures["plausibility_texts"] for figures in comparison.methods.values()} == {sum(right)}
@@ -105,7 +106,7 @@ class TestForAnAuditor:
         code, said = run("--classifier", model, "--texts", texts, "--method", "random", "--out", "pages/audit.html")
         assert code == 0, said
         manifest = json.loads(Path("pages/audit.json").read_text(encoding="utf-8"))
-        page, fingerprint = page_of(Path("pages/audit.html")), Classifier.from_pretrained(model).fingerprint
+        page, fingerprint = page_of(Path("pages/audit.html")), load_classifier(model).fingerprint
         assert manifest["classifiers"] == {"t": {"name": model.as_posix(), "fingerprint": fingerprint}}
         assert fingerprint in page and manifest["made"]["Date"] in page and "all tasks" not in page.lower()
         assert manifest["parts"]["texts"]["paths"] == ["t.csv"]
@@ -177,7 +178,7 @@ class TestTheCommand:
         assert "<h1" in page_of(out)
 
     def test_a_name_of_a_class_is_no_value_of_a_label(self, model: Path) -> None:
-        classifier = explearn.Classifier.from_pretrained(model, device="cpu")
+        classifier = explearn.load_classifier(model, device="cpu")
         columns = explearn.TextColumns(label="stars", label_names={"no": "bad", "5": "yes"})
         assert columns.renamed(classifier).labels == ["bad", "yes"]
 
@@ -216,13 +217,15 @@ class TestOtherHeads:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def multi_label(cls) -> Classifier:
+    def multi_label(cls) -> TransformerPredictor:
         made = tiny.model("bert", 3, problem_type="multi_label_classification")
         with torch.no_grad():
             made.classifier.bias.copy_(torch.tensor([3.0, -3.0, 4.0]))
-        return Classifier(made, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), "multi")
+        return TransformerPredictor(made, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), "multi")
 
-    def test_each_text_is_judged_by_its_most_probable_label(self, multi_label: Classifier, tmp_path: Path) -> None:
+    def test_each_text_is_judged_by_its_most_probable_label(
+        self, multi_label: TransformerPredictor, tmp_path: Path
+    ) -> None:
         asked = list(explearn.get_explainer("random").explain(multi_label, TEXTS[:1]))
         assert len(asked) == 2, "two labels hold"
         comparison = explearn.compare(
@@ -233,7 +236,7 @@ class TestOtherHeads:
         assert [a.target for a in written] == multi_label.predict(list(TEXTS))
 
     def test_a_value_is_refused_with_what_does_work(self, tmp_path: Path) -> None:
-        made = Classifier(
+        made = TransformerPredictor(
             tiny.model("bert", 1, problem_type="regression"),
             tiny.tokenizer("bert"),
             ComputeOptions(device="cpu"),
@@ -257,7 +260,7 @@ class Hasty(Occlusion):
 
     about = Occlusion.about.model_copy(update={"name": "hasty"})
 
-    def score_texts(self, classifier: Classifier, encodings: Any, targets: Any) -> Any:
+    def score_texts(self, classifier: TransformerPredictor, encodings: Any, targets: Any) -> Any:
         if any(len(encoding.words) > 8 for encoding in encodings):
             raise UnsupportedError("hasty: a text has more than 8 words")
         return super().score_texts(classifier, encodings, targets)

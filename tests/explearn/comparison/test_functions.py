@@ -25,8 +25,8 @@ def long_texts(texts: Sequence[str]) -> NDArray[np.float64]:
     return np.stack([1 - long, long], axis=1)
 
 
-def classifier(function: Callable[..., NDArray[np.float64]] = long_texts) -> explearn.CallableClassifier:
-    return explearn.CallableClassifier(function, ["no", "yes"])
+def classifier(function: Callable[..., NDArray[np.float64]] = long_texts) -> explearn.FunctionPredictor:
+    return explearn.FunctionPredictor(function, ["no", "yes"])
 
 
 @pytest.fixture(scope="module")
@@ -82,5 +82,5 @@ def test_work_goes_on_while_the_function_answers_the_same(comparison: explearn.C
 
 
 def test_a_bare_function_is_told_where_it_goes(tmp_path: Path) -> None:
-    with pytest.raises(ParamsError, match=r"a function goes in an explearn\.CallableClassifier"):
+    with pytest.raises(ParamsError, match=r"a function goes in an explearn\.FunctionPredictor"):
         explearn.compare(long_texts, list(TEXTS), out=tmp_path / "r.html")  # type: ignore[arg-type]

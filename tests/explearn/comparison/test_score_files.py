@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from comparison_cases import TEXTS
+from explearn.predictors.pretrained import load_classifier
 from rounding import tolerance
 
 import explearn
 from explearn.core.errors import DataError, ParamsError
-from explearn.predictors.classifier import Classifier
 
 
 def write(path: Path, records: list[dict[str, Any]]) -> Path:
@@ -23,7 +23,7 @@ def write(path: Path, records: list[dict[str, Any]]) -> Path:
 @pytest.fixture
 def records(model: Path) -> list[dict[str, Any]]:
     """What `explearn explain --json` writes of the texts."""
-    classifier = Classifier.from_pretrained(model, device="cpu")
+    classifier = load_classifier(model, device="cpu")
     return [a.to_record() for a in explearn.get_explainer("occlusion").explain(classifier, list(TEXTS))]
 
 

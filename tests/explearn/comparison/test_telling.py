@@ -63,7 +63,7 @@ def test_words_that_are_not_read_are_told_once(model: Path, tmp_path: Path, capl
     assert "not read" not in caplog.text
     # It holds for the comparison alone.
     with caplog.at_level(logging.WARNING):
-        list(explearn.get_explainer("random").explain(explearn.Classifier.from_pretrained(model), [long]))
+        list(explearn.get_explainer("random").explain(explearn.load_classifier(model), [long]))
     assert "not read" in caplog.text
 
 

@@ -35,8 +35,8 @@ def positive(text: str) -> float:
     return float(1 / (1 + np.exp(-sum(WEIGHTS.get(word, 0.0) for word in re.findall(r"\w+", text.lower())))))
 
 
-def of_words() -> explearn.CallableClassifier:
-    return explearn.CallableClassifier(lambda texts: [[1 - positive(t), positive(t)] for t in texts], ["neg", "pos"])
+def of_words() -> explearn.FunctionPredictor:
+    return explearn.FunctionPredictor(lambda texts: [[1 - positive(t), positive(t)] for t in texts], ["neg", "pos"])
 
 
 def compare(tmp_path: Path, texts: Any, **options: Any) -> explearn.Comparison:

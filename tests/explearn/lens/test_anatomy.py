@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import tiny
 import torch
+from explearn.predictors.transformer import TransformerPredictor
 
 from explearn.core.errors import UnsupportedError
 from explearn.lens.anatomy import TracedPass, block_calls, dissect, merge_heads
-from explearn.predictors.classifier import Classifier
 
 KINDS = (*tiny.ARCHITECTURES, "deberta-v2", "mpnet")
 
@@ -65,7 +65,7 @@ def test_a_head_of_another_kind_is_refused() -> None:
 
 
 def test_a_convolution_between_the_blocks_is_refused() -> None:
-    of: Classifier = tiny.make_classifier("deberta-v2")
+    of: TransformerPredictor = tiny.make_classifier("deberta-v2")
     of.model.base_model.encoder.conv = torch.nn.Identity()
     with pytest.raises(UnsupportedError, match="a convolution follows its first layer"):
         dissect(of.model)

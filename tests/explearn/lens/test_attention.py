@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import tiny
 import torch
+from explearn.predictors.transformer import TransformerPredictor
 
 from explearn.core.errors import ParamsError, UnsupportedError
 from explearn.lens.attention import (
@@ -21,7 +22,6 @@ from explearn.lens.attention import (
 )
 from explearn.lens.features import batch_features
 from explearn.predictors.architectures import ARCHITECTURES, blocks_in_order, is_captured
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 
 TOLERANCE = 1e-5
@@ -31,16 +31,18 @@ CAUSAL = (*tiny.DECODERS, *tiny.MORE_DECODERS)
 KINDS = (*tiny.ARCHITECTURES, "deberta-v2", "mpnet", "modernbert", "modernbert mean", "eurobert", *CAUSAL)
 
 
-def batch_of(of: Classifier) -> Batch:
+def batch_of(of: TransformerPredictor) -> Batch:
     """Texts and pairs of several lengths: all but the longest are padded."""
     return of.batch(of.encode([*tiny.TEXTS, *tiny.PAIRS]))
 
 
-def run(of: Classifier, batch: Batch, reduce: Callable[[Attention], Any], **options: Any) -> list[torch.Tensor]:
+def run(
+    of: TransformerPredictor, batch: Batch, reduce: Callable[[Attention], Any], **options: Any
+) -> list[torch.Tensor]:
     return reduced_attention(of, batch, reduce, **options)[1]
 
 
-def row_and_column(kind: str, of: Classifier, batch: Batch) -> Iterator[list[torch.Tensor]]:
+def row_and_column(kind: str, of: TransformerPredictor, batch: Batch) -> Iterator[list[torch.Tensor]]:
     """Of each layer and text, (tokens, 2 heads), as eager attention has them."""
     for matrices in tiny.eager_attentions(of, batch):
         actual = []

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import tiny
 import torch
+from explearn.predictors.transformer import TransformerPredictor
 
 from explearn.core.errors import UnsupportedError
 from explearn.lens.watch import content_mask, differentiate, watch
-from explearn.predictors.classifier import Classifier
 
 KINDS = (
     *tiny.ARCHITECTURES,
@@ -28,7 +28,7 @@ IN_FLOAT32 = ("gemma2", "mixtral", "phimoe", "qwen2_moe", "qwen3_moe")
 PARTS = ("attentions", "attention_gradients", "inputs", "input_gradients")
 
 
-def double(kind: str) -> Classifier:
+def double(kind: str) -> TransformerPredictor:
     """In float64 where the model has it, so that rounding hides nothing."""
     of = tiny.make_classifier(kind, 3) if kind != "modernbert mean" else tiny.any_classifier(kind, 3)
     if kind not in IN_FLOAT32:

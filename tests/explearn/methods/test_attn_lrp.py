@@ -17,12 +17,12 @@ from explearn.methods.relevance.attn_lrp import changed_backward
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
 
 
-def score(of: explearn.Classifier, texts: Any, targets: Any = None) -> Any:
+def score(of: explearn.TransformerPredictor, texts: Any, targets: Any = None) -> Any:
     wanted = None if targets is None else torch.tensor(targets)
     return explearn.get_explainer("attn_lrp").score_batch(of, of.batch(of.encode(texts)), wanted)
 
 
-def double_classifier(kind: str, biases: bool = True) -> explearn.Classifier:
+def double_classifier(kind: str, biases: bool = True) -> explearn.TransformerPredictor:
     """In float64; without `biases` all behind the embeddings are 0."""
     of = tiny.make_classifier(kind, 3)
     of.model.double()
@@ -39,7 +39,7 @@ class Explicit:
     lost: what softmax took and did not hand on, sum(R_out) - sum(R_in), added up over blocks.
     """
 
-    def __init__(self, of: explearn.Classifier, text: Any, target: int) -> None:
+    def __init__(self, of: explearn.TransformerPredictor, text: Any, target: int) -> None:
         run = TracedPass.run(of.model, of.batch(of.encode([text])))
         anatomy, hidden, activated = run.anatomy, run.output, run.activated
         self.logit = anatomy.head.classifier(activated)[0, target]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from explearn.predictors.transformer import TransformerPredictor
 from torch.overrides import TorchFunctionMode
 
 import explearn
@@ -18,7 +19,6 @@ from explearn.core.compute import ComputeOptions
 from explearn.lens.anatomy import EncoderBlock, dissect
 from explearn.methods.decomposition.decompx import DecompX
 from explearn.methods.decomposition.mixing import head_vectors, head_weights, normalise_rows, transformed_vectors
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 
 METHODS = ("alti", "globenc", "decompx")
@@ -45,7 +45,7 @@ TEXTS: list[Any] = [tiny.TEXTS[0], tiny.PAIRS[2]]
 
 
 @functools.cache
-def double_classifier(kind: str) -> Classifier:
+def double_classifier(kind: str) -> TransformerPredictor:
     """In float64; its biases are not 0 and its layer norms' weights are not 1."""
     of = tiny.make_classifier(kind, 3)
     generator = torch.Generator().manual_seed(1)
@@ -56,11 +56,11 @@ def double_classifier(kind: str) -> Classifier:
     return of
 
 
-def batch_of(of: Classifier, *texts: Any) -> Batch:
+def batch_of(of: TransformerPredictor, *texts: Any) -> Batch:
     return of.batch(of.encode(texts))
 
 
-def scores_of(explainer: Any, of: Classifier, text: Any, target: int) -> torch.Tensor:
+def scores_of(explainer: Any, of: TransformerPredictor, text: Any, target: int) -> torch.Tensor:
     """Scores of all sub-tokens of a text without padding, special tokens included."""
     return explainer.score_batch(of, batch_of(of, text), torch.tensor([target])).scores[0]
 
@@ -71,7 +71,7 @@ def scores_of(explainer: Any, of: Classifier, text: Any, target: int) -> torch.T
 class Loops:
     """A text's states and attention as the model itself gives them, and what follows from them in loops."""
 
-    def __init__(self, of: Classifier, text: Any) -> None:
+    def __init__(self, of: TransformerPredictor, text: Any) -> None:
         batch = batch_of(of, text)
         self.anatomy = dissect(of.model)
         self.attention = [a[0] for a in tiny.eager_attentions(of, batch)]
@@ -297,7 +297,7 @@ class TestMemory:
         alone = [method.score_batch(of, batch_of(of, text), None).scores[0] for text in tiny.TEXTS]
         for tokens in (1, 2, 5):
             most = 5 * max(map(len, alone)) * tokens
-            sliced = Classifier(of.model, of.tokenizer, ComputeOptions(device="cpu", max_tokens=most))
+            sliced = TransformerPredictor(of.model, of.tokenizer, ComputeOptions(device="cpu", max_tokens=most))
             scores = method.score_batch(sliced, batch_of(sliced, *tiny.TEXTS), None)
             for row, expected in zip(scores.scores, alone, strict=True):
                 torch.testing.assert_close(row[: len(expected)], expected, rtol=1e-9, atol=1e-12)
@@ -308,7 +308,7 @@ class TestMemory:
         of = tiny.long_classifier("bert")
         text = "fox " * 60
         (expected,) = explearn.get_explainer(name).explain(of, [text])
-        of = Classifier(of.model, of.tokenizer, ComputeOptions(device="cpu", max_tokens=256))
+        of = TransformerPredictor(of.model, of.tokenizer, ComputeOptions(device="cpu", max_tokens=256))
         with Sizes() as seen:
             (attribution,) = explearn.get_explainer(name).explain(of, [text])
         tokens = len(expected.tokens) + 2

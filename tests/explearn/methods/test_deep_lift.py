@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Setting forward, backward hooks"
 class Module(nn.Module):
     """Word embeddings to an output, as captum's DeepLift wants it."""
 
-    def __init__(self, of: explearn.Classifier, forward: Any, output: str = "logit") -> None:
+    def __init__(self, of: explearn.TransformerPredictor, forward: Any, output: str = "logit") -> None:
         super().__init__()
         self.model, self.of_embeddings, self.output = of.model, forward, OUTPUTS[output]
 
@@ -31,7 +31,7 @@ class Module(nn.Module):
         return self.output(self.of_embeddings(embeddings))
 
 
-def references(of: explearn.Classifier, encoding: Any, count: int, seed: int = 13) -> torch.Tensor:
+def references(of: explearn.TransformerPredictor, encoding: Any, count: int, seed: int = 13) -> torch.Tensor:
     """(count, tokens, d) of one text."""
     batch = of.batch([encoding])
     embeddings = of.model.get_input_embeddings()(batch.input_ids)

@@ -14,6 +14,7 @@ import pytest
 import tiny
 import torch
 import transformers
+from explearn.predictors.transformer import TransformerPredictor
 from torch import nn
 
 import explearn
@@ -27,7 +28,6 @@ from explearn.methods.perturbation.predictor import Predictor
 from explearn.methods.registry import get_info, list_explainers
 from explearn.methods.relevance.cam import head_states
 from explearn.predictors.architectures import architecture, blocks_in_order
-from explearn.predictors.classifier import Classifier
 
 POST_NORM = ("bert", "roberta", "distilbert", "xlm-roberta")
 PROJECTED = ("albert", "electra")
@@ -95,7 +95,7 @@ def test_padding_and_order_change_no_score(kind: str) -> None:
             np.testing.assert_allclose(b.token_scores, a.token_scores, rtol=0, atol=2e-5 * largest, err_msg=name)
 
 
-def token_scores(of: Classifier, name: str, text: Any = TEXT, **options: Any) -> torch.Tensor:
+def token_scores(of: TransformerPredictor, name: str, text: Any = TEXT, **options: Any) -> torch.Tensor:
     method: Any = explearn.get_explainer(name, **options)
     scores = method.score_texts(of, of.encode([text]), [TARGET])
     return torch.from_numpy(np.asarray(scores[0].scores)).float()
@@ -201,7 +201,7 @@ class DetachedAttention(torch.overrides.TorchFunctionMode):
         return half(actual) if all(x.requires_grad for x in args[:2]) else actual
 
 
-def detached_rules(of: Classifier, text: str, target: int) -> torch.Tensor:
+def detached_rules(of: TransformerPredictor, text: str, target: int) -> torch.Tensor:
     """AttnLRP by constants in the model's own parts: e * d f / d e of the embeddings' output, (n,)."""
     model: Any = of.model
 
@@ -266,7 +266,7 @@ class TestAtTheEmbeddings:
         assert_close(token_scores(of, "integrated_gradients", steps=8), total)
 
 
-def at_embeddings(of: Classifier, share: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def at_embeddings(of: TransformerPredictor, share: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Embeddings e where gradients are taken, the gradient at b + share (e - b), and b, of padding for words."""
     (encoding,) = of.encode([TEXT])
     batch = of.batch([encoding])
@@ -306,7 +306,7 @@ class TestPerturbation:
                 np.testing.assert_allclose(logits, logits_without(of, encoding, ~row, removal), atol=2e-5)
 
 
-def logits_without(of: Classifier, encoding: Any, gone: Any, removal: str) -> Any:
+def logits_without(of: TransformerPredictor, encoding: Any, gone: Any, removal: str) -> Any:
     """The model's logits, (C,), on a batch of one text without some words."""
     chosen = np.flatnonzero(gone).tolist()
     changed = encoding.delete(chosen) if removal == "delete" else encoding.mask(chosen, stand_in(of))

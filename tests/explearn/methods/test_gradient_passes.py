@@ -31,7 +31,7 @@ class TestEmbeddedClassifier:
         assert function.targets.tolist() == logits.argmax(-1).tolist()
 
 
-def passes(of: explearn.Classifier, run: Callable[[], Any]) -> list[tuple[int, int]]:
+def passes(of: explearn.TransformerPredictor, run: Callable[[], Any]) -> list[tuple[int, int]]:
     """(rows, tokens) of each forward pass."""
     seen: list[tuple[int, int]] = []
     handle = of.model.register_forward_pre_hook(

@@ -22,10 +22,10 @@ def answers(texts: list[str]) -> list[list[float]]:
     return rows
 
 
-OF = explearn.CallableClassifier(answers, ["neg", "pos"])
+OF = explearn.FunctionPredictor(answers, ["neg", "pos"])
 
 
-OF_PAIRS = explearn.CallableClassifier(lambda pairs: answers([" ".join(pair) for pair in pairs]), ["neg", "pos"])
+OF_PAIRS = explearn.FunctionPredictor(lambda pairs: answers([" ".join(pair) for pair in pairs]), ["neg", "pos"])
 
 
 def explained(text: str, unit: str = "word") -> explearn.Attribution:

@@ -43,7 +43,7 @@ TOLERANCE = 1e-6
 """By how much a total of relevance may miss 1: the stabiliser of 1e-9 has its part at every division."""
 
 
-def score(name: str, of: explearn.Classifier, texts: Any, targets: Any = None, **options: Any) -> Any:
+def score(name: str, of: explearn.TransformerPredictor, texts: Any, targets: Any = None, **options: Any) -> Any:
     batch = of.batch(of.encode(texts))
     return explearn.get_explainer(name, **options).score_batch(
         of, batch, None if targets is None else torch.tensor(targets)

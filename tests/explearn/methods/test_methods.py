@@ -41,7 +41,7 @@ def test_what_is_asked_of_every_method(name: str) -> None:
     check_explainer(explainer_class(name), options=FEWER.get(name), architectures=kinds, texts=texts)
 
 
-def explain(name: str, of: explearn.Classifier, texts: Any, targets: Any = None) -> list[Attribution]:
+def explain(name: str, of: explearn.TransformerPredictor, texts: Any, targets: Any = None) -> list[Attribution]:
     return list(explearn.get_explainer(name, **FEWER.get(name, {})).explain(of, texts, targets))
 
 

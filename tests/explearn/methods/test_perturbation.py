@@ -20,7 +20,7 @@ from explearn.methods.perturbation.predictor import Predictor
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS, "lazy \u200b dog " + "castle " * 60]
 
 
-def perturbed(of: explearn.Classifier, text: Any) -> PerturbedText:
+def perturbed(of: explearn.TransformerPredictor, text: Any) -> PerturbedText:
     (encoding,) = of.encode([text])
     return PerturbedText(encoding, of.mask_token_id)
 
@@ -135,7 +135,7 @@ class TestAll:
     def test_a_tokenizer_with_nothing_to_mask_with(self, name: str, options: dict[str, Any]) -> None:
         tokenizer = copy.deepcopy(tiny.tokenizer("bert"))
         tokenizer.mask_token = tokenizer.unk_token = None
-        of = explearn.Classifier(tiny.model("bert"), tokenizer, name="maskless")
+        of = explearn.TransformerPredictor(tiny.model("bert"), tokenizer, name="maskless")
         masks = name == "shap" or explearn.get_explainer(name).options.removal == "mask"
         if masks:
             with pytest.raises(

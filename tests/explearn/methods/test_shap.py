@@ -21,11 +21,13 @@ ARCHITECTURES_BY_TOKENS = ("bert", "distilbert", "roberta", "electra")
 LONG = "our guide was friendly , and the castle looked beautiful in the morning light : no refund !"
 
 
-def from_strings(of: explearn.Classifier, value: Callable[..., np.ndarray] = np.array) -> Callable[..., np.ndarray]:
+def from_strings(
+    of: explearn.TransformerPredictor, value: Callable[..., np.ndarray] = np.array
+) -> Callable[..., np.ndarray]:
     return lambda strings: value(of.predict_proba(of.encode([str(string) for string in strings])))
 
 
-def direct(of: explearn.Classifier, text: str, function: Any, seed: int, **options: Any) -> Any:
+def direct(of: explearn.TransformerPredictor, text: str, function: Any, seed: int, **options: Any) -> Any:
     """The library by itself; the masker is made of the classifier's tokenizer."""
     explainer = shap.Explainer(function, shap.maskers.Text(of.tokenizer), algorithm="partition", seed=seed)
     np.random.seed(seed)
@@ -66,7 +68,9 @@ def shapley(worth: dict[frozenset[int], float], players: int) -> np.ndarray:
     return values
 
 
-def worths(of: explearn.Classifier, text: Any, target: int, removal: str = "mask") -> dict[frozenset[int], float]:
+def worths(
+    of: explearn.TransformerPredictor, text: Any, target: int, removal: str = "mask"
+) -> dict[frozenset[int], float]:
     """Probability with each set of words present."""
     (encoding,) = of.encode([text])
     words = range(len(encoding.words))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from explearn.predictors.transformer import TransformerPredictor
 from pretend_devices import FIRST, SECOND, pretend_devices
 from rounding import tolerance
 from spread_cases import halves
@@ -26,7 +27,6 @@ from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.classifier import Classifier
 
 QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 6}
 TEXTS = ["a warm funny sequel", "the quick brown fox"]
@@ -59,16 +59,16 @@ def trained(name: str, kind: str) -> LearnedExplainer:
     return method
 
 
-def of_it(explainer: Explainer, kind: str) -> Classifier:
+def of_it(explainer: Explainer, kind: str) -> TransformerPredictor:
     """What it explains: the model that it trained, or the task's."""
     own = getattr(explainer, "classifier", None)
-    return own if isinstance(own, Classifier) else tiny.classifier(kind)
+    return own if isinstance(own, TransformerPredictor) else tiny.classifier(kind)
 
 
-def spread(one: Classifier, kind: str) -> Classifier:
+def spread(one: TransformerPredictor, kind: str) -> TransformerPredictor:
     model: Any = copy.deepcopy(one.model)
     accelerate.dispatch_model(model, halves(model, FIRST, SECOND), main_device=torch.device(FIRST))
-    return Classifier(model, one.tokenizer, ComputeOptions(max_tokens=1024), kind)
+    return TransformerPredictor(model, one.tokenizer, ComputeOptions(max_tokens=1024), kind)
 
 
 def check_same(explainer: Explainer, kind: str) -> None:

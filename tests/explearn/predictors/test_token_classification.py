@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from explearn.predictors.pretrained import load_classifier
 
 import explearn
 from explearn.comparison.texts import TextColumns, given_texts
@@ -18,15 +19,14 @@ from explearn.lens.attention import Attention, reduced_attention
 from explearn.methods.registry import get_info, list_explainers
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
-from explearn.predictors.classifier import Classifier, TokenClassifier
-from explearn.predictors.heads.token_classification import read_positions
+from explearn.predictors.heads.token_classification import TokenPredictor, read_positions
 
 TEXT = "she sells beautiful shells (unbelievably slow) while the guide sleeps ."
 KINDS = ("bert", "roberta", "llama")
 """WordPiece, byte-level BPE, and a decoder."""
 
 
-def by_hand(tagger: TokenClassifier, text: str) -> list[list[float]]:
+def by_hand(tagger: TokenPredictor, text: str) -> list[list[float]]:
     """Logits of transformers' own model at the first sub-token of each word that covers a letter, else its first."""
     encoded = tagger.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
     offsets = encoded.pop("offset_mapping")[0].tolist()
@@ -67,8 +67,8 @@ class TestAnswers:
     def test_saved_and_loaded_it_is_the_same(self, kind: str, tmp_path: Path) -> None:
         tagger = tiny.make_tagger(kind)
         tagger.save_pretrained(tmp_path / "m")
-        loaded = Classifier.from_pretrained(tmp_path / "m", device="cpu")
-        assert isinstance(loaded, TokenClassifier) and loaded.fingerprint == tagger.fingerprint
+        loaded = load_classifier(tmp_path / "m", device="cpu")
+        assert isinstance(loaded, TokenPredictor) and loaded.fingerprint == tagger.fingerprint
         np.testing.assert_allclose(loaded.predict_words(TEXT), tagger.predict_words(TEXT), atol=1e-6)
 
     def test_attention_is_that_of_the_word(self, kind: str) -> None:

@@ -19,9 +19,9 @@ from explearn.core.errors import ModelError, first_line
 from explearn.lens.representations import read_states, spaced_layers, text_states
 from explearn.methods.l2e.reader import Reader
 from explearn.predictors.architectures import architecture, position_offset, tells_segments_apart
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, Encoding, collate, encode_segments, max_length
 from explearn.predictors.loading import holds_no_words, load_model, quiet_transformers, resolve_encoder
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 
 PREDICTION_STD = 0.02
@@ -122,11 +122,11 @@ class AttributionModel(nn.Module, ABC):
         return []
 
     @abstractmethod
-    def read(self, classifier: Classifier, batch: Batch) -> Reading:
+    def read(self, classifier: TransformerPredictor, batch: Batch) -> Reading:
         """Return the classifier's answers to a batch, and what G reads of it."""
 
     @abstractmethod
-    def forward(self, classifier: Classifier, reading: Reading, predictions: torch.Tensor) -> torch.Tensor:
+    def forward(self, classifier: TransformerPredictor, reading: Reading, predictions: torch.Tensor) -> torch.Tensor:
         """Return the logits of the attributions at the classifier's sub-tokens, (b, n), float32; y: (b, C)."""
 
 
@@ -147,7 +147,7 @@ class StatesModel(AttributionModel):
 
     @classmethod
     @torch.no_grad()
-    def start(cls, classifier: Classifier, encodings: Sequence[Encoding]) -> StatesModel:
+    def start(cls, classifier: TransformerPredictor, encodings: Sequence[Encoding]) -> StatesModel:
         """Return one with new weights, whose inputs are standardised over some texts.
 
         Raises UnsupportedError for a model that does not give its hidden states.
@@ -159,11 +159,11 @@ class StatesModel(AttributionModel):
         return model
 
     @torch.no_grad()
-    def read(self, classifier: Classifier, batch: Batch) -> Reading:
+    def read(self, classifier: TransformerPredictor, batch: Batch) -> Reading:
         logits, states = read_states(classifier, batch, self.layers)
         return Reading(batch, logits, states=states)
 
-    def forward(self, classifier: Classifier, reading: Reading, predictions: torch.Tensor) -> torch.Tensor:
+    def forward(self, classifier: TransformerPredictor, reading: Reading, predictions: torch.Tensor) -> torch.Tensor:
         of_classes = self.reader(reading.states, reading.batch.attention_mask.bool()).scores
         scores: torch.Tensor = (of_classes * predictions[:, None]).sum(-1)
         return scores
@@ -203,7 +203,7 @@ class EncoderModel(AttributionModel):
         return list(self.backbone.parameters())
 
     @torch.no_grad()
-    def read(self, classifier: Classifier, batch: Batch) -> Reading:
+    def read(self, classifier: TransformerPredictor, batch: Batch) -> Reading:
         logits = classifier.logits(batch)
         if self.bridge is None:
             return Reading(batch, logits, source=batch)
@@ -246,7 +246,7 @@ class EncoderModel(AttributionModel):
             inputs["token_type_ids"] = torch.where(here, last, torch.cat([batch.token_type_ids, column], dim=1))
         return inputs
 
-    def forward(self, classifier: Classifier, reading: Reading, predictions: torch.Tensor) -> torch.Tensor:
+    def forward(self, classifier: TransformerPredictor, reading: Reading, predictions: torch.Tensor) -> torch.Tensor:
         assert reading.source is not None
         with classifier.autocast():
             states = self.backbone(**self.inputs(reading.source, predictions)).last_hidden_state
@@ -254,7 +254,7 @@ class EncoderModel(AttributionModel):
         return reading.to_target(scores.float().squeeze(-1))
 
     @torch.no_grad()
-    def verify(self, name: str, classifier: Classifier) -> None:
+    def verify(self, name: str, classifier: TransformerPredictor) -> None:
         """Raise ModelError, naming the backbone, where it cannot be called with embeddings and positions."""
         batch = self.read(classifier, classifier.batch(classifier.encode(["one text"]))).source
         assert batch is not None

@@ -28,9 +28,9 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve
 from explearn.methods.base.learned import RefiningExplainer
 from explearn.methods.info import About
 from explearn.metrics.plausibility import ranking
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, text_seed
 from explearn.predictors.problems import ONE_CLASS
+from explearn.predictors.transformer import TransformerPredictor
 
 ADAM_EPSILON = 1e-6
 """Larger than torch's, so that gradients that are only rounding errors (of key biases) have no effect."""
@@ -55,7 +55,7 @@ class FullTuning:
     """Tuning of a copy of G, except the prediction's embeddings, for one text, as in the paper."""
 
     def __init__(
-        self, model: EncoderModel, classifier: Classifier, reading: Reading, predictions: torch.Tensor
+        self, model: EncoderModel, classifier: TransformerPredictor, reading: Reading, predictions: torch.Tensor
     ) -> None:
         self._model = copy.deepcopy(model).requires_grad_(True).eval()
         self._model.prediction.requires_grad_(False)
@@ -99,7 +99,12 @@ class LowRankTuning:
     """
 
     def __init__(
-        self, model: StatesModel, classifier: Classifier, reading: Reading, predictions: torch.Tensor, seed: int
+        self,
+        model: StatesModel,
+        classifier: TransformerPredictor,
+        reading: Reading,
+        predictions: torch.Tensor,
+        seed: int,
     ) -> None:
         self._model, self._classifier, self._reading, self._predictions = model, classifier, reading, predictions
         generator, texts, reader = torch.Generator().manual_seed(seed), len(reading.batch), model.reader
@@ -240,7 +245,7 @@ class RefinedMap:
 
 def refine(
     model: AttributionModel,
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     reading: Reading,
     predictions: torch.Tensor,
     targets: Sequence[int],
@@ -382,7 +387,7 @@ class FAML(RefiningExplainer, BatchExplainer):
             "judged": {by: dict(zip(names, row, strict=True)) for by, row in zip(names, judged, strict=True)},
         }
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         if self.start is None:
             raise ModelError(
                 "fAML starts from a trained pAML; get_explainer('faml', path=FOLDER OF A TRAINED PAML), "
@@ -392,7 +397,7 @@ class FAML(RefiningExplainer, BatchExplainer):
         self.start.check(classifier)
         self._refined = []
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         start = self.start
         assert start is not None and start.model is not None
         start.model.to(classifier.device)

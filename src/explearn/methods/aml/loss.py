@@ -20,9 +20,9 @@ from explearn.core.errors import ModelError
 from explearn.lens.watch import content_mask
 from explearn.lens.words import replaced_words
 from explearn.predictors.architectures import architecture
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 from explearn.predictors.padding import reads_last
+from explearn.predictors.transformer import TransformerPredictor
 
 LEAST = 1e-12
 """Weight of a key whose gate is 0: negligible next to other tokens, and its logarithm has a gradient."""
@@ -44,7 +44,7 @@ class Weights(NamedTuple):
 
 
 def loss_terms(
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     batch: Batch,
     scores: torch.Tensor,
     predictions: torch.Tensor,
@@ -88,7 +88,7 @@ def weighted(terms: torch.Tensor, weights: Weights) -> torch.Tensor:
     return weights.prediction * terms[0] + weights.size * terms[1] + weights.inverse * terms[2]
 
 
-def removes(classifier: Classifier) -> bool:
+def removes(classifier: TransformerPredictor) -> bool:
     """Return whether masked words are removed from texts: so for decoders without a mask token.
 
     Raises ModelError for any other classifier that has neither a mask token nor an unknown token.
@@ -102,7 +102,7 @@ def removes(classifier: Classifier) -> bool:
     return removed
 
 
-def masked_logits(classifier: Classifier, batch: Batch, masks: torch.Tensor, removed: bool) -> torch.Tensor:
+def masked_logits(classifier: TransformerPredictor, batch: Batch, masks: torch.Tensor, removed: bool) -> torch.Tensor:
     """Return logits, (rows, C), at least float32, of masked texts.
 
     Args:
@@ -122,7 +122,7 @@ def masked_logits(classifier: Classifier, batch: Batch, masks: torch.Tensor, rem
     return embedded_logits(classifier, batch, kept * words + (1 - kept) * stand_in)
 
 
-def embedded_logits(classifier: Classifier, batch: Batch, embeddings: torch.Tensor) -> torch.Tensor:
+def embedded_logits(classifier: TransformerPredictor, batch: Batch, embeddings: torch.Tensor) -> torch.Tensor:
     """Return logits, (rows, C), at least float32, of texts with other word embeddings.
 
     Positions, segments and padding are those of the batch. Its ids are passed as well: RoBERTa counts positions by
@@ -141,7 +141,7 @@ def embedded_logits(classifier: Classifier, batch: Batch, embeddings: torch.Tens
     return at_least_float32(logits)
 
 
-def removed_logits(classifier: Classifier, batch: Batch, kept: torch.Tensor) -> torch.Tensor:
+def removed_logits(classifier: TransformerPredictor, batch: Batch, kept: torch.Tensor) -> torch.Tensor:
     """Return logits, (rows, C), at least float32, of texts from which gates remove tokens.
 
     With a gate m_j for each token, query i weighs an earlier key j by m_j exp(l_ij) and itself by exp(l_ii). The result

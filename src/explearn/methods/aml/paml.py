@@ -37,10 +37,12 @@ from explearn.methods.info import About
 from explearn.metrics.catalogue import CATALOGUE
 from explearn.metrics.protocols import FaithfulnessProtocol
 from explearn.predictors.batching import random_batches, run_batches
-from explearn.predictors.classifier import Classifier, QuestionAnswerer, TokenClassifier
 from explearn.predictors.encoding import Batch, Encoding, max_length
+from explearn.predictors.heads.question_answering import QuestionPredictor
+from explearn.predictors.heads.token_classification import TokenPredictor
 from explearn.predictors.loading import check_sizes, errors_of_loading
 from explearn.predictors.problems import ONE_CLASS
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.sampling import texts_to_explain
 
 BACKBONE_FOLDER = "backbone"
@@ -59,7 +61,7 @@ WARMUP = 0.1
 
 def train(
     model: AttributionModel,
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     texts: Sequence[Encoding],
     validation: Sequence[Encoding],
     judge: MapJudge,
@@ -141,7 +143,7 @@ def train(
 
 @torch.inference_mode()
 def mean_metric(
-    model: AttributionModel, classifier: Classifier, texts: Sequence[Encoding], judge: MapJudge, epoch: int
+    model: AttributionModel, classifier: TransformerPredictor, texts: Sequence[Encoding], judge: MapJudge, epoch: int
 ) -> float:
     """Return the mean over the texts of the judge's first metric, for maps of the predicted classes.
 
@@ -233,7 +235,7 @@ class PAML(BoundExplainer, BatchExplainer):
         check_task(task)
         options, classifier = self.options, task.classifier
         self.check_problem(classifier)
-        if isinstance(classifier, QuestionAnswerer | TokenClassifier):
+        if isinstance(classifier, QuestionPredictor | TokenPredictor):
             raise UnsupportedError(f"{self.name}: masks whole texts for their class, and this model {classifier.does}")
         splits = []
         for split, most, what in (
@@ -275,7 +277,7 @@ class PAML(BoundExplainer, BatchExplainer):
         return self
 
     def _start(
-        self, classifier: Classifier, texts: Sequence[Encoding], encoder: str | None, revision: str | None
+        self, classifier: TransformerPredictor, texts: Sequence[Encoding], encoder: str | None, revision: str | None
     ) -> AttributionModel:
         """Return a G with new weights, on the classifier's states or around a pretrained encoder."""
         options, bridge, name = self.options, None, self.options.backbone
@@ -308,7 +310,7 @@ class PAML(BoundExplainer, BatchExplainer):
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         model = self._trained(self.model).to(classifier.device)
         reading = model.read(classifier, batch)
         chosen = resolve_targets(reading.logits, targets)
@@ -370,7 +372,9 @@ class PAML(BoundExplainer, BatchExplainer):
         self.model = state.restore(make)
 
 
-def prediction_information(classifier: Classifier, logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+def prediction_information(
+    classifier: TransformerPredictor, logits: torch.Tensor, targets: torch.Tensor
+) -> torch.Tensor:
     """Return y, (b, C): predicted probabilities where the target is the predicted class, else its one-hot row."""
     one_hot = nn.functional.one_hot(targets, logits.shape[-1]).to(torch.float32)
     predicted = logits.argmax(-1) == targets

@@ -15,8 +15,8 @@ from explearn.metrics.catalogue import CATALOGUE
 from explearn.metrics.plausibility import ranking
 from explearn.metrics.predictions import Predictions
 from explearn.metrics.protocols import FaithfulnessProtocol, as_sub_tokens, log_probability
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Encoding
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import aggregate
 
 RIDGE = 1.0
@@ -81,7 +81,9 @@ class JudgedText:
 class MapJudge:
     """Values of some metrics for maps of texts; each distinct input is classified once."""
 
-    def __init__(self, classifier: Classifier, metrics: Sequence[Metric], protocol: FaithfulnessProtocol) -> None:
+    def __init__(
+        self, classifier: TransformerPredictor, metrics: Sequence[Metric], protocol: FaithfulnessProtocol
+    ) -> None:
         self.classifier, self.metrics, self.protocol = classifier, tuple(metrics), protocol
         self._pool = Predictions(classifier)
         self._parts = {metric: parts_of(metric, protocol) for metric in metrics}

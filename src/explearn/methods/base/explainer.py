@@ -34,8 +34,9 @@ from explearn.text.units import Unit, unit_name
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
-    from explearn.predictors.classifier import Classifier, ZeroShotClassifier
     from explearn.predictors.encoding import Text
+    from explearn.predictors.heads.zero_shot import ZeroShotPredictor
+    from explearn.predictors.transformer import TransformerPredictor
 
 __all__ = ["BatchExplainer", "BatchScores", "Explainer", "TextScores", "resolve_targets", "unread_words_known"]
 
@@ -109,21 +110,21 @@ class Explainer(ABC):
 
     @abstractmethod
     def score_texts(
-        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+        self, classifier: TransformerPredictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
         """Score every sub-token of some texts, for `targets` or, if None, for the predicted classes; in order.
 
         `encodings` holds up to CHUNK_TEXTS texts; the method makes batches within `classifier.max_tokens`.
         """
 
-    def check(self, classifier: Classifier) -> None:  # noqa: B027 (accepting all is a default, not a gap)
+    def check(self, classifier: TransformerPredictor) -> None:  # noqa: B027 (accepting all is a default, not a gap)
         """Raise UnsupportedError if this method cannot explain this classifier. The default accepts all."""
 
     def notes(self) -> dict[str, Any]:
         """Return notes on the last explanations, as JSON values. The default is none."""
         return {}
 
-    def check_problem(self, classifier: Classifier) -> None:
+    def check_problem(self, classifier: TransformerPredictor) -> None:
         """Raise UnsupportedError for a classifier whose kind of outputs, or lack of a model, the method does not
         support."""
         check_classifier(classifier, self.name if self.reads_weights else "")
@@ -135,7 +136,7 @@ class Explainer(ABC):
         if classifier.problem not in self.problems:
             raise UnsupportedError(f"{self.name}: {classifier.why_not(self.problems)}")
 
-    def check_explains(self, classifier: Classifier) -> None:
+    def check_explains(self, classifier: TransformerPredictor) -> None:
         """Raise UnsupportedError, naming the method, for a classifier that it cannot explain."""
         self.check_problem(classifier)
         if self.needs_model and classifier.nli is not None:
@@ -150,7 +151,7 @@ class Explainer(ABC):
 
     def explain(
         self,
-        classifier: Classifier,
+        classifier: TransformerPredictor,
         texts: Iterable[Text],
         targets: Iterable[Target] | None = None,
         description: str | None = None,
@@ -185,7 +186,7 @@ class Explainer(ABC):
 
     def explain_each(
         self,
-        classifier: Classifier,
+        classifier: TransformerPredictor,
         texts: Iterable[Text],
         targets: Iterable[Target] | None = None,
         description: str | None = None,
@@ -223,12 +224,12 @@ class Explainer(ABC):
                 *(f"{number:,}" for number in (texts_cut, texts_read, classifier.max_length)),
             )
 
-    def _score_chunk(self, classifier: Classifier, chunk: Sequence[TargetedText]) -> list[TextScores]:
+    def _score_chunk(self, classifier: TransformerPredictor, chunk: Sequence[TargetedText]) -> list[TextScores]:
         """Score some texts; methods that look inside a zero-shot classifier see each with its target's hypothesis."""
         encodings, targets = windows_of(chunk, self.perturbs)
         if not self.needs_model or classifier.nli is None:
             return self.score_texts(classifier, encodings, targets)
-        zero_shot = cast("ZeroShotClassifier", classifier)
+        zero_shot = cast("ZeroShotPredictor", classifier)
         start = time.perf_counter()
         logits = zero_shot.logits_of(encodings)
         labels = logits.argmax(-1).tolist() if targets is None else targets
@@ -248,11 +249,11 @@ class BatchExplainer(Explainer):
     """Copies of the text that the method holds in memory; batches are smaller by this factor."""
 
     @abstractmethod
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         """Score every sub-token of a batch for `targets` (int64, (batch,)), or for the predicted classes if None."""
 
     def score_texts(
-        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+        self, classifier: TransformerPredictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
         def score(indices: list[int]) -> list[TextScores]:
             start = time.perf_counter()

@@ -30,7 +30,7 @@ from explearn.methods.base.explainer import Explainer
 
 if TYPE_CHECKING:
     from explearn.methods.base.task import TaskData
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 ModuleT = TypeVar("ModuleT", bound=torch.nn.Module)
 PartT = TypeVar("PartT")
@@ -198,7 +198,7 @@ class BoundExplainer(LearnedExplainer):
     trained_classifier: str = ""
     """Fingerprint of the classifier that it was trained for."""
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         if self._trained(self.trained_classifier or None) != classifier.fingerprint and not self.any_classifier:
             raise UnsupportedError(f"this {self.name} was trained for another classifier; {self.instead}")
 

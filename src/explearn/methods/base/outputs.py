@@ -8,12 +8,12 @@ import torch
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and the names of outputs need none of it.
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 Output = Literal["logit", "probability", "log_probability"]
 
 
-def outputs(classifier: Classifier, logits: torch.Tensor, output: Output) -> torch.Tensor:
+def outputs(classifier: TransformerPredictor, logits: torch.Tensor, output: Output) -> torch.Tensor:
     """Return the numbers of all classes, (n, C). Raises UnsupportedError for a probability of a regression."""
     if output == "logit":
         return logits

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from explearn.lens.features import ExampleFeatures
     from explearn.lens.word_signals import WordSignals
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +57,7 @@ class TaskData(Protocol):
         """The task's name, for records and messages."""
 
     @property
-    def classifier(self) -> Classifier:
+    def classifier(self) -> TransformerPredictor:
         """The classifier to be explained."""
 
     @property

@@ -18,7 +18,7 @@ from explearn.metrics.arrays import ranks
 if TYPE_CHECKING:
     # Reading a run's parameters needs only the names, without torch.
     from explearn.methods.base.explainer import Explainer
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 ANSWERS = "answers"
 """The teacher that is not a method: the classifier itself."""
@@ -52,7 +52,7 @@ def make_teacher(teacher: str, teachers: Mapping[str, Mapping[str, Any]], seed: 
 
 
 def lessons_of(
-    methods: Mapping[str, Explainer], classifier: Classifier, splits: Mapping[str, Sequence[Example]]
+    methods: Mapping[str, Explainer], classifier: TransformerPredictor, splits: Mapping[str, Sequence[Example]]
 ) -> Lessons:
     """Explain the predicted class of some texts with the members of a teacher and combine their scores.
 

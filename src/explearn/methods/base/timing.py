@@ -15,7 +15,7 @@ from explearn.lens.passes import count_passes
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
 from explearn.metrics.runs import Cost, MethodRun
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.units import Unit
 
 
@@ -25,7 +25,7 @@ class ForwardClock:
     A computer's speed varies over time, so the two durations of a ratio are measured close together.
     """
 
-    def __init__(self, classifier: Classifier, examples: Sequence[Example], share: int = 1) -> None:
+    def __init__(self, classifier: TransformerPredictor, examples: Sequence[Example], share: int = 1) -> None:
         """Time 1 / share of the texts, drawn evenly over their lengths, and assume the same speed for the others.
 
         Raises DataError without texts.
@@ -51,7 +51,7 @@ class ForwardClock:
 
 def explain_timed(
     explainer: Explainer,
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     examples: Sequence[Example],
     options: Mapping[str, Any],
     clock: ForwardClock,

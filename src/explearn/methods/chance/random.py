@@ -10,8 +10,8 @@ import torch
 from explearn.core.validation import Seeded
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, Encoding
+from explearn.predictors.transformer import TransformerPredictor
 
 
 class Random(BatchExplainer):
@@ -35,7 +35,7 @@ class Random(BatchExplainer):
     class Options(Seeded):
         """Options: the seed."""
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         with torch.inference_mode():
             logits = classifier.logits(batch)
         return BatchScores(batch.of_words(map(self._draw, batch.encodings)), logits, resolve_targets(logits, targets))

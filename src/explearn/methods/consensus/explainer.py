@@ -23,7 +23,7 @@ from explearn.methods.info import About
 from explearn.predictors.encoding import Batch
 
 if TYPE_CHECKING:
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 WEIGHTS_FILE = "consensus.safetensors"
 
@@ -141,11 +141,11 @@ class Consensus(LearnedExplainer, BatchExplainer):
         """The signals that are computed: of those learned, the ones in the options."""
         return tuple(name for name in self.model.signals if name in self.options.signals)
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         if self.signals:
             available_signals(classifier, self.signals)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         if self.signals:
             scores, logits, chosen = batch_signals(classifier, batch, targets, self.signals)
         else:

@@ -23,8 +23,8 @@ from explearn.methods.gradient.gradient import Gradient
 from explearn.methods.relevance.attn_lrp import AttnLRP, changed_backward
 from explearn.methods.relevance.gae import GAE, gae_row
 from explearn.predictors.batching import run_batches
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, Encoding
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD, aggregate
 
 METHODS: dict[str, type[BatchExplainer]] = {"rollout": Rollout, "gae": GAE, "gradient": Gradient, "attn_lrp": AttnLRP}
@@ -37,7 +37,7 @@ gradients among it, takes more memory than classifying."""
 Scored = tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]
 
 
-def available_signals(classifier: Classifier, names: Sequence[str] = SIGNALS) -> tuple[str, ...]:
+def available_signals(classifier: TransformerPredictor, names: Sequence[str] = SIGNALS) -> tuple[str, ...]:
     """Return those of `names` whose methods explain a classifier: `gradient`, and all where attention is captured.
 
     Raises UnsupportedError where none of them is left.
@@ -51,7 +51,7 @@ def available_signals(classifier: Classifier, names: Sequence[str] = SIGNALS) ->
     return tuple(name for name in names if name in known)
 
 
-def _explains(check: Callable[[Classifier], None], classifier: Classifier) -> bool:
+def _explains(check: Callable[[TransformerPredictor], None], classifier: TransformerPredictor) -> bool:
     try:
         check(classifier)
     except UnsupportedError:
@@ -60,7 +60,7 @@ def _explains(check: Callable[[Classifier], None], classifier: Classifier) -> bo
 
 
 def batch_signals(
-    classifier: Classifier, batch: Batch, targets: torch.Tensor | None, names: Sequence[str] = SIGNALS
+    classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None, names: Sequence[str] = SIGNALS
 ) -> Scored:
     """Sub-token scores of several methods of one batch, from shared passes where its gradients can be had.
 
@@ -118,7 +118,7 @@ def word_scores(encoding: Encoding, tokens: Mapping[str, NDArray[np.float32]]) -
 
 
 def text_signals(
-    classifier: Classifier, encodings: Sequence[Encoding], scores: Mapping[str, torch.Tensor], logits: torch.Tensor,
+    classifier: TransformerPredictor, encodings: Sequence[Encoding], scores: Mapping[str, torch.Tensor], logits: torch.Tensor,
     targets: torch.Tensor,
 ) -> Iterator[WordSignals]:  # fmt: skip
     """Yield the word signals of a batch's texts from what `batch_signals` gives."""
@@ -136,7 +136,7 @@ def text_signals(
 
 
 def compute_signals(
-    classifier: Classifier, examples: Sequence[Example], description: str | None = None
+    classifier: TransformerPredictor, examples: Sequence[Example], description: str | None = None
 ) -> list[WordSignals]:
     """Return all signals of some texts for their predicted classes, with a progress bar when `description` is set.
 

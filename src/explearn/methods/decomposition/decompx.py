@@ -15,9 +15,9 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextSco
 from explearn.methods.decomposition.mixing import check_parts, deviation, linear_norm, slices
 from explearn.methods.info import About
 from explearn.predictors.batching import run_batches
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.quantised import weight_of
+from explearn.predictors.transformer import TransformerPredictor
 
 Bias = Literal["absdot", "norm", "equal", "none"]
 Rule = Literal["zero_origin", "linear"]
@@ -74,7 +74,7 @@ class DecompX(BatchExplainer):
     check = staticmethod(check_parts)
 
     def score_texts(
-        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+        self, classifier: TransformerPredictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
         score = super().score_texts
 
@@ -85,7 +85,7 @@ class DecompX(BatchExplainer):
         return run_batches([len(e) ** 2 for e in encodings], classifier, run)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         run = TracedPass.run(classifier.model, batch)
         blocks, head = run.anatomy.blocks, run.anatomy.head
         rules = PartRules(self.options.bias, batch.attention_mask.bool())

@@ -24,12 +24,12 @@ from explearn.core.validation import Section
 from explearn.lens.anatomy import BlockTrace, EncoderBlock, TracedPass, dissect
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 from explearn.predictors.quantised import rounds_inputs, weight_of
+from explearn.predictors.transformer import TransformerPredictor
 
 
-def check_parts(classifier: Classifier) -> None:
+def check_parts(classifier: TransformerPredictor) -> None:
     """Raise UnsupportedError for a classifier that cannot be taken apart, or whose weights are too imprecise for it."""
     dissect(classifier.model)
     if rounds_inputs(classifier.model):
@@ -80,7 +80,7 @@ class LayerMixing(BatchExplainer):
     check = staticmethod(check_parts)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         run = TracedPass.run(classifier.model, batch)
         blocks, tokens = run.anatomy.blocks, run.output.shape[1]
         rollout = torch.eye(tokens, dtype=run.output.dtype, device=run.output.device)

@@ -41,7 +41,7 @@ from explearn.predictors.encoding import Batch
 from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 TEXT_OFFSET = 2**32
 """Offset that keeps the words of different texts of a batch apart."""
@@ -146,7 +146,7 @@ class ExpNet(BoundExplainer, BatchExplainer):
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         features = batch_features(classifier, batch, self.layers)
         owners = batch.word_ids().cpu().numpy()
         # Words of different texts are different words.

@@ -29,7 +29,7 @@ from explearn.methods.info import About
 from explearn.predictors.encoding import Batch
 
 if TYPE_CHECKING:
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 HIDDEN = 16
 """Units of the hidden layer (section 3.3)."""
@@ -225,7 +225,7 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         self._trained(self.network)
         config: Any = classifier.model.config
         shape = {
@@ -241,7 +241,7 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
                 )
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         assert self.network is not None
         self.network.to(classifier.device)
         features = batch_features(classifier, batch, [self.encoder["layer"]], self.needs_hidden)

@@ -16,9 +16,9 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, baseline_embeddings
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 from explearn.predictors.problems import sharing_copy
+from explearn.predictors.transformer import TransformerPredictor
 
 STOPS = ("used more than once", "cannot register a hook")
 """Parts of captum's messages about an activation module that runs twice in a pass, or on input that no word affects."""
@@ -46,7 +46,7 @@ def rescale(function: EmbeddedClassifier, embeddings: torch.Tensor, baseline: to
     return products.detach().sum(-1)
 
 
-def view_for_rescale(classifier: Classifier) -> Classifier:
+def view_for_rescale(classifier: TransformerPredictor) -> TransformerPredictor:
     """Return a classifier with a copy of its model's modules, as captum puts hooks and attributes on those it rescales.
 
     If it rescales none, the classifier itself is returned.
@@ -54,7 +54,7 @@ def view_for_rescale(classifier: Classifier) -> Classifier:
     return classifier.with_model(sharing_copy(classifier.model)) if _rescaled_modules(classifier.model) else classifier
 
 
-def check_rescale(classifier: Classifier) -> None:
+def check_rescale(classifier: TransformerPredictor) -> None:
     """Raise UnsupportedError for classifiers to which captum cannot apply the rescale rule.
 
     captum fails at an activation module that runs more than once in a forward pass (a shared ReLU in ALBERT's one
@@ -123,7 +123,7 @@ class DeepLift(BatchExplainer):
 
     check = staticmethod(check_rescale)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, self.options.output)
         embeddings = function.embed()
         scores = rescale(

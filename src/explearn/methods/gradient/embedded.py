@@ -14,8 +14,8 @@ from explearn.lens.watch import content_mask
 from explearn.lens.words import replaced_embeddings, word_layers
 from explearn.methods.base.explainer import resolve_targets
 from explearn.methods.base.outputs import Output, outputs
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, text_seed
+from explearn.predictors.transformer import TransformerPredictor
 
 
 class EmbeddedClassifier(nn.Module):
@@ -43,7 +43,11 @@ class EmbeddedClassifier(nn.Module):
     values: torch.Tensor
 
     def __init__(
-        self, classifier: Classifier, inputs: Mapping[str, torch.Tensor], targets: torch.Tensor | None, output: Output
+        self,
+        classifier: TransformerPredictor,
+        inputs: Mapping[str, torch.Tensor],
+        targets: torch.Tensor | None,
+        output: Output,
     ) -> None:
         super().__init__()
         self.model = classifier.model
@@ -81,7 +85,7 @@ class EmbeddedClassifier(nn.Module):
         return values
 
 
-def embed(classifier: Classifier, token_ids: torch.Tensor) -> torch.Tensor:
+def embed(classifier: TransformerPredictor, token_ids: torch.Tensor) -> torch.Tensor:
     """Return embeddings, (..., d), of token ids (...), at the place where gradients are taken; at least float32."""
     with classifier.autocast():
         vectors: torch.Tensor = token_ids
@@ -97,7 +101,7 @@ CONSTANT_REFERENCES: tuple[Baseline, ...] = ("mask", "pad", "zero")
 """The first references of `reference_embeddings`; shuffled texts follow."""
 
 
-def baseline_vector(classifier: Classifier, baseline: Baseline) -> torch.Tensor:
+def baseline_vector(classifier: TransformerPredictor, baseline: Baseline) -> torch.Tensor:
     """Return the baseline's embedding, (d,). Raises ModelError for `mask` without a mask token or unknown token."""
     token_id = classifier.mask_token_id if baseline == "mask" else classifier.pad_token_id
     vector = embed(classifier, torch.tensor(token_id, device=classifier.device))
@@ -105,7 +109,7 @@ def baseline_vector(classifier: Classifier, baseline: Baseline) -> torch.Tensor:
 
 
 def baseline_embeddings(
-    classifier: Classifier, batch: Batch, embeddings: torch.Tensor, baseline: Baseline
+    classifier: TransformerPredictor, batch: Batch, embeddings: torch.Tensor, baseline: Baseline
 ) -> torch.Tensor:
     """Return word embeddings, (batch, tokens, d), with the baseline at every sub-token of the text.
 
@@ -115,7 +119,7 @@ def baseline_embeddings(
 
 
 def reference_embeddings(
-    classifier: Classifier, batch: Batch, embeddings: torch.Tensor, count: int, seed: int
+    classifier: TransformerPredictor, batch: Batch, embeddings: torch.Tensor, count: int, seed: int
 ) -> Iterator[torch.Tensor]:
     """Yield `count` references for the texts of a batch, word embeddings (batch, tokens, d) each.
 

@@ -14,8 +14,8 @@ from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, baseline_embeddings
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Encoding, text_seed
+from explearn.predictors.transformer import TransformerPredictor
 
 
 class GradientShap(Explainer):
@@ -53,7 +53,7 @@ class GradientShap(Explainer):
     check = staticmethod(check_words)
 
     def score_texts(
-        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+        self, classifier: TransformerPredictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
         wanted = [None] * len(encodings) if targets is None else targets
         explained = []

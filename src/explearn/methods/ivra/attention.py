@@ -15,8 +15,8 @@ from explearn.core.errors import UnsupportedError
 from explearn.lens.attention import Attention, capture_attention, layer_count
 from explearn.lens.watch import content_mask
 from explearn.predictors.architectures import head_size
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 
 Norm = Literal["softmax", "sparsemax"]
 Level = Literal["feature", "head", "layer"]
@@ -206,7 +206,7 @@ class ExplainedBatch(NamedTuple):
 
 
 def explain_batch(
-    classifier: Classifier, module: AttentionModule, batch: Batch, states: bool = False
+    classifier: TransformerPredictor, module: AttentionModule, batch: Batch, states: bool = False
 ) -> ExplainedBatch:
     """Classify and explain a batch in one forward pass.
 

@@ -43,11 +43,11 @@ from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams, SimulatabilityParams
 from explearn.metrics.simulatability import simulatability
 from explearn.predictors.architectures import architecture
-from explearn.predictors.classifier import Classifier, QuestionAnswerer
 from explearn.predictors.encoding import Batch
 from explearn.predictors.finetune import class_weights
-from explearn.predictors.heads.question_answering import reached
+from explearn.predictors.heads.question_answering import QuestionPredictor, reached
 from explearn.predictors.problems import ONE_CLASS
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.predictors.windows import Windowed
 
 logger = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class IvRA(BoundExplainer, BatchExplainer):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.attention: AttentionModule | None = None
-        self.classifier: Classifier | None = None
+        self.classifier: TransformerPredictor | None = None
         self.history: list[dict[str, Any]] = []
         if self.options.own_model:
             self.instead = f"load the one in its folder {CLASSIFIER!r}"
@@ -168,7 +168,9 @@ class IvRA(BoundExplainer, BatchExplainer):
             )
         return self
 
-    def _check_task(self, classifier: Classifier, train: Sequence[Example], validation: Sequence[Example]) -> None:
+    def _check_task(
+        self, classifier: TransformerPredictor, train: Sequence[Example], validation: Sequence[Example]
+    ) -> None:
         """Raise where this classifier, or these texts, cannot be trained with."""
         criteria, config = self.options.criteria, classifier.model.config
         if classifier.dtype is torch.float16:
@@ -179,7 +181,7 @@ class IvRA(BoundExplainer, BatchExplainer):
                 f"a {config.model_type!r} model's last token, local attention or distances; train with criteria sim "
                 "or cons"
             )
-        if "sim" in criteria and isinstance(classifier, QuestionAnswerer):
+        if "sim" in criteria and isinstance(classifier, QuestionPredictor):
             raise DataError(
                 "criterion 'sim': a student predicts classes, but answers to questions are not classes; "
                 "expected comp, suff or cons"
@@ -231,7 +233,7 @@ class IvRA(BoundExplainer, BatchExplainer):
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         assert self.attention is not None
         self.attention.to(classifier.device)
         with torch.inference_mode():
@@ -258,7 +260,7 @@ class IvRA(BoundExplainer, BatchExplainer):
         return TrainedState(attention.state_dict(), record)
 
     def _save_more(self, folder: Path) -> None:
-        """The classifier that was trained with the module, for Classifier.from_pretrained."""
+        """The classifier that was trained with the module, for load_classifier."""
         if not self.options.own_model:
             return
         classifier = self._trained(self.classifier)

@@ -17,8 +17,8 @@ from torch.nn import functional
 from explearn.lens.watch import content_mask
 from explearn.methods.ivra.attention import AttentionModule, explain_batch
 from explearn.predictors.batching import random_batches
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, Encoding
+from explearn.predictors.transformer import TransformerPredictor
 
 Parameters = dict[str, torch.Tensor]
 
@@ -130,7 +130,7 @@ class SimulatabilityLoss:
 
     def __init__(
         self,
-        classifier: Classifier,
+        classifier: TransformerPredictor,
         module: AttentionModule,
         texts: Sequence[Encoding],
         generator: torch.Generator,

@@ -20,8 +20,9 @@ from explearn.methods.ivra.attention import AttentionModule, ExplainedBatch, exp
 from explearn.methods.ivra.params import LEAST_TEXTS, SMaTParams
 from explearn.methods.ivra.simulatability import SimulatabilityLoss
 from explearn.predictors.batching import random_batches
-from explearn.predictors.classifier import Classifier, QuestionAnswerer
 from explearn.predictors.encoding import Batch
+from explearn.predictors.heads.question_answering import QuestionPredictor
+from explearn.predictors.transformer import TransformerPredictor
 
 SORTED_BATCHES = 8
 """Batches' worth of texts that are sorted by length together, so that little is padding."""
@@ -54,7 +55,7 @@ class JointTrainer:
 
     def __init__(
         self,
-        classifier: Classifier,
+        classifier: TransformerPredictor,
         module: AttentionModule,
         examples: Sequence[Example],
         simulatability: SimulatabilityLoss | None,
@@ -166,7 +167,7 @@ class JointTrainer:
         encodings, classes = classifier.encode_labelled(examples)
         batch, labels = classifier.batch(encodings), torch.tensor(classes, device=classifier.device)
         logits = None
-        if isinstance(classifier, QuestionAnswerer):
+        if isinstance(classifier, QuestionPredictor):
             logits = self._logits(batch.model_inputs())
             # Questions are explained with the model's own answer marked, which it gives without dropout.
             training = self.model.training

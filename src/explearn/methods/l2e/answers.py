@@ -13,8 +13,8 @@ from tqdm.auto import tqdm
 from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import outputs, stand_in
 from explearn.methods.perturbation.predictor import Predictor
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Encoding, text_seed
+from explearn.predictors.transformer import TransformerPredictor
 
 TEXTS_TOGETHER = 64
 """Texts that are answered in one go."""
@@ -53,7 +53,7 @@ def random_words(words: int, count: int, rng: np.random.Generator) -> NDArray[np
 
 
 def ask(
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     encodings: Sequence[Encoding],
     counts: Sequence[int],
     seed: int,

@@ -44,7 +44,7 @@ from explearn.predictors.problems import ONE_CLASS, Problem
 from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 logger = logging.getLogger(__name__)
 
@@ -197,7 +197,7 @@ class L2E(BoundExplainer, BatchExplainer):
 
     def _answered(
         self,
-        classifier: Classifier,
+        classifier: TransformerPredictor,
         examples: Sequence[Example],
         marks: Mapping[str, WordTargets],
         description: str | None,
@@ -241,7 +241,7 @@ class L2E(BoundExplainer, BatchExplainer):
     @torch.inference_mode()
     def _certify(
         self,
-        classifier: Classifier,
+        classifier: TransformerPredictor,
         texts: Sequence[TrainingText],
         examples: Sequence[Example],
         description: str | None,
@@ -289,7 +289,7 @@ class L2E(BoundExplainer, BatchExplainer):
     def _parts(self) -> tuple[Reader, Certifier]:
         return self._trained(self.reader), self._trained(self.certifier)
 
-    def _read(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> _Read:
+    def _read(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> _Read:
         reader, certifier = self._parts()
         reader.to(classifier.device)
         certifier.to(classifier.device)
@@ -304,7 +304,7 @@ class L2E(BoundExplainer, BatchExplainer):
         return _Read(logits, chosen, scores, self.marked(read.marks, word_ids), features)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         read = self._read(classifier, batch, targets)
         _, certifier = self._parts()
         known = certificates(certifier(read.features).tolist()) if self.certified else None
@@ -322,7 +322,7 @@ class L2E(BoundExplainer, BatchExplainer):
         return torch.where(word_ids != NO_WORD, (slope * logits + offset).sigmoid() / pieces, 0.0)
 
     def score_texts(
-        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+        self, classifier: TransformerPredictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
         read = super().score_texts(classifier, encodings, targets)
         if not self.options.budget:

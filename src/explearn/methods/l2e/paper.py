@@ -33,8 +33,8 @@ from explearn.methods.l2e.student_training import (
     train,
 )
 from explearn.predictors.batching import budget_batches
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, Encoding
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD, aggregate
 
 
@@ -92,7 +92,7 @@ class L2EPaper(BoundExplainer, BatchExplainer):
 
     def fit_lessons(
         self,
-        classifier: Classifier,
+        classifier: TransformerPredictor,
         examples: Sequence[Example],
         lessons: Lessons,
         description: str | None = None,
@@ -127,7 +127,7 @@ class L2EPaper(BoundExplainer, BatchExplainer):
 
     def _student_lessons(
         self,
-        classifier: Classifier,
+        classifier: TransformerPredictor,
         by_id: dict[str, Example],
         lessons: Sequence[Lesson],
         signed: bool,
@@ -151,13 +151,13 @@ class L2EPaper(BoundExplainer, BatchExplainer):
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         # It does not look at the classifier, so that a check of what its scores depend on says nothing.
         self.any_classifier = False
         super().check(classifier)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         logits = classifier.logits(batch)
         chosen = resolve_targets(logits, targets)
         with classifier.autocast():

@@ -11,7 +11,7 @@ from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.predictor import Ask
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 
 class KernelShap(PerturbationExplainer):
@@ -46,7 +46,7 @@ class KernelShap(PerturbationExplainer):
         removal: Removal = "mask"
         """A missing word's sub-tokens are each replaced by the mask token (`mask`) or deleted (`delete`)."""
 
-    def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
+    def score_text(self, classifier: TransformerPredictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
         from shap import KernelExplainer
 
         words = len(text)

@@ -15,7 +15,7 @@ from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.predictor import Ask
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 FIRST_CHARACTER = 0xF0000
 """Start of a private-use plane of Unicode: 65,534 characters that no text needs, one for each word."""
@@ -55,7 +55,7 @@ class Lime(PerturbationExplainer):
         removal: Removal = "delete"
         """A missing word's sub-tokens are deleted (`delete`) or each replaced by the mask token (`mask`)."""
 
-    def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
+    def score_text(self, classifier: TransformerPredictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
         from lime.lime_text import LimeTextExplainer
 
         words = len(text)

@@ -19,9 +19,9 @@ from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.outputs import Output
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.predictor import Ask, Logits, Predictor
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Encoding
 from explearn.predictors.problems import Problem
+from explearn.predictors.transformer import TransformerPredictor
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +44,18 @@ class PerturbationExplainer(Explainer):
     """Whether scores add up to f(text) - f(text without any word)."""
 
     @abstractmethod
-    def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
+    def score_text(self, classifier: TransformerPredictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
         """Score every sub-token of a text of at least one word."""
 
     def check_text(self, text: PerturbedText) -> None:
         """Raise UnsupportedError for a text that the method does not support, before anything is computed."""
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         # A method without the option masks.
         check_mask_token(classifier, getattr(self.options, "removal", "mask"))
 
     def score_texts(
-        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+        self, classifier: TransformerPredictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
         start = time.perf_counter()
         texts = [PerturbedText(encoding, stand_in(classifier)) for encoding in encodings]
@@ -79,7 +79,7 @@ class PerturbationExplainer(Explainer):
         return results
 
 
-def stand_in(classifier: Classifier) -> int:
+def stand_in(classifier: TransformerPredictor) -> int:
     """Id of the mask token, or of padding for classifiers without one, whose words can only be deleted."""
     try:
         return classifier.mask_token_id
@@ -87,7 +87,7 @@ def stand_in(classifier: Classifier) -> int:
         return classifier.pad_token_id
 
 
-def check_mask_token(classifier: Classifier, removal: Removal) -> None:
+def check_mask_token(classifier: TransformerPredictor, removal: Removal) -> None:
     """Raise UnsupportedError if words are to be masked but the tokenizer has no token to mask them with."""
     if removal == "mask":
         try:
@@ -96,7 +96,7 @@ def check_mask_token(classifier: Classifier, removal: Removal) -> None:
             raise UnsupportedError(f"{error}; use removal=delete") from error
 
 
-def outputs(classifier: Classifier, logits: Logits, output: Output) -> NDArray[np.float64]:
+def outputs(classifier: TransformerPredictor, logits: Logits, output: Output) -> NDArray[np.float64]:
     """The explained numbers of all classes, (n, C).
 
     A regression has no probabilities: `probability`, the default of most methods, is its value there, as `logit` is.

@@ -10,7 +10,7 @@ from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.predictor import Ask
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 
 class Occlusion(PerturbationExplainer):
@@ -36,7 +36,7 @@ class Occlusion(PerturbationExplainer):
         output: Output = "probability"
         """The explained output f: the target's `probability`, `log_probability` or `logit`."""
 
-    def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
+    def score_text(self, classifier: TransformerPredictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
         words = len(text)
         kept = np.concatenate([np.ones((1, words), dtype=bool), ~np.eye(words, dtype=bool)])
         values = outputs(classifier, ask(text.perturbed(kept, self.options.removal)), self.options.output)[:, target]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from explearn.core.numeric_checks import check_logits
 from explearn.predictors.batching import run_batches
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Encoding
+from explearn.predictors.transformer import TransformerPredictor
 
 Logits = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ class Predictor:
     Up to REMEMBERED predictions are cached, so that repeated inputs, also from other texts, are not evaluated again.
     """
 
-    def __init__(self, classifier: Classifier) -> None:
+    def __init__(self, classifier: TransformerPredictor) -> None:
         self._classifier = classifier
         self._answers: dict[object, Logits] = {}
 

@@ -17,8 +17,8 @@ from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.predictor import Ask
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Encoding
+from explearn.predictors.transformer import TransformerPredictor
 
 Level = Literal["auto", "word"]
 
@@ -72,7 +72,7 @@ class Shap(PerturbationExplainer):
         level: Level = "auto"
         """`auto`, or `word`: by words also where tokens are sound."""
 
-    def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
+    def score_text(self, classifier: TransformerPredictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
         # The library has no hierarchy of a single token; it is a word, and goes as one.
         by_words = self.options.level == "word" or not classifier.has_model or len(text.encoding) == 1
         text_masker = None if by_words else token_masker(classifier, text.encoding)
@@ -90,7 +90,12 @@ class Shap(PerturbationExplainer):
         return Scored(scores, abs(float(scores.sum() + bases[target] - whole)))
 
     def _values(
-        self, classifier: Classifier, read: Callable[[NDArray[Any]], list[Encoding]], masker: Any, data: Any, ask: Ask
+        self,
+        classifier: TransformerPredictor,
+        read: Callable[[NDArray[Any]], list[Encoding]],
+        masker: Any,
+        data: Any,
+        ask: Ask,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Values of the masker's positions, (positions, C), and bases, (C,); `read` takes copies from the masker."""
 
@@ -125,7 +130,7 @@ class WordMasker:
         return (mask[None].copy(),)
 
 
-def read_strings(classifier: Classifier, strings: Sequence[str]) -> list[Encoding]:
+def read_strings(classifier: TransformerPredictor, strings: Sequence[str]) -> list[Encoding]:
     """Read strings, of one segment each, as the classifier does."""
     encoded = classifier.tokenizer(
         list(strings), truncation=True, max_length=classifier.max_length, return_attention_mask=False
@@ -136,7 +141,7 @@ def read_strings(classifier: Classifier, strings: Sequence[str]) -> list[Encodin
     return [Encoding(tuple(ids), tuple(of_text), special=(), word_ids=(), words=()) for ids, of_text in pairs]
 
 
-def token_masker(classifier: Classifier, encoding: Encoding) -> tuple[Any, str] | None:
+def token_masker(classifier: TransformerPredictor, encoding: Encoding) -> tuple[Any, str] | None:
     """shap's text masker and the string it is to mask, or None where its tokens would not be those of `encoding`."""
     import shap
 

@@ -13,8 +13,8 @@ from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText, Removal
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.predictor import Ask
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.problems import CLASSES
+from explearn.predictors.transformer import TransformerPredictor
 
 Metric = Literal["comprehensiveness", "sufficiency", "both"]
 
@@ -66,14 +66,14 @@ class Solvex(PerturbationExplainer):
                 "wait, or use occlusion, which takes one a word"
             )
 
-    def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
+    def score_text(self, classifier: TransformerPredictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
         order, _ = self.search(classifier, text, target, ask)
         ranks = np.empty(len(text))
         ranks[order] = np.arange(len(text), 0, -1) / len(text)
         return Scored(text.on_pieces(ranks))
 
     def search(
-        self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask
+        self, classifier: TransformerPredictor, text: PerturbedText, target: int, ask: Ask
     ) -> tuple[NDArray[np.int64], float]:
         """The best order found, most important word first, (w,), and its objective."""
         words = len(text)

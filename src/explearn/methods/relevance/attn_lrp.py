@@ -20,8 +20,8 @@ from explearn.lens.threads import here_only, hooked
 from explearn.lens.watch import check_differentiable, full_precision, gradients_of, watch
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 
 Passed = tuple[torch.Tensor | None, torch.Tensor | None]
 """Gradients that a rule passes on: at the part's output, to continue by its own derivative, and at the part's input."""
@@ -168,7 +168,7 @@ class AttnLRP(BatchExplainer):
     check = staticmethod(check_differentiable)
 
     @torch.enable_grad()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         with classifier.autocast(), changed_backward(classifier.model):
             run = watch(classifier, batch)
         logits = full_precision(run.logits)

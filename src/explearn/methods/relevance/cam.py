@@ -14,9 +14,9 @@ from explearn.lens.watch import check_differentiable, differentiate, full_precis
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
 from explearn.predictors.architectures import architecture, unusual_build
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 from explearn.predictors.quantised import weight_of
+from explearn.predictors.transformer import TransformerPredictor
 
 Normalisation = Literal["none", "matrix"]
 
@@ -47,7 +47,7 @@ class CAM(BatchExplainer):
     check = staticmethod(check_differentiable)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         with classifier.autocast():
             run = watch(classifier, batch, first_layer=-1)
             activated, weight = head_states(classifier, run.states)
@@ -58,7 +58,7 @@ class CAM(BatchExplainer):
         return BatchScores(activation * attention, full_precision(run.logits), chosen)
 
 
-def head_states(classifier: Classifier, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def head_states(classifier: TransformerPredictor, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return what the head's last linear map reads of each vector (..., d), put where it expects one, and its weight.
 
     Raises UnsupportedError for a head that is not built as `model.architectures` says.
@@ -99,7 +99,7 @@ class GradCAM(BatchExplainer):
 
     check = staticmethod(check_differentiable)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         passed = differentiate(classifier, batch, targets, attentions=True, first_layer=-1)
         attention, gradient = passed.attentions[-1], passed.attention_gradients[-1]
         mask = batch.attention_mask.bool()

@@ -10,8 +10,8 @@ from explearn.core.validation import Fraction, Section
 from explearn.lens.watch import check_differentiable, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 
 
 class GAE(BatchExplainer):
@@ -36,7 +36,7 @@ class GAE(BatchExplainer):
 
     check = staticmethod(check_differentiable)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         passed = differentiate(classifier, batch, targets, attentions=True)
         heads = [self.kept_heads(attention, batch) for attention in passed.attentions]
         row = gae_row(passed.attentions, passed.attention_gradients, passed.reads, heads)

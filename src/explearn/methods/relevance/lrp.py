@@ -32,9 +32,9 @@ from explearn.lens.attention import resolve_layer
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
 from explearn.predictors.architectures import architecture
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 from explearn.predictors.quantised import dequantised, has_quantised, weight_of
+from explearn.predictors.transformer import TransformerPredictor
 
 RuleName = Literal["conserving", "doubling"]
 
@@ -213,7 +213,7 @@ class LRP(BatchExplainer, ABC):
         """Return the rules by which relevance is propagated."""
         return RULES[getattr(self.options, "rules", "conserving")]
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         """Raise UnsupportedError for an architecture without rules, and on MPS devices, which have no float64."""
         dissect(classifier.model)
         if self.through_logits and architecture(classifier.model.config).attention != "projections":
@@ -234,7 +234,7 @@ class LRP(BatchExplainer, ABC):
         """Return scores, (batch, tokens), and completeness errors or None, from the last block's output `relevance`."""
 
     @torch.no_grad()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         # Quotients of small numbers need float64. A model on several devices leaves no room for a copy.
         spread = classifier.spread is not None
         model = classifier.model if spread else dequantised(copy.deepcopy(classifier.model)).double()
@@ -342,7 +342,7 @@ class TransformerAttribution(LRP):
         """The lowest layer that is used, counted from 0 or, if negative, from the last. The original code's default
         is 11, the last layer of the base models."""
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         """Check the classifier as LRP does; also raise ParamsError if there is no such layer."""
         super().check(classifier)
         resolve_layer(classifier.model, self.options.start_layer)

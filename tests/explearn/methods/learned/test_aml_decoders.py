@@ -11,14 +11,14 @@ import pytest
 import tiny
 import torch
 from aml_cases import DECISIVE, LEARNING, TEXTS, examples, refiner, task_of, untrained, values
+from explearn.predictors.transformer import TransformerPredictor
 
 from explearn.methods.aml.loss import removed_logits
 from explearn.methods.aml.paml import PAML
-from explearn.predictors.classifier import Classifier
 
 
 @functools.cache
-def one_word_decoder() -> Classifier:
+def one_word_decoder() -> TransformerPredictor:
     """A GPT-2 that goes by the decisive word and is unsure where it is left out; its unknown token speaks for `yes`.
 
     Tests leave it as it is.
@@ -52,7 +52,7 @@ def one_word_decoder() -> Classifier:
 
 
 @functools.cache
-def trained_decoder() -> tuple[Classifier, PAML]:
+def trained_decoder() -> tuple[TransformerPredictor, PAML]:
     """`one_word_decoder` and its pAML; tests leave both as they are."""
     of = one_word_decoder()
     return of, PAML(**LEARNING, epochs=10).fit(task_of(of, 64, 16))

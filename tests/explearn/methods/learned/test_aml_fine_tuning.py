@@ -11,6 +11,7 @@ import pytest
 import tiny
 import torch
 from aml_cases import TEXTS, encoder, examples, one_word_classifier, refiner, trained, untrained, values
+from explearn.predictors.transformer import TransformerPredictor
 from torch import nn
 from torch.nn.utils import parametrize
 
@@ -21,7 +22,6 @@ from explearn.methods.aml.faml import ADAM_EPSILON, LowRankTuning
 from explearn.methods.aml.loss import loss_terms, weighted
 from explearn.methods.aml.paml import PAML
 from explearn.methods.aml.target_metric import Metric
-from explearn.predictors.classifier import Classifier
 
 BACKBONES = ("states", "encoder")
 
@@ -42,7 +42,7 @@ class _LowRank(nn.Module):
         return weight + (self.down @ self.up).T
 
 
-def reference(paml: PAML, of: Classifier, text: Any, steps: int, lr: float, seed: int) -> np.ndarray:
+def reference(paml: PAML, of: TransformerPredictor, text: Any, steps: int, lr: float, seed: int) -> np.ndarray:
     """Attributions after some steps on one text: a copy of G whose own weights change, run as a whole."""
     assert paml.model is not None
     model = copy.deepcopy(paml.model).requires_grad_(False)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from explearn.predictors.transformer import TransformerPredictor
 
 from explearn.methods.aml.attribution_model import Bridge, Reading, links
 from explearn.methods.aml.faml import arranged
@@ -21,14 +22,13 @@ from explearn.methods.info import About
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.protocols import FaithfulnessProtocol
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 
 ALL = Weights(1, 1, 1)
 PROTOCOLS = ("default", "aml")
 
 
-def batch_of(of: Classifier, texts: Any = tiny.TEXTS) -> Batch:
+def batch_of(of: TransformerPredictor, texts: Any = tiny.TEXTS) -> Batch:
     return of.batch(of.encode(texts))
 
 

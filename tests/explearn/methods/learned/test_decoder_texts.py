@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny
+from explearn.predictors.transformer import TransformerPredictor
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
@@ -23,7 +24,6 @@ from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.classifier import Classifier
 
 SOME = [*tiny.TEXTS, *tiny.CORPUS[:5]]
 LONG = " ".join(tiny.TEXTS) * 3
@@ -42,7 +42,7 @@ CASES: dict[str, Any] = {
 METHODS = ("expnet", "consensus", "l2e", "ivra", "smat", "paml", "faml")
 
 
-def make_decoder(kind: str) -> Classifier:
+def make_decoder(kind: str) -> TransformerPredictor:
     model: Any = tiny.model(kind)
     tokenizer = copy.deepcopy(tiny.tokenizer(kind))
     if kind == "gpt2":
@@ -50,10 +50,10 @@ def make_decoder(kind: str) -> Classifier:
         model.config.pad_token_id = tokenizer.eos_token_id
     else:
         tokenizer.padding_side = tokenizer.truncation_side = "left"
-    return Classifier(model, tokenizer, ComputeOptions(device="cpu"), kind)
+    return TransformerPredictor(model, tokenizer, ComputeOptions(device="cpu"), kind)
 
 
-Trained = dict[str, tuple[Any, Classifier]]
+Trained = dict[str, tuple[Any, TransformerPredictor]]
 
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])

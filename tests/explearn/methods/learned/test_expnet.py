@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from explearn.predictors.transformer import TransformerPredictor
 from expnet_cases import features, task
 
 import explearn
@@ -35,13 +36,12 @@ from explearn.methods.expnet.network import (
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.methods.expnet.targets import Curriculum, WordTargets, curriculum_for, read_sources
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.classifier import Classifier
 from explearn_study.feature_files import read_features, write_features
 
 CPU = ComputeOptions(device="cpu")
 
 
-def trained(of: Classifier | None = None, **options: Any) -> ExpNet:
+def trained(of: TransformerPredictor | None = None, **options: Any) -> ExpNet:
     return ExpNet(**{"protocol": "in_domain", "epochs": 2, **options}).fit(task(of=of))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from explearn.predictors.transformer import TransformerPredictor
 from ivra_cases import MODULES, NORMS, batch_of, module_of
 
 from explearn.core.attribution import filled
@@ -17,7 +18,6 @@ from explearn.methods.ivra import objectives
 from explearn.methods.ivra.attention import InterpretableAttention, explain_batch
 from explearn.metrics.plausibility import ranking
 from explearn.metrics.protocols import top_count
-from explearn.predictors.classifier import Classifier
 from explearn.text.alignment import aggregate
 
 
@@ -34,7 +34,7 @@ def softmax(z: np.ndarray) -> np.ndarray:
     return np.exp(z - z.max()) / np.exp(z - z.max()).sum()
 
 
-def reference(name: str, module: Any, classifier: Classifier, encoding: Any) -> np.ndarray:
+def reference(name: str, module: Any, classifier: TransformerPredictor, encoding: Any) -> np.ndarray:
     """r of one text, written out from the formulas, with queries and keys from a pass taken apart."""
     norm = {"softmax": softmax, "sparsemax": sparsemax}[module.norm]
     batch = classifier.batch([encoding])
@@ -102,10 +102,10 @@ class TestTopWords:
     @pytest.mark.parametrize("sparse", [False, True])
     def test_takes_the_words_that_the_metric_takes(self, what: str, sparse: bool) -> None:
         """Of texts that were cut, and with answers that stay, too: words without tokens count as words, the last."""
-        classifier: Classifier = tiny.make_answerer()
+        classifier: TransformerPredictor = tiny.make_answerer()
         if what != "answers":
             tokenizer = tiny.tokenizer("bert", 8) if what == "cut" else tiny.tokenizer("bert")
-            classifier = Classifier(tiny.model("bert"), tokenizer)
+            classifier = TransformerPredictor(tiny.model("bert"), tokenizer)
         encodings = classifier.encode(list(tiny.PAIRS if what == "answers" else tiny.TEXTS))
         batch = classifier.batch(encodings)
         assert what == "whole" or any(set(range(len(e.words))) - set(e.word_ids) for e in encodings)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from explearn.predictors.pretrained import load_classifier
 from ivra_cases import EMPTY, QUICK, examples, learned_once, simulatability_of, trainer_of, undecided
 
 import explearn
@@ -23,7 +24,6 @@ from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.listed_task import ListedTask
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
-from explearn.predictors.classifier import Classifier
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ class TestFiles:
         assert learned.classifier is not None
         learned.save_pretrained(tmp_path / "ivra")
         loaded = explearn.get_explainer("ivra", path=str(tmp_path / "ivra"))
-        classifier = Classifier.from_pretrained(tmp_path / "ivra" / "classifier", device="cpu")
+        classifier = load_classifier(tmp_path / "ivra" / "classifier", device="cpu")
         assert classifier.fingerprint == learned.classifier.fingerprint
         with pytest.raises(UnsupportedError, match="trained for another classifier; load the one in its folder"):
             list(loaded.explain(tiny.make_classifier("bert", seed=9), ["the fox"]))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from explearn.predictors.transformer import TransformerPredictor
 from numpy.typing import NDArray
 
 import explearn
@@ -24,7 +25,6 @@ from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.reader import TrainingText, train_reader
 from explearn.methods.l2e.repair import passes_of, repaired
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.classifier import Classifier
 
 CPU = torch.device("cpu")
 WORDS = ("fox", "dog", "sea", "castle", "tide", "morning", "lazy", "slow", "warm", "box")
@@ -36,7 +36,7 @@ def texts(count: int, seed: int = 0, words: int = 6) -> list[str]:
     return [" ".join(rng.choice(WORDS, words)) for _ in range(count)]
 
 
-def task(of: Classifier, count: int = 40, held_out: int = 40, **options: Any) -> ListedTask:
+def task(of: TransformerPredictor, count: int = 40, held_out: int = 40, **options: Any) -> ListedTask:
     train, validation = ([(text, of.labels[0]) for text in texts(n, n)] for n in (count, held_out))
     return ListedTask(of, train, validation, **options)
 
@@ -151,7 +151,7 @@ class TestRepair:
         assert passes(0.01, familiar=False) == 64 and passes(0.01, budget=1) == 2 and passes_of(None, 0.0, 32) == 32
 
 
-def explained(method: Explainer, of: Classifier, given: Any = tiny.TEXTS, *targets: Any) -> list[Attribution]:
+def explained(method: Explainer, of: TransformerPredictor, given: Any = tiny.TEXTS, *targets: Any) -> list[Attribution]:
     return list(method.explain(of, given, *targets))
 
 
@@ -247,12 +247,12 @@ class TestPeople:
             L2E(people="universal", aim=0.5, budget=5)
 
 
-def counting_foxes(name: str = "foxes") -> explearn.CallableClassifier:
+def counting_foxes(name: str = "foxes") -> explearn.FunctionPredictor:
     def answer(rows: list[str]) -> NDArray[np.float64]:
         some = np.array([row.split().count("fox") / 6 for row in rows])
         return np.stack([1 - some, some], 1)
 
-    return explearn.CallableClassifier(answer, ["none", "some"], name=name)
+    return explearn.FunctionPredictor(answer, ["none", "some"], name=name)
 
 
 @pytest.fixture(scope="module")

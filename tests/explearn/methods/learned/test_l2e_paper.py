@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from explearn.predictors.transformer import TransformerPredictor
 
 import explearn
 from explearn.core.errors import UnsupportedError
@@ -31,7 +32,6 @@ from explearn.methods.l2e.student_training import (
     student_lesson,
     token_scores,
 )
-from explearn.predictors.classifier import Classifier
 from explearn.text.alignment import NO_WORD
 
 CPU = torch.device("cpu")
@@ -225,7 +225,7 @@ class TestLearning:
         assert scores(5) == first != scores(6)
 
 
-def quick(classifier: Classifier, **options: Any) -> L2EPaper:
+def quick(classifier: TransformerPredictor, **options: Any) -> L2EPaper:
     """Trained for an epoch on made-up scores of the shared texts."""
     rows = [Example(f"t{i}", tuple(text.split()), "x", "train", "toy") for i, text in enumerate(tiny.TEXTS)]
     pairs = [

@@ -50,7 +50,7 @@ def test_each_method_learns_from_texts_and_is_kept(name: str, tmp_path: Path) ->
     explainer = METHODS[name]
     assert explainer.fit(task()) is explainer
     of = getattr(explainer, "classifier", None) if name in ("ivra", "smat") else tiny.classifier("bert")
-    assert isinstance(of, explearn.Classifier)
+    assert isinstance(of, explearn.TransformerPredictor)
     explainer.save_pretrained(tmp_path / name)
     again = type(explainer).from_pretrained(tmp_path / name)
     assert again.options.model_dump() == explainer.options.model_dump()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from explearn.predictors.transformer import TransformerPredictor
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.examples import Example
@@ -21,7 +22,6 @@ from explearn.methods.expnet.network import TrainingWords, train_network
 from explearn.methods.registry import get_explainer
 from explearn.metrics.params import SanityParams
 from explearn.metrics.sanity import SanityResult, check_methods
-from explearn.predictors.classifier import Classifier
 
 WORDS = ("fox", "dog", "sea", "castle", "tide", "morning", "the", "old")
 TELLING = "fox"
@@ -38,7 +38,7 @@ def texts(count: int, seed: int = 0) -> list[Example]:
 
 
 @cache
-def trained_on(permuted: bool) -> Classifier:
+def trained_on(permuted: bool) -> TransformerPredictor:
     """A tiny BERT that has learned true labels, or the same dealt out at random."""
     examples = texts(48, seed=1)
     if permuted:
@@ -55,7 +55,7 @@ def trained_on(permuted: bool) -> Classifier:
             made.loss(made.logits(batch), wanted).backward()
             steps.step()
     made.model.requires_grad_(False)
-    return Classifier(made.model, made.tokenizer, ComputeOptions(device="cpu"), "bert")
+    return TransformerPredictor(made.model, made.tokenizer, ComputeOptions(device="cpu"), "bert")
 
 
 @cache
