@@ -1,7 +1,6 @@
 # Needs git, make and Python 3.11 or later. Everything goes into .venv; nothing outside the checkout is touched.
-# pyproject.toml has ranges, for users of the wheel; requirements.lock has one version of everything, torch's among them,
-# and requirements.hashed the SHA-256 of all these packages' files but torch's, which differ between indexes. `make install`
-# installs nothing else.
+# pyproject.toml has ranges, for users of the wheel; requirements.lock has one version of everything, and the SHA-256 of
+# its files. Only torch is not in it, whose files differ between indexes: its version is in pyproject.toml, [tool.uv].
 #
 #   PYTHON=python3.12     the interpreter .venv is made with
 #   ARGS="..."            more arguments for dvc repro, pytest or the parameters' Hydra overrides
@@ -19,23 +18,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LOCK := requirements.lock
-HASHED := requirements.hashed
 # pip's progress is for a terminal; elsewhere only its warnings and errors show.
 QUIET := $(shell test -t 2 || echo --quiet)
-TORCH := $(shell sed -n 's/^torch==.*/&/p' $(LOCK))
+TORCH := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 
-# The lock is made for 3.11, so that is looked for first. Taken before .venv goes to the front of PATH.
+# Taken before .venv goes to the front of PATH.
 ifndef PYTHON
 PYTHON := $(shell command -v python3.11 || command -v python3 || echo python3)
 endif
 
-# The stages in dvc.yaml call plain `python`.
+# The stages in dvc.yaml call plain `python`; uv installs into the environment that is active.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-
-# As newer ones do anyway: what pip 23 installs by setup.py has no dist-info, which the tests read.
-export PIP_USE_PEP517 := 1
-
-COMPILE := pip-compile --extra=dev --allow-unsafe --strip-extras --no-emit-options --generate-hashes
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 .PHONY: help install repro params index check test wheel tutorials faults lint format docs lock bench hooks clean
 
@@ -44,20 +38,23 @@ help: ## list the targets
 
 install: $(STAMP) ## make .venv with the locked versions (again only when pyproject.toml or the lock change)
 
-$(STAMP): pyproject.toml $(LOCK) $(HASHED)
+# uv downloads and unpacks side by side; `pip install --no-deps --require-hashes -r requirements.lock` installs the same.
+# torch comes last, by pip: it takes the build of the index that pip is set up with.
+$(STAMP): pyproject.toml $(LOCK)
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { \
 	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	    found="$$($(PYTHON) --version 2>/dev/null || echo 'not to be found')"; \
 	    echo "make install: $(PYTHON) is $$found; expected Python 3.11 or later (make install PYTHON=/path/to/python3.11)" >&2; \
 	    exit 2; }; \
 	  echo "==> $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV); }
-	@echo "==> $(HASHED)"
-	@$(BIN)/python -m pip install $(QUIET) --no-deps --require-hashes -r $(HASHED)
+	@echo "==> $(LOCK)"
+	@sed -n '/^uv==/,/^    #/p' $(LOCK) | $(BIN)/python -m pip install $(QUIET) --require-hashes -r /dev/stdin
+	@uv pip install $(QUIET) --no-deps --require-hashes -r $(LOCK)
 	@echo "==> $(TORCH)"
-	@$(BIN)/python -m pip install $(QUIET) -c $(LOCK) $(TORCH)
+	@$(BIN)/python -m pip install $(QUIET) $(TORCH)
 	@echo "==> Explearn"
-	@$(BIN)/python -m pip install $(QUIET) --no-deps -e .
-	@$(BIN)/python -m pip check
+	@uv pip install $(QUIET) --no-deps --no-build-isolation -e .
+	@uv pip check $(QUIET)
 	@touch $(STAMP)
 
 repro: install params.yaml ## run the pipeline, a task on each core; the result is reports/report.md
@@ -108,21 +105,16 @@ format: install ## mend what ruff can mend
 	ruff check --fix .
 	ruff format .
 
-# torch's local version (+cpu, +cu130) is cut off: any build of that release serves. Explearn itself, which its extras
-# name, is left out.
-lock: install ## rewrite requirements.lock and .hashed after a change of dependencies (UPGRADE=1 for newest)
-	@cp $(LOCK) $(LOCK).new
-	CUSTOM_COMPILE_COMMAND='make lock  # $(COMPILE)' \
-	  $(COMPILE) --quiet $(if $(UPGRADE),--upgrade) --output-file=$(LOCK).new pyproject.toml
-	@sed -i.bak -e 's/^\(torch==[^+ ]*\)+[^ ]*/\1/' -e '/^explearn @/,/^[^ ]/{/^explearn @/d;/^ /d;}' \
-	  -e '/^# WARNING: pip install/,/^# Consider/d' $(LOCK).new && rm $(LOCK).new.bak
-	@if grep -nE '^(nvidia-|cuda-|triton|-)|^[^#]*(file:|://)' $(LOCK).new; then \
-	  rm $(LOCK).new; \
-	  echo "make lock: the lines above serve one machine only; $(LOCK) is unchanged. Expected PyTorch without CUDA (set PIP_EXTRA_INDEX_URL as the Makefile's head says)" >&2; \
-	  exit 2; \
-	fi
-	@sed -e '/^torch==/,/^[^ ]/{/^torch==/d;/^ /d;}' $(LOCK).new > $(HASHED)
-	@sed -e '/^ *--hash=/d' -e 's/ *\\$$//' $(LOCK).new > $(LOCK) && rm $(LOCK).new
+# What only torch's build for CUDA needs.
+CUDA := cuda-bindings cuda-toolkit nvidia-cublas nvidia-cudnn-cu13 nvidia-cusparselt-cu13 nvidia-nccl-cu13 \
+  nvidia-nvshmem-cu13 triton
+
+# For all systems and Pythons. What is locked already stays, unless pyproject.toml forces another version.
+lock: install ## rewrite requirements.lock after a change of dependencies (UPGRADE=1 for newest)
+	@printf '%s\n' $(CUDA) | uv pip compile --quiet --universal --python-version=3.11 --extra=dev --generate-hashes \
+	  --no-emit-package=torch --excludes=/dev/stdin --custom-compile-command='make lock' \
+	  $(if $(UPGRADE),--upgrade) --output-file=$(LOCK) pyproject.toml
+	@! grep -E '^(nvidia-|cuda-|triton)' $(LOCK) || { echo "make lock: add the packages above to CUDA in the Makefile" >&2; exit 2; }
 
 bench: install ## run the scripts of benchmarks/, one after the other
 	@ls benchmarks/[!_]*.py >/dev/null 2>&1 || { echo "make bench: benchmarks/ holds no script" >&2; exit 2; }
@@ -132,6 +124,6 @@ hooks: install ## run the linters before each commit (pre-commit)
 	pre-commit install
 
 clean: ## remove caches and what killed stages left; .venv, data and reports stay
-	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis $(LOCK).new
+	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . \( -name .git -o -name .dvc -o -name $(VENV) \) -prune -o \
 	  \( -name __pycache__ -o -name '.*.partial-*' \) -prune -exec rm -rf {} +

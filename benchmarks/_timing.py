@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from explearn.predictors.classifier import Classifier
+from explearn.predictors import pretrained
 from explearn.predictors.finetune import load_encoder
 from explearn.predictors.loading import quiet_transformers
+from explearn.predictors.transformer import TransformerPredictor
 
 CORPUS = Path(__file__).resolve().parents[1] / "data" / "corpus" / "reviews.jsonl"
 
@@ -58,16 +59,16 @@ def paired(
     )
 
 
-def load_classifier(folder: Path | None, device: str = "cpu", precision: str = "fp32") -> Classifier:
+def load_classifier(folder: Path | None, device: str = "cpu", precision: str = "fp32") -> TransformerPredictor:
     """A classifier from a folder, or the embedded encoder with a new head, which is as fast as a trained one."""
     quiet_transformers()
     if folder is not None:
-        return Classifier.from_pretrained(folder, device=device, precision=precision)
+        return pretrained.load_classifier(folder, device=device, precision=precision)
     with tempfile.TemporaryDirectory() as temporary:
         model, tokenizer = load_encoder("embedded", ["no", "yes"], limit=512)
         model.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
-        return Classifier.from_pretrained(temporary, device=device, precision=precision)
+        return pretrained.load_classifier(temporary, device=device, precision=precision)
 
 
 def load_texts(path: Path, count: int) -> list[str]:

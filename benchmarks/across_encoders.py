@@ -48,10 +48,11 @@ from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, weight_of_skill
 from explearn.methods.consensus.signals import available_signals
 from explearn.metrics.plausibility import rationale_counts, rationale_k, select_top_k
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.finetune import evaluate_classifier, finetune
 from explearn.predictors.loading import EMBEDDED, embedded_encoder
 from explearn.predictors.params import FinetuneParams
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.sampling import texts_to_explain
 from explearn_study.feature_files import read_signals, write_signals
 from explearn_study.params import Params, load_params
@@ -120,11 +121,11 @@ def main() -> None:
 # ---- classifiers -------------------------------------------------------------------------------------------------
 
 
-def classifier_of(run: Run, name: str, task: str) -> Classifier:
+def classifier_of(run: Run, name: str, task: str) -> TransformerPredictor:
     """A task's classifier with an encoder; trained where it is not kept yet."""
     compute = ComputeOptions(device="cpu")
     if name == "minilm":
-        return Classifier.from_pretrained(run.workspace.classifier(task), compute)
+        return load_classifier(run.workspace.classifier(task), compute)
     target = run.kept / name / task
     if not target.exists():
         encoder = EMBEDDED if name == "seed" else str(encoder_folder(run, name))
@@ -133,7 +134,7 @@ def classifier_of(run: Run, name: str, task: str) -> Classifier:
         seed = run.params.seed + (name == "seed")
         history = finetune(target, rows, run.workspace.read_labels(task), encoder, training, compute, seed)
         print(f"{name}, {task}: trained for {len(history)} epochs", flush=True)
-    return Classifier.from_pretrained(target, compute)
+    return load_classifier(target, compute)
 
 
 def encoder_folder(run: Run, name: str) -> Path:
@@ -193,7 +194,7 @@ def config_of(name: str, words: transformers.PreTrainedTokenizerFast) -> transfo
 # ---- consensus ---------------------------------------------------------------------------------------------------
 
 
-def marked_texts(run: Run, name: str, task: str, classifier: Classifier, split: str) -> list[MarkedText]:
+def marked_texts(run: Run, name: str, task: str, classifier: TransformerPredictor, split: str) -> list[MarkedText]:
     """The marked texts of a split that the classifier gets right, with their signals, which are kept."""
     gold = run.workspace.read_gold(task, run.params)
     marked = [e for e in run.workspace.read_examples(task, split) if e.id in gold]
@@ -208,7 +209,7 @@ def marked_texts(run: Run, name: str, task: str, classifier: Classifier, split: 
     ]
 
 
-def source(run: Run, name: str, task: str, classifier: Classifier) -> Source:
+def source(run: Run, name: str, task: str, classifier: TransformerPredictor) -> Source:
     judged = evaluate_classifier(classifier, run.workspace.read_examples(task, "validation"))
     return Source(marked_texts(run, name, task, classifier, "train"), judged["mcc"])
 
@@ -221,7 +222,7 @@ def learn(sources: Mapping[str, Source], left_out: str, **options: Any) -> Conse
 
 
 def judged(
-    run: Run, name: str, task: str, classifier: Classifier, learned: Mapping[str, Mapping[str, Source]]
+    run: Run, name: str, task: str, classifier: TransformerPredictor, learned: Mapping[str, Mapping[str, Source]]
 ) -> dict[str, Judged]:
     """Method -> what it gave on the task's test texts. The same signals serve all methods."""
     gold = run.workspace.read_gold(task, run.params)

@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from explearn.bundle.loading import trained_explainer
 from explearn.core.attribution import Attribution
 from explearn.core.examples import Example
 from explearn.methods.aml.faml import FAML
@@ -35,10 +36,11 @@ from explearn.methods.aml.paml import PAML
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import accepted_options, get_explainer
-from explearn.metrics.catalogue import CATALOGUE
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.plausibility import f1_of_texts, rationale_counts, select_top_k
-from explearn.predictors.classifier import Classifier
+from explearn.metrics.registry import CATALOGUE
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params, load_params
 from explearn_study.workspace import Workspace
@@ -48,7 +50,7 @@ SMALLER = tuple(name for name in FIVE if not CATALOGUE[name].larger_is_better)
 
 
 def five(
-    classifier: Classifier, params: Params, texts: Sequence[Example], explainers: Mapping[str, Explainer]
+    classifier: TransformerPredictor, params: Params, texts: Sequence[Example], explainers: Mapping[str, Explainer]
 ) -> dict[str, list[float]]:
     """The five metrics of each method, means over the texts. Prints the processor time that explaining took."""
     found: dict[str, list[Attribution]] = {}
@@ -73,7 +75,7 @@ def show(rows: Mapping[str, Sequence[float]]) -> None:
 
 def chosen(options: argparse.Namespace, params: Params) -> dict[str, Explainer]:
     """The methods of `--methods`."""
-    folder = str(Workspace(options.root).explainer(options.trained_on or options.task, "paml"))
+    folder = Workspace(options.root).explainer(options.trained_on or options.task, "paml")
     explainers: dict[str, Explainer] = {}
     for given in options.methods.split(","):
         name, _, value = given.partition(":")
@@ -81,16 +83,18 @@ def chosen(options: argparse.Namespace, params: Params) -> dict[str, Explainer]:
         if value:
             changed = {"metric": value} if name == "faml" else {"beam": int(value)}
         if name == "paml":
-            explainers[given] = get_explainer(name, path=folder)
+            explainers[given] = trained_explainer(folder, {})
         elif name == "faml":
-            explainers[given] = get_explainer(name, path=folder, **{**params.method(name).all_options, **changed})
+            explainers[given] = trained_explainer(folder, {**params.method(name).all_options, **changed}, name)
         else:
             seeded = {"seed": params.seed} if "seed" in accepted_options(name) else {}
             explainers[given] = get_explainer(name, **{**seeded, **params.method(name).options, **changed})
     return explainers
 
 
-def methods(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> None:
+def methods(
+    options: argparse.Namespace, classifier: TransformerPredictor, params: Params, texts: Sequence[Example]
+) -> None:
     explainers = chosen(options, params)
     rows = five(classifier, params, texts, explainers)
     for name, explainer in explainers.items():
@@ -100,7 +104,9 @@ def methods(options: argparse.Namespace, classifier: Classifier, params: Params,
     show(rows)
 
 
-def people(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> None:
+def people(
+    options: argparse.Namespace, classifier: TransformerPredictor, params: Params, texts: Sequence[Example]
+) -> None:
     gold = Workspace(options.root).read_gold(options.task, params)
     marked = [text for text in texts if any(gold.get(text.id, ()))]
     if not marked:
@@ -114,14 +120,16 @@ def people(options: argparse.Namespace, classifier: Classifier, params: Params, 
         print(f"{name:<24} macro F1 {macro:.3f}  micro F1 {micro:.3f}", flush=True)
 
 
-def ablations(options: argparse.Namespace, classifier: Classifier, params: Params, texts: Sequence[Example]) -> None:
+def ablations(
+    options: argparse.Namespace, classifier: TransformerPredictor, params: Params, texts: Sequence[Example]
+) -> None:
     workspace = Workspace(options.root)
     splits = [workspace.read_examples(options.task, split) for split in ("train", "validation")]
     encoder, revision = params.encoder_of(options.task)
     explainers: dict[str, Explainer] = {}
     for name, change in (("", {}), (" Xpred", {"prediction_weight": 0.0}), (" Xinv", {"inverse_weight": 0.0})):
         paml = PAML(**{**params.method("paml").all_options, "seed": params.seed, **change})
-        paml.fit(
+        paml.learn(
             ListedTask(
                 classifier,
                 *splits,
@@ -152,9 +160,7 @@ def main() -> None:
     options = parser.parse_args()
     params = load_params(options.params or options.root / "params.yaml")
     workspace = Workspace(options.root)
-    classifier = Classifier.from_pretrained(
-        workspace.classifier(options.trained_on or options.task), device=options.device
-    )
+    classifier = load_classifier(workspace.classifier(options.trained_on or options.task), device=options.device)
     rows = workspace.read_examples(options.task, "test")
     texts = texts_to_explain(rows, workspace.read_gold(options.task, params), options.texts, params.seed)
     print(

@@ -47,8 +47,10 @@ from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams, SanityParams
 from explearn.metrics.sanity import check_methods
 from explearn.metrics.significance import holm
-from explearn.predictors.classifier import Classifier
-from explearn.predictors.function import CallableClassifier
+from explearn.predictors.encoding import Encoding
+from explearn.predictors.function import FunctionPredictor
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn_study.example_files import read_examples
 
 BUDGETS = (16, 32, 64)
@@ -61,6 +63,7 @@ BASELINES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 Explained = list[Attribution]
+Values = NDArray[np.float64]
 
 
 def main() -> None:
@@ -75,74 +78,121 @@ def main() -> None:
     parser.add_argument("--function", action="store_true")
     options = parser.parse_args()
     data = options.root / "data"
-    train, validation, test = (read(data, options.task, split) for split in ("train", "validation", "test"))
-    trained_on = data / "classifiers" / options.task
-    classifier = function_of_words(train) if options.function else Classifier.from_pretrained(trained_on, device="cpu")
-    test = test[: options.texts]
+    train = read(data, options.task, "train")
+    validation = read(data, options.task, "validation")
+    test = read(data, options.task, "test")[: options.texts]
+    if options.function:
+        classifier = function_of_words(train)
+    else:
+        classifier = load_classifier(data / "classifiers" / options.task, device="cpu")
     task = ListedTask(classifier, train, validation, name=options.task)
-    encodings = {str(encoding.example_id): encoding for encoding in classifier.encode(test)}
-
-    def judged(results: dict[str, Explained]) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        found = faithfulness(classifier, encodings, results, EvaluateParams())
-        names = ("aopc_comprehensiveness", "aopc_sufficiency")
-        return {name: (one.values[names[0]], one.values[names[1]]) for name, one in found.items()}
-
-    trained = []
-    for seed in range(options.seeds):
-        start = time.perf_counter()
-        trained.append(L2E(seed=seed).fit(task))
-        print(f"seed {seed}: trained in {time.perf_counter() - start:.0f} s on {trained[-1].texts}", flush=True)
-    seeds = [{"l2e": list(one.explain(classifier, test))} for one in trained]
-    for one, results in zip(trained, seeds, strict=True):
-        for budget in BUDGETS:
-            one.options = one.options.model_copy(update={"budget": budget})
-            results[f"l2e, budget {budget}"] = list(one.explain(classifier, test))
-        one.options = one.options.model_copy(update={"budget": 0})
-    asked_for = BASELINES | (others() if options.complete else {})
-    methods = {label: get_explainer(name, **more) for label, (name, more) in asked_for.items()}
-    baselines = {
-        label: list(method.explain(classifier, test))
-        for label, method in methods.items()
-        if classifier.has_model or not method.needs_model
-    }
-    figures = judged(baselines)
-    of_seeds = [judged(results) for results in seeds]
-    for name in of_seeds[0]:
-        means = [np.mean([found[name][part] for found in of_seeds], axis=0) for part in (0, 1)]
-        figures[name] = (means[0], means[1])
-    asked = ask(classifier, list(encodings.values()), [40] * len(test), seed=999)
+    trained = [train_l2e(task, seed) for seed in range(options.seeds)]
+    seeds = [explain_by_budgets(explainer, classifier, test) for explainer in trained]
+    baselines = explain_by_baselines(classifier, test, options.complete)
+    encodings = classifier.encode(test)
+    asked = ask(classifier, encodings, [40] * len(test), seed=999)
     print(f"\n{options.task}, {len(test)} texts: compr. and p, suff. and p, error of predicted answers")
-    tests = [holm([p_value(of[part], figures["l2e"][part]) for of in figures.values()]) for part in (0, 1)]
-    for (name, (compr, suff)), p_compr, p_suff in zip(figures.items(), *tests, strict=True):
-        versions = [results[name] for results in seeds] if name in seeds[0] else [baselines[name]]
-        error = np.mean([answer_error(classifier, rows, asked) for rows in versions])
-        print(f"  {name:23} {compr.mean():.3f} {p_compr:.3f}  {suff.mean():+.3f} {p_suff:.3f}  {error:.4f}", flush=True)
-
+    print_faithfulness(classifier, encodings, seeds, baselines, asked)
     few = test[: options.exact]
     exact = list(get_explainer("kernel_shap", samples=5000, removal="delete").explain(classifier, few))
-    for label, rows in (("l2e", seeds[0]["l2e"]), ("kernel_shap 200", baselines["kernel_shap 200"])):
-        rhos = [spearmanr(a.scores, b.scores).statistic for a, b in zip(rows, exact, strict=False)]
-        shared = [np.mean([i in top3(b) for i in top3(a)]) for a, b in zip(rows, exact, strict=False)]
-        print(f"with Shapley values of 5,000 samples, {label}: rho {np.nanmean(rhos):.3f}, top 3 {np.mean(shared):.3f}")
-
+    for label, attributions in (("l2e", seeds[0]["l2e"]), ("kernel_shap 200", baselines["kernel_shap 200"])):
+        print_likeness(label, attributions, exact)
     agreement(classifier, [results["l2e"] for results in seeds], asked)
     for other in sorted(folder.name for folder in (data / "examples").iterdir() if folder.is_dir()):
         texts = read(data, other, "test")
-        coverage(classifier, texts, [list(one.explain(classifier, texts)) for one in trained], other)
+        coverage(classifier, texts, [list(explainer.explain(classifier, texts)) for explainer in trained], other)
     if classifier.has_model:
-        trained[0].any_classifier = True
         checks = check_methods([trained[0]], classifier, test[:20], SanityParams(noise_samples=1), seed=0)["l2e"]
         print(f"all weights drawn anew: {checks.random_model} {checks.skipped}")
-    for count in (50, 100, 200, 400) if options.curve else ():
-        found = judged({"few": list(L2E(max_texts=count).fit(task).explain(classifier, test))})["few"]
-        print(f"trained on {count} texts: compr. {found[0].mean():.3f}, suff. {found[1].mean():+.3f}", flush=True)
+    if options.curve:
+        print_curve(task, encodings, test)
 
 
-def function_of_words(texts: Sequence[Example]) -> Classifier:
+def train_l2e(task: ListedTask, seed: int) -> L2E:
+    start = time.perf_counter()
+    explainer = L2E(seed=seed).learn(task)
+    print(f"seed {seed}: trained in {time.perf_counter() - start:.0f} s on {explainer.texts}", flush=True)
+    return explainer
+
+
+def explain_by_budgets(
+    explainer: L2E, classifier: TransformerPredictor, texts: Sequence[Example]
+) -> dict[str, Explained]:
+    """Explain by one pass and with each budget of calls."""
+    results = {"l2e": list(explainer.explain(classifier, texts))}
+    for budget in BUDGETS:
+        explainer.options = explainer.options.model_copy(update={"budget": budget})
+        results[f"l2e, budget {budget}"] = list(explainer.explain(classifier, texts))
+    explainer.options = explainer.options.model_copy(update={"budget": 0})
+    return results
+
+
+def explain_by_baselines(
+    classifier: TransformerPredictor, texts: Sequence[Example], complete: bool
+) -> dict[str, Explained]:
+    asked_for = {**BASELINES, **others()} if complete else BASELINES
+    results = {}
+    for label, (name, more) in asked_for.items():
+        method = get_explainer(name, **more)
+        if classifier.has_model or not method.needs_model:
+            results[label] = list(method.explain(classifier, texts))
+    return results
+
+
+def measure(
+    classifier: TransformerPredictor, encodings: Sequence[Encoding], results: dict[str, Explained]
+) -> dict[str, Values]:
+    """Return AOPC comprehensiveness and sufficiency by text: method -> (2, texts)."""
+    by_id = {str(encoding.example_id): encoding for encoding in encodings}
+    measured = {}
+    for name, found in faithfulness(classifier, by_id, results, EvaluateParams()).items():
+        measured[name] = np.stack([found.values["aopc_comprehensiveness"], found.values["aopc_sufficiency"]])
+    return measured
+
+
+def print_faithfulness(
+    classifier: TransformerPredictor,
+    encodings: Sequence[Encoding],
+    seeds: Sequence[dict[str, Explained]],
+    baselines: dict[str, Explained],
+    asked: Sequence[Answered],
+) -> None:
+    """Print a line for each method, with p-values of its difference from one pass of L2E."""
+    figures = measure(classifier, encodings, baselines)
+    by_seed = [measure(classifier, encodings, results) for results in seeds]
+    for name in seeds[0]:
+        figures[name] = np.mean([measured[name] for measured in by_seed], axis=0)
+    p_compr = holm([p_value(values[0], figures["l2e"][0]) for values in figures.values()])
+    p_suff = holm([p_value(values[1], figures["l2e"][1]) for values in figures.values()])
+    for number, (name, (compr, suff)) in enumerate(figures.items()):
+        versions = [results[name] for results in seeds] if name in seeds[0] else [baselines[name]]
+        error = np.mean([answer_error(classifier, rows, asked) for rows in versions])
+        means = f"{compr.mean():.3f} {p_compr[number]:.3f}  {suff.mean():+.3f} {p_suff[number]:.3f}"
+        print(f"  {name:23} {means}  {error:.4f}", flush=True)
+
+
+def print_likeness(label: str, attributions: Explained, exact: Explained) -> None:
+    rhos = []
+    shared = []
+    for attribution, reference in zip(attributions, exact, strict=False):
+        rhos.append(spearmanr(attribution.scores, reference.scores).statistic)
+        shared.append(np.isin(top3(attribution), top3(reference)).mean())
+    print(f"with Shapley values of 5,000 samples, {label}: rho {np.nanmean(rhos):.3f}, top 3 {np.mean(shared):.3f}")
+
+
+def print_curve(task: ListedTask, encodings: Sequence[Encoding], texts: Sequence[Example]) -> None:
+    """Print faithfulness after training on ever more texts."""
+    for count in (50, 100, 200, 400):
+        explained = list(L2E(max_texts=count).learn(task).explain(task.classifier, texts))
+        compr, suff = measure(task.classifier, encodings, {"few": explained})["few"]
+        print(f"trained on {count} texts: compr. {compr.mean():.3f}, suff. {suff.mean():+.3f}", flush=True)
+
+
+def function_of_words(texts: Sequence[Example]) -> TransformerPredictor:
     """Fit a logistic regression of TF-IDF of words and pairs of words."""
     pipeline = make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression(C=30, max_iter=1000))
     pipeline.fit([" ".join(text.all_words) for text in texts], [text.label for text in texts])
-    return CallableClassifier(pipeline.predict_proba, pipeline.classes_)
+    return FunctionPredictor(pipeline.predict_proba, pipeline.classes_)
 
 
 def read(data: Path, task: str, split: str) -> list[Example]:
@@ -164,7 +214,7 @@ def top3(attribution: Attribution) -> list[int]:
     return np.flatnonzero(top_words(attribution.filled().astype(np.float64))).tolist()
 
 
-def answer_error(classifier: Classifier, rows: Explained, asked: Sequence[Answered]) -> float:
+def answer_error(classifier: TransformerPredictor, rows: Explained, asked: Sequence[Answered]) -> float:
     """Return the mean absolute error of predicted answers, each text's sums scaled and shifted at best."""
     errors = []
     for row, one in zip(rows, asked, strict=True):
@@ -175,7 +225,7 @@ def answer_error(classifier: Classifier, rows: Explained, asked: Sequence[Answer
     return float(np.mean(errors))
 
 
-def agreement(classifier: Classifier, seeds: Sequence[Explained], asked: Sequence[Answered]) -> None:
+def agreement(classifier: TransformerPredictor, seeds: Sequence[Explained], asked: Sequence[Answered]) -> None:
     """Print the mean agreement with the classifier's answers by verdict."""
     agreements: dict[str, list[float]] = {}
     for rows in seeds:
@@ -188,7 +238,7 @@ def agreement(classifier: Classifier, seeds: Sequence[Explained], asked: Sequenc
     )
 
 
-def coverage(classifier: Classifier, texts: Sequence[Example], seeds: Sequence[Explained], name: str) -> None:
+def coverage(classifier: TransformerPredictor, texts: Sequence[Example], seeds: Sequence[Explained], name: str) -> None:
     """Print how many texts keep within the bound, and how many are told apart."""
     encodings = classifier.encode(texts)
     whole = classifier.predict_proba(encodings)

@@ -75,8 +75,8 @@ def explained(
         name: list(get_explainer(name, **given[name]).explain(task.classifier, texts)) for name in options.baselines
     }
     for learned in (Consensus(seed=task.params.seed), ExpNet(seed=task.params.seed)):
-        found[learned.name] = list(learned.fit(task).explain(task.classifier, texts))
-    l2e = L2E(people="universal", seed=task.params.seed).fit(task)
+        found[learned.name] = list(learned.learn(task).explain(task.classifier, texts))
+    l2e = L2E(people="universal", seed=task.params.seed).learn(task)
     for aim in options.aims:
         l2e.options = l2e.options.model_copy(update={"aim": aim})
         found[f"l2e {aim:g}"] = list(l2e.explain(task.classifier, texts))

@@ -40,14 +40,14 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.examples import Example
 from explearn.lens.representations import aggregate_states, word_embeddings
 from explearn.methods.ivra.explainer import IvRA, SMaT
-from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_explainer
 from explearn.metrics.consistency import consistency
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.simulatability import simulatability
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.loading import quiet_transformers
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn_study.workspace import Workspace
 
 CRITERIA = ("sim", "comp", "suff", "cons")
@@ -83,7 +83,7 @@ def mean_over(parts: Sequence[Measured]) -> Measured:
 
 
 def measure_groups(
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     texts: Sequence[Example],
     found: Mapping[str, Sequence[Attribution]],
     groups: int,
@@ -103,7 +103,7 @@ def measure_groups(
 
 
 def measure(
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     texts: Sequence[Example],
     found: Mapping[str, Sequence[Attribution]],
     criteria: Sequence[str],
@@ -133,7 +133,7 @@ def measure(
     return {method: Measured(values[method], by_text[method]) for method in found}
 
 
-def accuracy(classifier: Classifier, texts: Sequence[Example]) -> float:
+def accuracy(classifier: TransformerPredictor, texts: Sequence[Example]) -> float:
     return float(np.mean([label == text.label for label, text in zip(classifier.predict(texts), texts, strict=True)]))
 
 
@@ -173,7 +173,7 @@ def main() -> None:
     options = read_options()
     quiet_transformers()
     workspace = Workspace(options.root)
-    original = Classifier.from_pretrained(workspace.classifier(options.task), ComputeOptions(device="cpu"))
+    original = load_classifier(workspace.classifier(options.task), ComputeOptions(device="cpu"))
     train = workspace.read_examples(options.task, "train")[: options.train]
     validation = workspace.read_examples(options.task, "validation")[: options.validation]
     examples = workspace.read_examples(options.task, "test")
@@ -204,7 +204,7 @@ def main() -> None:
             norm = {"norm": options.norm} if options.norm else {}
             trained = merged({"criteria": [criterion], **norm}, options.options)
             start = time.perf_counter()
-            explainer = kind(**trained, seed=seed).fit(ListedTask(original, train, validation))
+            explainer = kind(**trained, seed=seed).fit(original, train, validation=validation)
             spent = time.perf_counter() - start
             classifier = explainer.classifier
             assert classifier is not None

@@ -19,7 +19,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.methods.registry import get_explainer
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
 from explearn_study.example_files import read_examples
 
 
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=400)
     options = parser.parse_args()
     data = options.root / "data"
-    classifier = Classifier.from_pretrained(data / "classifiers" / options.task, ComputeOptions(device="cpu"))
+    classifier = load_classifier(data / "classifiers" / options.task, ComputeOptions(device="cpu"))
     classifier.tokenizer.model_max_length = classifier.model.config.max_position_embeddings
     examples = read_examples(data / "examples" / options.task / "test.parquet")
     texts = long_texts([example.text for example in examples], options.texts, options.words)

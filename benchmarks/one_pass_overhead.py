@@ -26,13 +26,13 @@ from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 LIMITS = {128: {"expnet": 1.10, "l2e": 1.15}, 512: {"expnet": 1.15, "l2e": 1.15}}
 """Sub-tokens a text -> method -> largest ratio allowed."""
 
 
-def texts_of_length(classifier: Classifier, tokens: int, count: int) -> list[str]:
+def texts_of_length(classifier: TransformerPredictor, tokens: int, count: int) -> list[str]:
     """Texts of random whole-word pieces, `tokens` sub-tokens each with the special ones."""
     tokenizer = classifier.tokenizer
     words = [word for word in tokenizer.get_vocab() if word.isascii() and word.isalpha() and len(word) > 3]
@@ -46,7 +46,7 @@ def texts_of_length(classifier: Classifier, tokens: int, count: int) -> list[str
     return texts
 
 
-def marked_task(classifier: Classifier) -> ListedTask:
+def marked_task(classifier: TransformerPredictor) -> ListedTask:
     """Texts with the labels that the classifier gives them, one word of the first two marked."""
     texts = ["a warm funny sequel", "no refund at all"] * 15
     labelled = list(zip(texts, classifier.predict(texts), strict=True))
@@ -62,9 +62,9 @@ def main() -> None:
     options = parser.parse_args()
     classifier = load_classifier(options.classifier, options.device)
     explainers: dict[str, Explainer] = {
-        "expnet": ExpNet(protocol="in_domain", epochs=1).fit(marked_task(classifier)),
-        "expnet_paper": ExpNetPaper(protocol="in_domain", epochs=1).fit(marked_task(classifier)),
-        "l2e": L2E(epochs=1, samples=4).fit(marked_task(classifier)),
+        "expnet": ExpNet(protocol="in_domain", epochs=1).learn(marked_task(classifier)),
+        "expnet_paper": ExpNetPaper(protocol="in_domain", epochs=1).learn(marked_task(classifier)),
+        "l2e": L2E(epochs=1, samples=4).learn(marked_task(classifier)),
     }
     print(
         f"torch {torch.__version__}, transformers {transformers.__version__}, {classifier.device}, "
@@ -82,7 +82,7 @@ def main() -> None:
     sys.exit(failed)
 
 
-def measure(classifier: Classifier, explainer: Explainer, texts: list[str], runs: int, what: str) -> float:
+def measure(classifier: TransformerPredictor, explainer: Explainer, texts: list[str], runs: int, what: str) -> float:
     """The median ratio, printed with what belongs to it."""
     classify: Callable[[], object] = lambda: classifier.predict(texts)  # noqa: E731
     explain: Callable[[], object] = lambda: list(explainer.explain(classifier, texts))  # noqa: E731

@@ -15,7 +15,8 @@ import numpy as np
 
 from explearn.core.compute import ComputeOptions, Precision
 from explearn.methods.registry import get_explainer
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn_study.example_files import read_examples
 
 
@@ -29,9 +30,9 @@ def main() -> None:
     for task in options.tasks.split(","):
         texts = read_examples(options.root / "data" / "examples" / task / "test.parquet")[: options.texts]
 
-        def load(precision: Precision, task: str = task) -> Classifier:
+        def load(precision: Precision, task: str = task) -> TransformerPredictor:
             folder = options.root / "data" / "classifiers" / task
-            return Classifier.from_pretrained(folder, ComputeOptions(device="cpu", precision=precision))
+            return load_classifier(folder, ComputeOptions(device="cpu", precision=precision))
 
         plain = load("fp32")
         classes = plain.predict(texts)

@@ -26,7 +26,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import httpx
+import httpx2
 
 import explearn
 from explearn.cli.demo.classifier import demo_classifier, headlines
@@ -52,8 +52,8 @@ def make_bundle(folder: Path) -> Path:
             example = Example(row["id"], tuple(row["words"]), row["label"], row["split"], "topics")
             examples[row["split"]].append(example)
             gold[row["id"]] = tuple(map(bool, row["annotations"][0]["rationale"]))
-    task = explearn.ListedTask(classifier, examples["train"], examples["validation"], gold=gold)
-    ExpNet(protocol="in_domain").fit(task).save_pretrained(folder / "expnet")
+    marks = {example.id: gold[example.id] for example in examples["train"]}
+    ExpNet(protocol="in_domain").fit(classifier, examples["train"], marks).save_pretrained(folder / "expnet")
     return explearn.export(
         folder / "bundle", explainer=folder / "expnet", classifier=str(folder / "classifier"), with_classifier=True
     )
@@ -89,7 +89,7 @@ class Service:
 
 
 async def steady(
-    client: httpx.AsyncClient, texts: Sequence[str], method: str, rate: float, seconds: float
+    client: httpx2.AsyncClient, texts: Sequence[str], method: str, rate: float, seconds: float
 ) -> list[float]:
     """Seconds from when each request was due to its answer; NaN for an error."""
     loop = asyncio.get_running_loop()
@@ -103,7 +103,7 @@ async def steady(
     return await asyncio.gather(*(one(number) for number in range(int(rate * seconds))))
 
 
-async def flat_out(client: httpx.AsyncClient, texts: Sequence[str], method: str, seconds: float) -> tuple[int, int]:
+async def flat_out(client: httpx2.AsyncClient, texts: Sequence[str], method: str, seconds: float) -> tuple[int, int]:
     """Answers and errors within some seconds, from 16 connections that each send when they have their answer."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
@@ -119,11 +119,11 @@ async def flat_out(client: httpx.AsyncClient, texts: Sequence[str], method: str,
     return sum(good for good, _ in found), sum(bad for _, bad in found)
 
 
-async def answered(client: httpx.AsyncClient, text: str, method: str) -> bool:
+async def answered(client: httpx2.AsyncClient, text: str, method: str) -> bool:
     """Whether a text was explained, with a score for each word."""
     try:
         answer = await client.post("/explain", json={"texts": [text], "methods": [method]})
-    except httpx.HTTPError:
+    except httpx2.HTTPError:
         return False
     if answer.status_code != 200:
         return False
@@ -133,8 +133,8 @@ async def answered(client: httpx.AsyncClient, text: str, method: str) -> bool:
 
 async def load(service: Service, method: str, rate: float, seconds: float) -> bool:
     texts = headlines("test")[0]
-    limits = httpx.Limits(max_connections=200, max_keepalive_connections=200)
-    async with httpx.AsyncClient(base_url=service.address, timeout=60, limits=limits) as client:
+    limits = httpx2.Limits(max_connections=200, max_keepalive_connections=200)
+    async with httpx2.AsyncClient(base_url=service.address, timeout=60, limits=limits) as client:
         await steady(client, texts, method, 20, 2)  # connections are made, caches are warm
         before = service.cpu_seconds()
         took = await steady(client, texts, method, rate, seconds)

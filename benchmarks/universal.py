@@ -5,7 +5,7 @@
         [--out reports/experiments/universal.json]
 
 `--root` is a workspace whose parameters name several tasks (profile `universal` has those of both others), after the
-stages prepare, rationalise, finetune, attend and signals. All texts are test texts with marks that the classifier gets
+stages prepare, rationalise, finetune and features. All texts are test texts with marks that the classifier gets
 right; K is the mean number of words marked in training. Methods:
 
 consensus         learned from the other tasks' marks alone
@@ -52,7 +52,7 @@ from explearn.methods.registry import get_explainer
 from explearn.metrics.plausibility import binarise, rationale_counts, rationale_k, select_top_k
 from explearn.metrics.significance import holm
 from explearn.text.sampling import texts_to_explain
-from explearn_study.marks_curve import KeptTask, trained
+from explearn_study.marks_curve import CachedTask, trained
 from explearn_study.params import Params, load_params
 from explearn_study.train import WorkspaceTask
 from explearn_study.workspace import Workspace
@@ -162,7 +162,7 @@ class Learned:
     ExpNet scores test texts from the features that the stage attend stored, consensus from signals computed here.
     """
 
-    def __init__(self, task: KeptTask, params: Params, texts: Sequence[Example]) -> None:
+    def __init__(self, task: CachedTask, params: Params, texts: Sequence[Example]) -> None:
         self.task, self.params, self.texts = task, params, texts
         self.marked = {one.name: found for one in task.others if (found := marked_texts(one))}
         self.weights = source_weights(task, self.marked)
@@ -209,7 +209,7 @@ class Learned:
 
 def run_task(workspace: Workspace, params: Params, name: str, options: argparse.Namespace) -> dict[str, list[Judged]]:
     """Method -> what each seed gave on the task's test texts; a baseline is judged once."""
-    task = KeptTask(workspace, params, name, ComputeOptions())
+    task = CachedTask(workspace, params, name, ComputeOptions())
     gold, folder = task.gold, None if options.keep is None else options.keep / name
     chosen = [e for e in texts_to_explain(task.examples("test"), gold, None, params.seed) if e.id in gold]
     chosen = chosen[: options.texts]

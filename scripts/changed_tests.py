@@ -52,7 +52,8 @@ def nearest(module: str, tests: Mapping[Path, str], methods: Mapping[str, str]) 
 
 
 def main() -> None:
-    names = changed(sys.argv[1] if len(sys.argv) > 1 else "main")
+    (base,) = sys.argv[1:] or ["main"]
+    names = changed(base)
     tests = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").rglob("test_*.py"))}
     index = json.loads((ROOT / "src/explearn/methods/index.json").read_bytes())
     methods = {entry["name"]: entry["target"].partition(":")[0] for entry in index}

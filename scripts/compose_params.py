@@ -33,7 +33,7 @@ def compose(overrides: list[str]) -> str:
                 config_dir=str(ROOT / "conf"),
                 config_module=None,
                 config_name="config",
-                plugins_path=str(ROOT),
+                plugins_path=str(ROOT / "conf"),
                 overrides=overrides,
             )
         except (HydraException, YAMLError) as error:
@@ -59,14 +59,11 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="write nothing; fail where params.yaml would change")
     options = parser.parse_args()
     text = compose(options.overrides)
-    found = PARAMS.read_text(encoding="utf-8") if PARAMS.exists() else None
+    if PARAMS.exists() and PARAMS.read_text(encoding="utf-8") == text:
+        return
     if options.check:
-        if found != text:
-            state = "there is none" if found is None else "it is not what conf/ composes"
-            print(f"params.yaml: {state}; change conf/ where that is meant, then run `make params`", file=sys.stderr)
-            raise SystemExit(1)
-    elif found != text:
-        write(text)
+        sys.exit("params.yaml: it is not what conf/ composes; change conf/ where that is meant, then run `make params`")
+    write(text)
 
 
 if __name__ == "__main__":

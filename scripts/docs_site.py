@@ -18,13 +18,15 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
 
     def rewritten(match: re.Match[str]) -> str:
         text, target = match.groups()
-        name, _, anchor = target.partition("#")
+        name, hash_sign, anchor = target.partition("#")
         path = posixpath.normpath(posixpath.join(posixpath.dirname(page.file.src_uri), name))
         if not path.startswith("../"):
             return match.group()
         path = path.removeprefix("../")
         if config.repo_url:
-            return f"[{text}]({config.repo_url.rstrip('/')}/blob/HEAD/{path}{'#' + anchor if anchor else ''})"
-        return f"`{path}`" if text in (path, f"`{path}`") else f"{text} (`{path}` in the repository)"
+            return f"[{text}]({config.repo_url.rstrip('/')}/blob/HEAD/{path}{hash_sign}{anchor})"
+        if text in (path, f"`{path}`"):
+            return f"`{path}`"
+        return f"{text} (`{path}` in the repository)"
 
     return _LINK.sub(rewritten, markdown)

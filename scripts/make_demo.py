@@ -10,16 +10,18 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE, TARGET = ROOT / "data/corpus/topics.jsonl", ROOT / "src/explearn/cli/demo/headlines.jsonl"
+SOURCE = ROOT / "data/corpus/topics.jsonl"
+TARGET = ROOT / "src/explearn/cli/demo/headlines.jsonl"
 
 
 def headlines() -> str:
-    rows = [json.loads(line) for line in SOURCE.read_text(encoding="utf-8").splitlines()]
-    kept = [
-        {"split": "test" if row["split"] == "test" else "train", "label": row["label"], "text": " ".join(row["words"])}
-        for row in rows
-    ]
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept)
+    lines = []
+    for line in SOURCE.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        split = "test" if row["split"] == "test" else "train"
+        headline = {"split": split, "label": row["label"], "text": " ".join(row["words"])}
+        lines.append(json.dumps(headline, ensure_ascii=False) + "\n")
+    return "".join(lines)
 
 
 def main() -> None:

@@ -69,13 +69,11 @@ def find_methods() -> Found:
 
 def in_order(found: Found) -> Found:
     """By family; within one the order of the index as it is, then by name."""
-    known = [entry["name"] for entry in json.loads(INDEX.read_text(encoding="utf-8"))] if INDEX.exists() else []
+    indexed = [entry["name"] for entry in json.loads(INDEX.read_text(encoding="utf-8"))]
+    new = sorted(found.keys() - set(indexed))
+    names = [name for name in indexed if name in found] + new
     families = get_args(Family)
-
-    def place(name: str) -> tuple[int, int, str]:
-        return families.index(found[name][0].family), known.index(name) if name in known else len(known), name
-
-    return {name: found[name] for name in sorted(found, key=place)}
+    return {name: found[name] for name in sorted(names, key=lambda name: families.index(found[name][0].family))}
 
 
 def index(found: Found) -> str:
@@ -103,9 +101,10 @@ def table(text: str, found: Found) -> str:
         raise SystemExit(f"{TABLE}: the comments about the table are missing; expected {START!r} and {END!r}")
     rows = ["| method | family | passes | what it is |", "| --- | --- | --- | --- |"]
     for name, (info, cls) in found.items():
-        if not info.learned:
-            signed = " ±" if cls.signed else ""
-            rows.append(f"| {name}{signed} | {info.family} | {info.cost} | {info.summary} |")
+        if info.learned:
+            continue
+        shown = f"{name} ±" if cls.signed else name
+        rows.append(f"| {shown} | {info.family} | {info.cost} | {info.summary} |")
     return "\n".join([f"{head}{START}", "", *rows, "", f"{END}{tail}"])
 
 
@@ -121,7 +120,8 @@ def roster(text: str, found: Found) -> str:
     for line in section[1].splitlines(keepends=True):
         above += line
         if entry := re.match(r" {2}(?:# )?([a-z][a-z0-9_]*):(?: |$)", line):
-            written[entry[1]], above = above, ""
+            written[entry[1]] = above
+            above = ""
     lines = "".join(written.get(name, f"  {name}: {{}}\n") for name, (info, _) in found.items() if not info.learned)
     return pattern.sub(lambda _: f"{lines}{above}", text)
 
@@ -131,7 +131,9 @@ def rosters(complete: str, found: Found) -> str:
     packaged = {}
     ready: dict[str, dict[str, Any]] = {name: {} for name, (info, _) in found.items() if info.ready}
     for name in PACKAGED:
-        text = complete if name == ROSTER.stem else ROSTER.with_stem(name).read_text(encoding="utf-8")
+        text = ROSTER.with_stem(name).read_text(encoding="utf-8")
+        if name == ROSTER.stem:
+            text = complete
         methods = yaml.safe_load(text)["methods"]
         packaged[name] = ready | {method: entry.get("options", {}) for method, entry in methods.items()}
     return json.dumps(packaged, indent=2) + "\n"
@@ -162,8 +164,7 @@ def main() -> None:
             write(path, made[path])
     elif stale:
         names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
-        print(f"{names}: not what the classes of the methods declare; run `make index`", file=sys.stderr)
-        raise SystemExit(1)
+        sys.exit(f"{names}: not what the classes of the methods declare; run `make index`")
 
 
 if __name__ == "__main__":

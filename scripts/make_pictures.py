@@ -45,8 +45,12 @@ def main() -> None:
                 page.fill("textarea", TEXT)
                 page.click("form button[type=submit], form button:not([type])")
                 page.wait_for_load_state("networkidle")
-            words = page.locator("div.explearn").nth(1).bounding_box() if name == "side_by_side" else None
-            shot = page.screenshot(clip=around(words) if words else None)
+            clip = None
+            if name == "side_by_side":
+                words = page.locator("div.explearn").nth(1).bounding_box()
+                assert words is not None
+                clip = around(words)
+            shot = page.screenshot(clip=clip)
             picture = Image.open(BytesIO(shot)).convert("RGB").quantize(COLOURS)
             picture.save(FOLDER / f"{name}.png", optimize=True)
         browser.close()

@@ -83,7 +83,8 @@ def question(draw: random.Random) -> dict[str, Any]:
         "who": f"Who bought a {asked['thing']}?",
     }
     kind = draw.choice(sorted(questions))
-    passage, start = "", 0
+    passage = ""
+    start = 0
     for fact in facts:
         for part in (fact["who"], " bought a ", fact["what"], " in ", fact["city"], " on ", fact["day"], ". "):
             if fact is asked and part == asked[kind]:

@@ -39,8 +39,11 @@ def pipeline() -> tuple[set[str], dict[str, set[str]], dict[str, int]]:
 
     with Repo(str(ROOT)) as repo:
         graph = repo.index.graph
-        needs = {stage.addressing: {need.addressing for need in graph.successors(stage)} for stage in graph}
-        sizes = {stage.addressing: sum(out.meta.size or 0 for out in stage.outs) for stage in graph}
+        needs = {}
+        sizes = {}
+        for stage in graph:
+            needs[stage.addressing] = {needed.addressing for needed in graph.successors(stage)}
+            sizes[stage.addressing] = sum(out.meta.size or 0 for out in stage.outs)
         return set(repo.status()), needs, sizes
 
 
@@ -70,7 +73,8 @@ def run_all(waiting: set[str], needs: Mapping[str, set[str]], sizes: Mapping[str
     # What most others wait for comes first, then what writes most: it takes longest, and no core is to idle at the end.
     urgency = {stage: (len(with_dependents([stage], needs)), sizes[stage]) for stage in waiting}
     running: dict[Future[int], str] = {}
-    code, total = 0, len(waiting)
+    code = 0
+    total = len(waiting)
     with ThreadPoolExecutor(jobs) as pool:
         while waiting or running:
             unfinished = waiting | set(running.values())
@@ -88,8 +92,9 @@ def run_all(waiting: set[str], needs: Mapping[str, set[str]], sizes: Mapping[str
 
 def default_jobs() -> int:
     device = os.environ.get("EXPLEARN_DEVICE", "")
-    gpu = device not in ("", "auto", "cpu") or (device != "cpu" and shutil.which("nvidia-smi") is not None)
-    return 1 if gpu else os.cpu_count() or 1
+    if device not in ("", "auto", "cpu") or (device != "cpu" and shutil.which("nvidia-smi")):
+        return 1
+    return os.cpu_count() or 1
 
 
 def main() -> int:

@@ -3,7 +3,7 @@
     python scripts/try_tutorials.py [NAME ...] [--folder FOLDER] [--newest]
 
 Every fence of sh and Python runs as it stands, `pip install` with its extras included, in the versions of
-requirements.lock (as committed). Fails with the first fence that fails, and prints how long each took. Needs git and a
+requirements.lock. Fails with the first fence that fails, and prints how long each took. Needs git and a
 package index, and nothing installed but Python.
 """
 
@@ -19,7 +19,15 @@ import sys
 import time
 from pathlib import Path
 
-from try_wheel import ROOT, install_torch, new_environment, reader_environment, run, working_folder
+from try_wheel import (
+    ROOT,
+    install_torch,
+    new_environment,
+    reader_environment,
+    run,
+    working_folder,
+    write_constraints,
+)
 
 PAGES = {path.stem: path for path in sorted((ROOT / "docs/tutorials").glob("*.md"))}
 
@@ -46,11 +54,12 @@ def try_page(page: Path, folder: Path, newest: bool) -> None:
     environment["PATH"] = f"{programs}{os.pathsep}{environment['PATH']}"
     if not newest:
         install_torch(folder, programs / "python")
-        environment["PIP_CONSTRAINT"] = str(clone / "requirements.lock")
+        environment["PIP_CONSTRAINT"] = str(write_constraints(folder))
     for language, text in re.findall(r"^```(sh|python)\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M):
         print(f"--- {page.stem}\n{text}", flush=True)
         start = time.monotonic()
-        command = ["sh", "-ec", text] if language == "sh" else [str(programs / "python"), "-c", text]
+        shell = {"sh": ["sh", "-ec"], "python": [str(programs / "python"), "-c"]}
+        command = [*shell[language], text]
         process = subprocess.Popen(command, cwd=clone, env=environment, start_new_session=True)
         code = process.wait()
         # What the fence has left in the background.

@@ -14,8 +14,7 @@ def code(params: Params) -> None:
 
     An edit makes just those stages stale whose file it changes. Imports neither torch nor a method.
     """
-    entries = (*params.teachers.values(), *params.own_model.values(), *params.methods.values())
-    methods = {method.name: method.of for method in entries}
+    methods = {method.name: method.of for method in (*params.teachers.values(), *params.methods.values())}
     write_fingerprints(Workspace(), Path(__file__).parent, methods)
 
 

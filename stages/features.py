@@ -1,19 +1,10 @@
 """Stage features: what learned explainers read of a classifier: its attention, and word scores of many methods."""
 
-import logging
-
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import UnsupportedError
-from explearn.core.examples import SPLITS
-from explearn.core.writing import atomic_folder
-from explearn.lens.attention import layer_count
-from explearn.predictors.classifier import Classifier
-from explearn_study.feature_files import texts_to_learn_from, write_features, write_refusal, write_signals
+from explearn_study.features import write_task_features
 from explearn_study.params import Params
 from explearn_study.staging import TaskOption, stage
 from explearn_study.workspace import Workspace
-
-logger = logging.getLogger(__name__)
 
 
 @stage
@@ -25,39 +16,9 @@ def features(task: TaskOption, params: Params, compute: ComputeOptions, seed: in
     predicted class of texts with marks, of others drawn by seed, and of more without marks. Memory does not grow with
     the number of texts.
 
-    Where no method of the run learns from features, it loads no classifier.
+    If no method of the run learns from features, no classifier is loaded.
     """
-    workspace = Workspace()
-    if not params.learned.from_features and params.studies.marks_curve is None:
-        for place in (workspace.features(task), workspace.signals(task)):
-            with atomic_folder(place) as folder:
-                write_refusal(
-                    folder, UnsupportedError("no method of the run learns from any; run the stage features again")
-                )
-        return
-    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
-    with atomic_folder(workspace.features(task)) as folder:
-        try:
-            layer_count(classifier.model)
-        except UnsupportedError as error:
-            write_refusal(folder, error)
-            logger.warning("%s: no attention features are written: %s", task, error)
-        else:
-            for split in SPLITS:
-                write_features(
-                    folder / f"{split}.parquet",
-                    classifier,
-                    workspace.read_examples(task, split),
-                    params.attend.layers,
-                    params.attend.hidden_states,
-                    f"{task}: attention of {split}",
-                )
-    gold, settings = workspace.read_gold(task, params), params.signals
-    with atomic_folder(workspace.signals(task)) as folder:
-        for split in ("train", "validation"):
-            examples = workspace.read_examples(task, split)
-            chosen = texts_to_learn_from(examples, gold, settings.max_texts, settings.unmarked_texts, seed)
-            write_signals(folder / f"{split}.parquet", classifier, chosen, f"{task}: signals of {split}")
+    write_task_features(Workspace(), params, task, compute, seed)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ from dataclasses import asdict, replace
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.writing import write_json
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.finetune import FinetuneEpoch, evaluate_classifier, finetune
+from explearn.predictors.pretrained import load_classifier
 from explearn_study.importing import import_classifier
 from explearn_study.params import Params
 from explearn_study.staging import TaskOption, stage
@@ -31,21 +31,21 @@ def run(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) ->
     examples = workspace.read_examples(task)
     folder = workspace.classifier(task)
     labels = workspace.read_labels(task)
-    given = params.classifiers.get(task)
+    trained = params.classifiers.get(task)
     history: list[FinetuneEpoch] = []
-    if given is not None:
-        import_classifier(folder, given, task, labels, compute)
+    if trained is not None:
+        import_classifier(folder, trained, task, labels, compute)
     else:
         encoder, revision = params.encoder_of(task)
         history = finetune(folder, examples, labels, encoder, params.finetune, compute, seed, revision)
-    classifier = Classifier.from_pretrained(folder, compute, precision="fp32")
+    classifier = load_classifier(folder, compute, precision="fp32")
     metrics: dict[str, object] = {}
     for split in ("validation", "test"):
         rows = [example for example in examples if example.split == split]
         metrics[split] = evaluate_classifier(classifier, rows, f"{task}: classify {split}") if rows else None
     metrics["epochs"] = len(history)
-    if given is not None:
-        metrics["imported"] = {**given.model_dump(), "fingerprint": classifier.fingerprint}
+    if trained is not None:
+        metrics["imported"] = {**trained.model_dump(), "fingerprint": classifier.fingerprint}
     metrics["history"] = [asdict(epoch) for epoch in history]
     write_json(workspace.classifier_figures(task), metrics)
 

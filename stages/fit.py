@@ -20,9 +20,9 @@ def fit(task: TaskOption, method: MethodOption, params: Params, compute: Compute
 
     Writes data/explainers/TASK/METHOD/ (configuration as JSON, weights as safetensors).
     """
-    known = [entry.name for entry in params.trained]
-    if method not in known:
-        raise UnknownNameError("learned method", method, known)
+    learned = [entry.name for entry in params.trained]
+    if method not in learned:
+        raise UnknownNameError("learned method", method, learned)
     fit_explainer(Workspace(), params, task, method, compute, seed)
 
 

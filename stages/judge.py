@@ -15,10 +15,8 @@ def judge(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) 
 
     Writes into reports/metrics/TASK/: explanations.json (method -> metric -> value), comparisons.json (who is best, and
     who is not significantly worse, metric by metric), pairs.parquet (the paired tests), texts.parquet (every metric's
-    value on every text), own_model.json (of each explainer with a classifier of its own the same metrics of the
-    baselines run on that classifier, and its accuracy) and sanity.json (some test texts explained anew on classifiers
-    with random weights and with noise on their embeddings: by method random_model, random_labels, max_sensitivity and
-    skipped).
+    value on every text) and sanity.json (some test texts explained anew on classifiers with random weights and with
+    noise on their embeddings: by method random_model, random_labels, max_sensitivity and skipped).
     """
     workspace = Workspace()
     judge_task(workspace, params, task, compute, seed)

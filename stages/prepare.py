@@ -15,7 +15,7 @@ def prepare(task: TaskOption, params: Params, seed: int) -> None:
     """Read a task's source (embedded corpus, files or hub), map its rows, split and subsample them by seed.
 
     Writes data/examples/TASK/: train, validation, test (.parquet), native.parquet with the rationales the source
-    brings, and task.json. Runs no model: of the compute options only the seed plays a part.
+    brings, and task.json. Runs no model.
     """
     source = params.sources[task]
     data = load_task(task, source, params.data_dir, seed)

@@ -17,10 +17,10 @@ AGREEMENT = ("alpha", "alpha_texts", "pairwise_f1", "alpha_by_pair")
 def rationalise(task: TaskOption, params: Params, seed: int, meter: Budget) -> None:
     """Collect a task's rationales: by people, and with `llm` by a language model for the texts that nobody has marked.
 
-    Those of people came with the texts, are in files named under `rationales`, or in data/annotations/TASK. Writes
+    People's rationales come with the texts, from files named under `rationales`, or from data/annotations/TASK. Writes
     data/rationales/TASK.parquet and TASK.json (all figures on agreement and length, and what became of the model's
-    answers). The model's answers are kept in data/annotations/TASK/answers.jsonl and asked for once; with all
-    of them there no server is needed. Of the compute options only the seed plays a part.
+    answers). Each question is asked once: the model's answers are cached in data/annotations/TASK/answers.jsonl, and
+    if all of them are there, no server is needed.
     """
     workspace = Workspace()
     settings = params.rationale_params(task)
@@ -35,12 +35,13 @@ def rationalise(task: TaskOption, params: Params, seed: int, meter: Budget) -> N
         rationales += to_rationales(annotated)
         figures["llm"] = summary
     settled = marks.settled(rationales)
-    found = agreement_metrics(settled, marks.examples, settings.train_split, params.rationale_agreement)
+    figures |= agreement_metrics(settled, marks.examples, settings.train_split, params.rationale_agreement)
     if marks.adjudicated:
         before = agreement_metrics(rationales, marks.examples, settings.train_split, params.rationale_agreement)
-        found.update({key: before[key] for key in AGREEMENT}, adjudicated=len(marks.adjudicated))
+        figures |= {key: before[key] for key in AGREEMENT}
+        figures["adjudicated"] = len(marks.adjudicated)
     write_rationales(workspace.rationales(task), settled)
-    write_json(workspace.agreement(task), {**found, **figures})
+    write_json(workspace.agreement(task), figures)
 
 
 if __name__ == "__main__":

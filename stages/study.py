@@ -1,4 +1,4 @@
-"""Stage study: a further comparison that a run asks for: marks_curve, transfer or students."""
+"""Stage study: a further comparison that a run asks for: marks_curve or students."""
 
 from typing import Annotated
 
@@ -19,13 +19,12 @@ def run(study: StudyOption, params: Params, compute: ComputeOptions, seed: int) 
     """Make a study on all of its tasks.
 
     marks_curve: ExpNet with none, some and all of a task's marked texts, judged on the run's test texts; writes
-    reports/studies/marks_curve/TASK.json. transfer: explainers with a classifier of their own on the other tasks with
-    the same classes; writes reports/studies/transfer/EXPLAINER.json. students: students of teachers against these, as
-    in L2E's tables; writes reports/studies/students/TASK/TEACHER.json, and times to data/costs, beside DVC's files.
+    reports/studies/marks_curve/TASK.json. students: students of teachers against these, as in L2E's tables; writes
+    reports/studies/students/TASK/TEACHER.json, and times to data/costs, beside DVC's files.
     """
-    known = [name for name in STUDIES if getattr(params.studies, name) is not None]
-    if study not in known:
-        raise UnknownNameError("study", study, known)
+    studies = [name for name in STUDIES if getattr(params.studies, name) is not None]
+    if study not in studies:
+        raise UnknownNameError("study", study, studies)
     STUDIES[study](Workspace(), params, compute, seed)
 
 

@@ -7,7 +7,7 @@ import typer
 from explearn.core.compute import ComputeOptions
 from explearn.methods.base.teachers import make_teacher
 from explearn.methods.registry import with_seed
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params
 from explearn_study.staging import TaskOption, stage
@@ -21,13 +21,13 @@ TeacherOption = Annotated[str, typer.Option(help="A method under `teachers`.", e
 def run(task: TaskOption, teacher: TeacherOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Explain the predicted class of a task's training and validation texts, once, with one method.
 
-    Writes data/teachers/TASK/TEACHER/, shard by shard: a run that was ended is taken up where it stopped.
+    Writes data/teachers/TASK/TEACHER/, shard by shard: an interrupted run resumes.
     """
-    known = {name: entry.options for name, entry in params.teachers.items()}
-    (method,) = make_teacher(teacher, known, seed).values()
-    options = with_seed(teacher, known[teacher], seed)
+    teachers = {name: entry.options for name, entry in params.teachers.items()}
+    (method,) = make_teacher(teacher, teachers, seed).values()
+    options = with_seed(teacher, teachers[teacher], seed)
     workspace = Workspace()
-    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
+    classifier = load_classifier(workspace.classifier(task), compute)
     splits = {}
     for split in ("train", "validation"):
         most = params.teach.max_texts.get(split)

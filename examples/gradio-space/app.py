@@ -14,7 +14,7 @@ import gradio
 
 import explearn
 
-classifier = explearn.Classifier.from_pretrained(os.environ["CLASSIFIER"])
+classifier = explearn.load_classifier(os.environ["CLASSIFIER"])
 methods = os.environ.get("METHODS", "attn_lrp,attcat,lime").split(",")
 
 
@@ -23,7 +23,7 @@ def explain(text: str, method: str) -> tuple[dict[str, float], str]:
     if not text.strip():
         raise gradio.Error("Type a text first.")
     try:
-        (attribution,) = explearn.explain(classifier, [text], method)
+        attribution = explearn.explain(classifier, text, method)
     except explearn.ExplearnError as error:
         raise gradio.Error(str(error)) from error
     (probabilities,) = classifier.predict_proba([text]).tolist()

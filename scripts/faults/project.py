@@ -52,18 +52,23 @@ class Step:
 
 
 def step(stage: str, **options: str) -> Step:
-    return Step(stage, tuple(part for name, value in options.items() for part in (f"--{name}", value)))
+    words: list[str] = []
+    for name, value in options.items():
+        words += [f"--{name}", value]
+    return Step(stage, tuple(words))
 
 
 def all_steps() -> list[Step]:
     """Every stage, in an order in which each finds what it reads."""
     steps = [step("code")]
-    steps += [step(stage, task=task) for stage in ("prepare", "rationalise", "finetune", "features") for task in TASKS]
+    for stage in ("prepare", "rationalise", "finetune", "features"):
+        steps += [step(stage, task=task) for task in TASKS]
     for task in TASKS:
         steps.append(step("teach", task=task, teacher="input_x_gradient"))
-        steps += [step("fit", task=task, method=name) for names in LEARNED.values() for name in names]
+        for name in (*LEARNED["from_texts"], *LEARNED["from_features"]):
+            steps.append(step("fit", task=task, method=name))
         steps += [step("explain", task=task), step("judge", task=task)]
-    return [*steps, *(step("study", study=study) for study in ("marks_curve", "transfer", "students")), step("report")]
+    return [*steps, *(step("study", study=study) for study in ("marks_curve", "students")), step("report")]
 
 
 def few_steps() -> list[Step]:
@@ -131,11 +136,9 @@ def _params() -> dict[str, Any]:
             **{name: {} for name in ("random", "raw_attention", "rollout", "input_x_gradient", "occlusion")},
         },
         "learned": LEARNED,
-        "own_model": {"raw_attention": {}},
         "teachers": {"input_x_gradient": {}},
         "studies": {
             "marks_curve": {"marks": [0, 4], "draws": 1},
-            "transfer": {},
             "students": {"teachers": ["input_x_gradient"], "seeds": 1, "max_texts": 4},
         },
         "evaluate": {"simulatability": {"steps": 2, "repeats": 1}},
@@ -145,42 +148,29 @@ def _params() -> dict[str, Any]:
 
 # ---- what lies in a project --------------------------------------------------------------------------------------
 
-Tree = dict[str, str]
-"""Path of a file from the project's root -> SHA-256 of its content, of its path alone where it is volatile."""
+Units = dict[str, dict[str, str]]
+"""Path of a file or folder that is put in place as one -> its files' paths -> SHA-256 (of the path where volatile)."""
 
 
-def tree(root: Path) -> Tree:
-    """All files of a project but partial ones and the folder tmp."""
-    found = {}
+def find_units(root: Path) -> Units:
+    """Return all files of a project but partial ones and the folder tmp."""
+    units: Units = {}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()
-        if path.is_file() and not name.startswith("tmp/") and ".partial-" not in name:
-            content = name.encode() if name.startswith(VOLATILE) else path.read_bytes()
-            found[name] = hashlib.sha256(content).hexdigest()
-    return found
+        if path.is_dir() or is_leftover(name):
+            continue
+        parts = name.split("/")
+        depth = UNIT_DEPTHS.get(parts[1], len(parts)) if parts[0] == "data" else len(parts)
+        content = name.encode() if name.startswith(VOLATILE) else path.read_bytes()
+        units.setdefault("/".join(parts[:depth]), {})[name] = hashlib.sha256(content).hexdigest()
+    return units
 
 
-def unit(name: str) -> str:
-    """The folder or file that is put in place as one and holds a file."""
-    parts = name.split("/")
-    depth = UNIT_DEPTHS.get(parts[1], len(parts)) if parts[0] == "data" else len(parts)
-    return "/".join(parts[:depth])
+def is_leftover(name: str) -> bool:
+    return name.startswith("tmp/") or ".partial-" in name
 
 
-def units(files: Tree) -> dict[str, Tree]:
-    """Unit -> its files."""
-    found: dict[str, Tree] = {}
-    for name, digest in files.items():
-        found.setdefault(unit(name), {})[name] = digest
-    return found
-
-
-def changed(before: Tree, after: Tree) -> Tree:
-    """Files that are new or differ."""
-    return {name: digest for name, digest in after.items() if before.get(name) != digest}
-
-
-def leftovers(root: Path) -> list[str]:
-    """Partial files anywhere, and files in the folder tmp."""
-    paths = (path.relative_to(root).as_posix() for path in root.rglob("*"))
-    return sorted(name for name in paths if ".partial-" in name or name.startswith("tmp/"))
+def find_leftovers(root: Path) -> list[str]:
+    """Return partial files anywhere, and files in the folder tmp."""
+    names = [path.relative_to(root).as_posix() for path in root.rglob("*")]
+    return [name for name in names if is_leftover(name)]

@@ -2,10 +2,7 @@
 
 import explearn
 
-classifier = explearn.Classifier.from_pretrained("data/classifiers/reviews")
-method = explearn.get_explainer("rollout")
-for attribution in method.explain(classifier, ["A warm, funny and wholly unnecessary sequel."]):
-    attribution.print()
+explearn.explain("FOLDER_OR_HUB_NAME", "A warm, funny and wholly unnecessary sequel.").print()
 """
 
 from __future__ import annotations
@@ -13,80 +10,118 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from explearn.core.errors import ExplearnError
+from explearn.core.compute import ComputeOptions
+from explearn.core.errors import (
+    DataError,
+    DeviceError,
+    ExplearnError,
+    ModelError,
+    ParamsError,
+    UnknownNameError,
+    UnsupportedError,
+)
+from explearn.core.extras import MissingExtraError
 from explearn.methods.info import About, MethodInfo
 from explearn.methods.registry import get_explainer, get_info, list_explainers, register
 
 if TYPE_CHECKING:
+    from explearn.api import explain, load
     from explearn.bundle.export import export
-    from explearn.bundle.loading import Bundle, load
+    from explearn.bundle.loading import Bundle
     from explearn.comparison.result import Comparison
-    from explearn.comparison.run import compare
+    from explearn.comparison.run import CompareOptions, compare
     from explearn.comparison.texts import TextColumns
-    from explearn.core.attribution import Attribution
+    from explearn.core.attribution import Attribution, Interaction
+    from explearn.core.certificate import Certificate
     from explearn.core.examples import Example, Rationale
     from explearn.core.word_tables import to_arrow, to_frame
+    from explearn.evaluation import EvaluateOptions, Evaluation, evaluate
     from explearn.methods.base.explainer import BatchExplainer, BatchScores, Explainer
     from explearn.methods.base.learned import LearnedExplainer
-    from explearn.methods.explaining import explain
     from explearn.methods.interactions import interactions
-    from explearn.methods.listed_task import ListedTask
-    from explearn.predictors.classifier import Classifier
-    from explearn.predictors.function import CallableClassifier
-    from explearn.show.side_by_side import SideBySide, side_by_side
+    from explearn.metrics.base import Metric
+    from explearn.metrics.registry import get_metric, list_metrics, register_metric
+    from explearn.predictors.function import FunctionPredictor
+    from explearn.predictors.predictor import Predictor
+    from explearn.predictors.pretrained import load_classifier
+    from explearn.predictors.transformer import TransformerPredictor
+    from explearn.show.attributions import Attributions
     from explearn.training import finetune, train
 
 __all__ = [
     "About",
     "Attribution",
+    "Attributions",
     "BatchExplainer",
     "BatchScores",
     "Bundle",
-    "CallableClassifier",
-    "Classifier",
+    "Certificate",
+    "CompareOptions",
     "Comparison",
+    "ComputeOptions",
+    "DataError",
+    "DeviceError",
+    "EvaluateOptions",
+    "Evaluation",
     "Example",
     "Explainer",
     "ExplearnError",
+    "FunctionPredictor",
+    "Interaction",
     "LearnedExplainer",
-    "ListedTask",
     "MethodInfo",
+    "Metric",
+    "MissingExtraError",
+    "ModelError",
+    "ParamsError",
+    "Predictor",
     "Rationale",
-    "SideBySide",
     "TextColumns",
+    "TransformerPredictor",
+    "UnknownNameError",
+    "UnsupportedError",
     "compare",
+    "evaluate",
     "explain",
     "export",
     "finetune",
     "get_explainer",
     "get_info",
+    "get_metric",
     "interactions",
     "list_explainers",
+    "list_metrics",
     "load",
+    "load_classifier",
     "register",
-    "side_by_side",
+    "register_metric",
     "to_arrow",
     "to_frame",
     "train",
 ]
 
 _LAZY = {
+    "explearn.api": ("explain", "load"),
     "explearn.bundle.export": ("export",),
-    "explearn.bundle.loading": ("Bundle", "load"),
+    "explearn.bundle.loading": ("Bundle",),
     "explearn.comparison.result": ("Comparison",),
-    "explearn.comparison.run": ("compare",),
+    "explearn.comparison.run": ("CompareOptions", "compare"),
     "explearn.comparison.texts": ("TextColumns",),
-    "explearn.core.attribution": ("Attribution",),
+    "explearn.core.attribution": ("Attribution", "Interaction"),
+    "explearn.core.certificate": ("Certificate",),
     "explearn.core.examples": ("Example", "Rationale"),
-    "explearn.show.side_by_side": ("SideBySide", "side_by_side"),
     "explearn.core.word_tables": ("to_arrow", "to_frame"),
+    "explearn.evaluation": ("EvaluateOptions", "Evaluation", "evaluate"),
+    "explearn.metrics.base": ("Metric",),
+    "explearn.metrics.registry": ("get_metric", "list_metrics", "register_metric"),
     "explearn.methods.base.explainer": ("BatchExplainer", "BatchScores", "Explainer"),
     "explearn.methods.base.learned": ("LearnedExplainer",),
-    "explearn.methods.explaining": ("explain",),
     "explearn.methods.interactions": ("interactions",),
-    "explearn.methods.listed_task": ("ListedTask",),
-    "explearn.predictors.function": ("CallableClassifier",),
-    "explearn.predictors.classifier": ("Classifier",),
+    "explearn.predictors.function": ("FunctionPredictor",),
+    "explearn.predictors.predictor": ("Predictor",),
+    "explearn.predictors.pretrained": ("load_classifier",),
+    "explearn.predictors.transformer": ("TransformerPredictor",),
+    "explearn.show.attributions": ("Attributions",),
     "explearn.training": ("finetune", "train"),
 }
 """Module -> names exported from it, loaded lazily: importing torch takes seconds, `import explearn` must not."""

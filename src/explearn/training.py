@@ -15,13 +15,12 @@ from explearn.core.seeds import hash_order, seed_everything
 from explearn.core.validation import check_section
 from explearn.methods.base.learned import LearnedExplainer, check_explainer_place, text_hashes
 from explearn.methods.info import MethodInfo
-from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_info, known_infos, make_explainer, with_seed
-from explearn.predictors.as_classifier import as_classifier
 from explearn.predictors.finetune import FinetuneEpoch
 from explearn.predictors.finetune import finetune as run_finetune
 from explearn.predictors.labels import check_labels
 from explearn.predictors.params import FinetuneParams
+from explearn.predictors.pretrained import as_predictor
 from explearn.text.rationales import merge_annotators
 
 MOST_VALIDATION = 400
@@ -56,14 +55,30 @@ def train(
             datasets.
         labels: the true labels of a list of texts; for a file, `columns.label` names their column.
         columns: what the columns of a file hold.
-        out: folder to save the explainer to, for `get_explainer(method, path=out)` (default: it is not saved). An
-            earlier explainer there is replaced when training has finished.
+        out: folder to save the explainer to, for `load(out)`. An earlier explainer there is replaced when training has
+            finished. None: it is not saved.
         seed: random seed.
-        description: text of a progress bar (default: no bar).
+        compute: device and precision, for the name or folder of a classifier.
+        description: text of a progress bar. None: no bar.
         options: the method's options (`explearn methods NAME` lists them).
 
-    Raises DataError, ParamsError, UnknownNameError, ModelError, UnsupportedError or DeviceError, before training
-    starts, for arguments that cannot be used.
+    Returns:
+        The trained explainer.
+
+    Raises:
+        DataError: the texts, labels or marks cannot be used; like all others, raised before training starts.
+        ParamsError: an argument or option cannot be used.
+        UnknownNameError: there is no such learned method, or no such label.
+        ModelError: the classifier cannot be loaded.
+        UnsupportedError: the method cannot explain the classifier.
+        DeviceError: the device cannot be used.
+
+    Example:
+        >>> from explearn.testing import make_classifier
+        >>> texts = ["a warm funny sequel", "slow delivery and a broken box", "the lazy dog sleeps"] * 4
+        >>> l2e = train("l2e", make_classifier("bert"), texts, epochs=1, samples=4, width=8)
+        >>> l2e.texts
+        {'training': 8, 'held_out': 0}
     """
     info = _trainable(method)
     user_texts = given_texts(texts, labels, columns)
@@ -73,21 +88,17 @@ def train(
     explainer = make_explainer(info, with_seed(info.name, options, seed))
     assert isinstance(explainer, LearnedExplainer)
     seed_everything(seed)
-    model = (columns or TextColumns()).renamed(as_classifier(classifier, compute))
+    model = (columns or TextColumns()).renamed(as_predictor(classifier, compute))
     check_labels(model.name, model.labels, user_texts.labels, "map the texts' labels with --label-name VALUE=CLASS")
     explainer.check_problem(model)
     marks = {i: mask for i, mask in merge_annotators(user_texts.rationales).items() if any(mask)}
-    # Methods that learn from marks, or from all texts, need no validation texts.
-    train, validation = (list(user_texts.examples), []) if MARKS in info.needs else _split(user_texts.examples, seed)
-    task = ListedTask(
-        model,
-        [replace(one, split="train") for one in train],
-        [replace(one, split="validation") for one in validation],
-        gold=marks,
-        name=user_texts.name,
-        seed=seed,
-    )
-    explainer.fit(task, description=description)
+    if MARKS in info.needs:
+        # These methods need no validation texts.
+        train = [replace(example, split="train") for example in user_texts.examples]
+        validation: list[Example] = []
+    else:
+        train, validation = _split(user_texts.examples, seed)
+    explainer.fit(model, train, marks, validation, name=user_texts.name, description=description)
     explainer.trained_texts = frozenset(text_hashes(user_texts.examples).values())
     if out is not None:
         explainer.save_pretrained(out)
@@ -109,45 +120,62 @@ def finetune(
 
     Args:
         encoder: `embedded`, a hub name or a folder.
-        texts, labels, columns: as for `train`; without `columns`, a table's labels are in its column `label`.
+        texts: texts, as for `train`.
         out: folder to save the classifier to.
+        labels: the true labels of a list of texts.
+        columns: what the columns of a file or table hold; its labels are in the column `label` unless this says
+            otherwise.
+        seed: random seed.
+        compute: device and precision.
         options: fields of `explearn.predictors.params.FinetuneParams`: epochs, learning_rate, ...
 
-    Returns the history, one entry per epoch. Raises what `explearn.predictors.finetune.finetune` raises, ParamsError
-    without labels, DataError for fewer than five texts or two labels, MissingExtraError without `explearn[finetune]`.
+    Returns:
+        The history, one entry per epoch.
+
+    Raises:
+        DataError: there are fewer than five texts or two labels.
+        ParamsError: there are no labels, or an argument or option cannot be used.
+        ModelError: the encoder cannot be loaded, or training diverged.
+        MissingExtraError: `explearn[finetune]` is not installed.
     """
     if labels is None:
-        columns = replace(columns or TextColumns(), label=(columns and columns.label) or "label")
+        columns = columns or TextColumns()
+        columns = replace(columns, label=columns.label or "label")
     user_texts = given_texts(texts, labels, columns)
     train, validation = _split(user_texts.examples, seed)
     if not validation or len(user_texts.labels) < 2:
         count = f"{len(user_texts.examples):,} texts with {len(user_texts.labels)} labels"
         raise DataError(f"{user_texts.name}: got {count}; expected 5 texts at least, with 2 labels at least")
-    examples = [replace(one, split="train") for one in train] + [replace(one, split="validation") for one in validation]
     params = check_section(FinetuneParams, options)
-    return run_finetune(out, examples, user_texts.labels, encoder, params, compute or ComputeOptions(), seed)
+    compute = compute or ComputeOptions()
+    return run_finetune(out, [*train, *validation], user_texts.labels, encoder, params, compute, seed)
 
 
 def _trainable(name: str) -> MethodInfo:
-    """Return a method's facts. Raises UnknownNameError or ParamsError for a method that cannot be trained this way."""
+    """Return a method's facts, or raise UnknownNameError or ParamsError if it cannot be trained on one task's texts."""
     try:
         info = get_info(name)
     except UnknownNameError:
-        raise UnknownNameError("method", name, (one.name for one in known_infos() if one.trained)) from None
+        trained = [info.name for info in known_infos() if info.trained]
+        raise UnknownNameError("method", name, trained) from None
+    if info.base:
+        raise ParamsError(f"method: {name!r} has nothing to train; it starts from a trained {info.base}")
     if not info.trained:
-        begins = f"it starts from a trained {info.base}" if info.base else "it needs no training"
-        raise ParamsError(f"method: {name!r} has nothing to train; {begins}")
+        raise ParamsError(f"method: {name!r} has nothing to train; it needs no training")
     if "other_tasks" in info.needs:
         raise ParamsError(
             f"method: {name!r} learns from the marks of other tasks, but these texts are one task; it is ready to use "
-            "without training, or can be trained with explearn.ListedTask(others=...)"
+            "without training, or can be trained with fit(..., others=...)"
         )
     return info
 
 
 def _checked(info: MethodInfo, texts: UserTexts, options: Mapping[str, Any]) -> MethodInfo:
-    """Return the method, or its variant that learns from marks. Raises ParamsError if the texts lack something that it
-    needs, or have marks that it does not learn from."""
+    """Return the method, or its variant that learns from marks.
+
+    Raises:
+        ParamsError: the texts lack something that the method needs, or have marks that it does not learn from.
+    """
     if info.own_model and not texts.labels:
         raise ParamsError(f"labels: got none; {info.name!r} adds its criteria to the task's loss, which needs them")
     if not texts.rationales:
@@ -159,13 +187,25 @@ def _checked(info: MethodInfo, texts: UserTexts, options: Mapping[str, Any]) -> 
             "rationales: got marks without labels (--labels COLUMN); marks are only used for texts whose label the "
             "classifier predicts"
         )
-    return get_info("expnet_in_domain") if info.name == "expnet" and "protocol" not in options else info
+    if info.name == "expnet" and "protocol" not in options:
+        return get_info("expnet_in_domain")
+    return info
 
 
 def _split(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:
-    """Draw a fifth of each label's texts, at most MOST_VALIDATION in all, for validation; return (training,
-    validation)."""
-    labels = {one.id: one.label for one in examples}
+    """Draw a fifth of each label's texts, at most MOST_VALIDATION in all, for validation.
+
+    Returns:
+        The examples of split `train` and of split `validation`.
+    """
+    labels = {example.id: example.label for example in examples}
     by_label = sorted(hash_order(labels, seed), key=lambda name: labels[name])
     drawn = set(hash_order(by_label[4::5], seed)[:MOST_VALIDATION])
-    return [one for one in examples if one.id not in drawn], [one for one in examples if one.id in drawn]
+    train = []
+    validation = []
+    for example in examples:
+        if example.id in drawn:
+            validation.append(replace(example, split="validation"))
+        else:
+            train.append(replace(example, split="train"))
+    return train, validation

@@ -5,35 +5,40 @@ trainer.add_callback(CompareCallback(trainer, texts))
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
 
-from explearn.comparison.run import compare
-from explearn.core.compute import ComputeOptions
+from explearn.comparison.plan import Candidates
+from explearn.comparison.texts import given_texts
+from explearn.core.errors import UnsupportedError
+from explearn.evaluation import evaluate
 from explearn.methods.base.explainer import Explainer
+from explearn.predictors.pretrained import as_predictor
 
 METRICS = ("aopc_comprehensiveness", "aopc_sufficiency")
 """Figures that are logged for each method."""
 
+logger = logging.getLogger(__name__)
+
 
 class CompareCallback(transformers.TrainerCallback):
-    """A callback that compares methods on some texts after each evaluation, and logs their figures.
+    """A callback that explains some texts by several methods after each evaluation, and logs their faithfulness.
 
-    They are reported like the Trainer's, as `eval_METHOD_aopc_comprehensiveness` and `eval_METHOD_aopc_sufficiency`.
-    The page of the last comparison is `explanations.html` in the `output_dir`. Training is not affected.
+    The figures are reported like the Trainer's, as `eval_METHOD_aopc_comprehensiveness` and
+    `eval_METHOD_aopc_sufficiency`. Training is not affected.
 
     Args:
         trainer: a Trainer with a tokenizer as its processing_class.
-        texts, methods: as in `explearn.compare`. 50 texts with the roster `quick` take about 50 x 15 model passes.
-        options: other arguments of `explearn.compare`, such as `labels`.
-
-    An evaluation raises what `explearn.compare` raises.
+        texts: a list, file or table of texts, as in `explearn.compare`.
+        methods: rosters, names and explainers, as in `explearn.compare`. 50 texts with the roster `quick` take about
+            50 x 15 model passes.
+        seed: seed of methods that draw at random.
     """
 
     def __init__(
@@ -41,9 +46,11 @@ class CompareCallback(transformers.TrainerCallback):
         trainer: transformers.Trainer,
         texts: Any,
         methods: str | Sequence[str | Explainer] = "quick",
-        **options: Any,
+        seed: int = 13,
     ) -> None:
-        self.trainer, self.texts, self.methods, self.options = trainer, texts, methods, options
+        self.trainer = trainer
+        self.texts = given_texts(texts).examples
+        self.methods = Candidates.of(methods, seed)
 
     def on_evaluate(
         self,
@@ -55,24 +62,34 @@ class CompareCallback(transformers.TrainerCallback):
         if not state.is_world_process_zero:
             return
         model: Any = self.trainer.accelerator.unwrap_model(self.trainer.model)
-        training, learned = model.training, [weight for weight in model.parameters() if weight.requires_grad]
-        drawn = random.getstate(), np.random.get_state()
+        training = model.training
+        learned = [weight for weight in model.parameters() if weight.requires_grad]
+        python_state = random.getstate()
+        numpy_state = np.random.get_state()
         try:
             with torch.random.fork_rng():
-                result = compare(
-                    (model, self.trainer.processing_class),
-                    self.texts,
-                    methods=self.methods,
-                    out=Path(str(args.output_dir)) / "explanations.html",
-                    compute=ComputeOptions(device=str(model.device)),
-                    **self.options,
-                )
+                figures = self._figures(model)
         finally:
-            random.setstate(drawn[0])
-            np.random.set_state(drawn[1])
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)
             for weight in learned:
                 weight.requires_grad_(True)
             model.train(training)
-        self.trainer.log(
-            {f"eval_{method}_{name}": float(of[name] or 0) for method, of in result.methods.items() for name in METRICS}
-        )
+        self.trainer.log(figures)
+
+    def _figures(self, model: Any) -> dict[str, float]:
+        """Explain the texts by each method, and return the figures of those that can explain the model."""
+        classifier = as_predictor((model, self.trainer.processing_class))
+        attributions = {}
+        for name in self.methods.options:
+            explainer, _ = self.methods.make(name)
+            try:
+                attributions[name] = list(explainer.explain(classifier, self.texts, classifier.predict(self.texts)))
+            except UnsupportedError as error:
+                logger.warning("%s: left out: %s", name, error)
+        evaluation = evaluate(classifier, attributions, metrics=METRICS, texts=self.texts)
+        figures = {}
+        for method, of_method in evaluation.figures.items():
+            for metric in METRICS:
+                figures[f"eval_{method}_{metric}"] = float(of_method[metric] or 0)
+        return figures

@@ -23,9 +23,9 @@ from explearn.bundle.loading import find_explainer
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_of
 from explearn.methods.base.explainer import Explainer
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.heads.completion import COMPLETION_FILE
 from explearn.predictors.problems import Problem
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.units import Unit
 
 TASK = "text-classification-with-rationale"
@@ -106,7 +106,7 @@ class RationalePipeline(transformers.Pipeline):
                 f"{name}: classifies by a prompt ({COMPLETION_FILE}), which transformers' pipeline does not apply; "
                 "use explearn.get_explainer or `explearn explain`"
             )
-        self.classifier = Classifier(model, tokenizer, ComputeOptions(device=str(where)), name)
+        self.classifier = TransformerPredictor(model, tokenizer, ComputeOptions(device=str(where)), name)
         if bundle is not None:
             bundle.check_classifier(self.classifier)
         self.explainer.check_explains(self.classifier)
@@ -150,7 +150,7 @@ class RationalePipeline(transformers.Pipeline):
         targets = None if target is None else [target] * len(texts)
         unit = options.get("unit", "word")
         rows = list(
-            self.explainer.explain_each(self.classifier, texts, targets, windows=options.get("windows"), unit=unit)
+            self.explainer.iter_explain(self.classifier, texts, targets, windows=options.get("windows"), unit=unit)
         )
         # One entry per text in a batch, which transformers splits again.
         return {"explained": rows if isinstance(text, list) else rows[0]}
@@ -158,7 +158,7 @@ class RationalePipeline(transformers.Pipeline):
     def postprocess(self, model_outputs: Any, **options: Any) -> Any:
         rows = []
         for one in model_outputs["explained"]:
-            record = one.to_record()
+            record = one.to_dict()
             answer = {"label": one.target, "score": record["probability" if one.value is None else "value"]}
             rows.append(answer | {name: record[name] for name in _FIELDS})
         if options.get("several") or len(rows) > 1 or self.classifier.problem is Problem.MULTI_LABEL:

@@ -1,7 +1,7 @@
 """Fingerprints of code: the modules that a stage or a method uses, according to the imports in the source.
 
-All imports count, also those in functions, except under TYPE_CHECKING. Methods are loaded by name, so each has its own
-fingerprint in addition to those of the stages.
+grimp reads the imports. All count, also those in functions, except under TYPE_CHECKING. Methods are loaded by name, so
+each has its own fingerprint in addition to those of the stages.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ import ast
 import hashlib
 import importlib.metadata
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from fnmatch import filter as matching
 from functools import cache
 from pathlib import Path
+
+import grimp
 
 from explearn.core.errors import ParamsError
 from explearn.core.writing import atomic_folder, write_text
@@ -21,34 +24,30 @@ from explearn_study.workspace import Workspace
 
 SOURCE = Path(__file__).resolve().parents[1]
 
-SHOWS_ONLY = (
-    "explearn.cli",
-    "explearn.show",
-    "explearn.show.blocks",
-    "explearn.show.display",
-    "explearn.show.heat_map",
-    "explearn.show.side_by_side",
-)
-"""Packages and modules for display only: no computed result depends on them, so they count only for SHOWING_STAGES."""
+SHOWS_ONLY = ("explearn.cli", "explearn.show", "explearn.report")
+"""Packages for display only: no computed result depends on them, so they count only for SHOWING_STAGES."""
 
 SHOWING_STAGES = ("report",)
 
-LOADS_BY_NAME = "src/explearn/methods/registry.py"
-"""The registry of methods, whose imports in functions count for the method that is loaded."""
+METHOD_REPORTS = "explearn.methods.*.report"
+"""Learned methods' parts of a page, which SHOWING_STAGES load by name."""
 
-NAMES_ALL = ("explearn",)
-"""Packages whose __init__ imports names for users, not what a stage runs."""
+REGISTRY = "explearn.methods.registry"
+"""The registry of methods. It imports the base classes when it makes a method, so these count with the method."""
 
 
 def write_fingerprints(workspace: Workspace, stages: Path, methods: Mapping[str, str]) -> None:
     """Write the fingerprint of every stage in a folder, and of the methods of a run.
 
-    A fingerprint is a text of lines "SHA-256 MODULE", sorted by module.
+    A fingerprint is a text of lines "SHA-256 FILE", sorted by file.
 
     Args:
+        workspace: where data/code is written.
+        stages: folder of the stages' scripts.
         methods: name in the run -> method.
 
-    Raises ParamsError if the installed code is not the checkout's.
+    Raises:
+        ParamsError: the installed code is not the checkout's.
     """
     if not stages.resolve().is_relative_to(SOURCE.parent):
         raise ParamsError(
@@ -57,91 +56,95 @@ def write_fingerprints(workspace: Workspace, stages: Path, methods: Mapping[str,
         )
     with atomic_folder(workspace.code("").parent) as folder:
         for path in sorted(stages.glob("*.py")):
-            write_text(folder / f"{path.stem}.txt", fingerprint([path], path.stem in SHOWING_STAGES))
+            write_text(folder / f"{path.stem}.txt", stage_fingerprint(path))
         for name in sorted(methods):
             write_text(folder / "methods" / f"{name}.txt", method_fingerprint(methods[name]))
+
+
+def stage_fingerprint(script: Path) -> str:
+    """Return the fingerprint of a stage: its script and all that this imports."""
+    shows = script.stem in SHOWING_STAGES
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            modules.add(node.module)
+    if shows:
+        modules.update(matching(import_graph(shows).modules, METHOD_REPORTS))
+    return fingerprint([script, *files_of(modules, shows)])
 
 
 def method_fingerprint(name: str) -> str:
     """Return the fingerprint of a method: its modules and declaration; for a package's method the package's version."""
     for entry in importlib.metadata.entry_points(group=ENTRY_POINTS, name=name):
-        return f"{entry.dist.version if entry.dist else ''} {entry.value}\n"
-    info = get_info(name)
+        version = entry.dist.version if entry.dist else ""
+        return f"{version} {entry.value}\n"
     declared = next(entry for entry in json.loads(INDEX.read_bytes()) if entry["name"] == name)
-    line = f"{hashlib.sha256(json.dumps(declared).encode()).hexdigest()} {name}\n"
-    return line + fingerprint(_files(info.target.partition(":")[0]), shows=False)
+    digest = hashlib.sha256(json.dumps(declared).encode()).hexdigest()
+    module = get_info(name).target.partition(":")[0]
+    return f"{digest} {name}\n{fingerprint(files_of([module], shows=False))}"
 
 
-def fingerprint(paths: Iterable[Path], shows: bool) -> str:
-    """Return the fingerprint of some files and all of the project's modules and data files that they import.
+def fingerprint(files: Iterable[Path]) -> str:
+    """Return a line with hash and name for each file."""
+    lines = {}
+    for file in files:
+        name = file.relative_to(SOURCE.parent).as_posix()
+        lines[name] = f"{hashlib.sha256(file.read_bytes()).hexdigest()} {name}\n"
+    return "".join(lines[name] for name in sorted(lines))
+
+
+@cache
+def import_graph(shows: bool) -> grimp.ImportGraph:
+    """Return which module imports which.
 
     Args:
         shows: whether modules for display count.
     """
-    reached, ahead = set(), set(paths)
+    graph = grimp.build_graph("explearn", "explearn_study", exclude_type_checking_imports=True, cache_dir=None)
+    for module in graph.find_modules_directly_imported_by(REGISTRY):
+        if module.startswith("explearn.methods.base."):
+            graph.remove_import(importer=REGISTRY, imported=module)
+    for module in graph.modules:
+        if not shows and f"{module}.".startswith(tuple(f"{package}." for package in SHOWS_ONLY)):
+            graph.remove_module(module)
+    return graph
+
+
+def files_of(modules: Iterable[str], shows: bool) -> set[Path]:
+    """Return the files of some modules, of all that these import, and of the packages around them."""
+    graph = import_graph(shows)
+    reached: set[str] = set()
+    ahead = set(modules)
     while ahead:
-        path = ahead.pop()
-        reached.add(path)
-        for module in _imports(path):
-            if shows or not any(module == left_out or module.startswith(f"{left_out}.") for left_out in SHOWS_ONLY):
-                ahead.update(file for file in _files(module) if file not in reached)
+        module = ahead.pop()
+        if module in reached or module not in graph.modules:
+            continue
+        reached.add(module)
+        ahead |= graph.find_modules_directly_imported_by(module)
+        # The package `explearn` itself only names things for users.
+        ahead |= {module.rpartition(".")[0]} - {"explearn"}
+    files = {file_of(module) for module in reached}
     # Templates, prompts and weights count with the packages that hold them. The index of methods counts by method, and
     # the rosters beside it are for what runs outside a project. A style sheet only shows things.
-    for package in {path.parent for path in reached if path.is_relative_to(SOURCE)} - {INDEX.parent}:
-        reached.update(file for file in _data_files(package) if shows or file.suffix != ".css")
-    named = {path.relative_to(SOURCE.parent).as_posix(): path for path in reached}
-    return "".join(f"{hashlib.sha256(named[name].read_bytes()).hexdigest()} {name}\n" for name in sorted(named))
+    for package in {file.parent for file in files} - {INDEX.parent}:
+        files.update(file for file in data_files(package) if shows or file.suffix != ".css")
+    return files
+
+
+def file_of(module: str) -> Path:
+    """Return the file of a module or package of this project."""
+    path = SOURCE.joinpath(*module.split("."))
+    file = path.with_suffix(".py")
+    return file if file.is_file() else path / "__init__.py"
 
 
 @cache
-def _imports(path: Path) -> frozenset[str]:
-    if path.suffix != ".py":
-        return frozenset()
-    left_out = ast.FunctionDef if path.as_posix().endswith(LOADS_BY_NAME) else ()
-    return frozenset(_imported(ast.parse(path.read_text(encoding="utf-8")), left_out))
-
-
-def _imported(tree: ast.AST, left_out: type[ast.AST] | tuple[()]) -> Iterator[str]:
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, left_out) or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
-            continue
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        else:
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-                # Of an f-string, each part in braces may be anything.
-                name = node.args[0]
-                parts = name.values if isinstance(name, ast.JoinedStr) else [name]
-                pattern = "".join(str(part.value) if isinstance(part, ast.Constant) else "*" for part in parts)
-                if pattern.startswith("explearn"):
-                    for path in SOURCE.glob(f"{pattern.replace('.', '/')}.py"):
-                        yield ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-            yield from _imported(node, left_out)
-
-
-@cache
-def _files(module: str) -> tuple[Path, ...]:
-    """Return the file of a module of this project, and those of the packages around it; none for other names."""
-    parts = module.split(".")
-    path = SOURCE.joinpath(*parts)
-    file = path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
-    if not file.is_file():
-        return ()
-    packages = [".".join(parts[:end]) for end in range(1, len(parts))]
-    above = [SOURCE.joinpath(*package.split("."), "__init__.py") for package in packages if package not in NAMES_ALL]
-    return tuple(path for path in (file, *above) if path.stat().st_size)
-
-
-@cache
-def _data_files(package: Path) -> tuple[Path, ...]:
-    """Return the files other than Python of a package, and of the folders in it that are no packages."""
-    files: list[Path] = []
+def data_files(package: Path) -> frozenset[Path]:
+    """Return the files other than Python of a package, and of the folders in it that are not packages."""
+    files: set[Path] = set()
     for path in package.iterdir():
-        if path.is_dir() and not (path / "__init__.py").exists() and path.name != "__pycache__":
-            files += [file for file in path.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")]
-        elif path.is_file() and path.suffix not in (".py", ".pyc"):
-            files.append(path)
-    return tuple(files)
+        if path.is_file():
+            files.add(path)
+        elif path.name != "__pycache__" and not (path / "__init__.py").exists():
+            files.update(inner for inner in path.rglob("*") if inner.is_file())
+    return frozenset(file for file in files if file.suffix not in (".py", ".pyc"))

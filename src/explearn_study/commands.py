@@ -9,6 +9,7 @@ import typer
 
 from explearn.cli.common import user_errors
 from explearn.core.escape import printable
+from explearn.predictors.pretrained import load_classifier
 from explearn_study.staging import run_alone
 
 
@@ -68,25 +69,33 @@ def verify(
     """
     with user_errors():
         from explearn.bundle.manifest import differences, read_manifest
-        from explearn.predictors.classifier import Classifier
         from explearn.report.manifest import check_manifest, manifests_in
 
-        # What was checked, the sentence for no difference, and the differences.
-        results: list[tuple[Path, str, list[str]]] = []
-        for manifest in manifests_in(of) if of.is_dir() else [of.with_suffix(".json")]:
-            checked, differing = check_manifest(
-                manifest, lambda name: Classifier.from_pretrained(name, device="cpu").fingerprint
-            )
-            results.append((manifest, f"{', '.join(checked)} are unchanged.", differing))
-        if not results:
+        def fingerprint(name: str) -> str:
+            return load_classifier(name, device="cpu").fingerprint
+
+        same = True
+        manifests = list(manifests_in(of)) if of.is_dir() else [of.with_suffix(".json")]
+        for manifest in manifests:
+            checked, differing = check_manifest(manifest, fingerprint)
+            same &= print_check(manifest, f"{', '.join(checked)} are unchanged.", differing)
+        if not manifests:
             files = read_manifest(of)
-            all_files = f"all {len(files.files):,} files are unchanged."
-            results.append((of, all_files, list(differences(of, files))))
-        for place, sentence, differing in results:
-            # Names come from the manifest.
-            for difference in differing:
-                print(printable(difference, one_line=True))
-            count = f"{len(differing)} difference{'s' * (len(differing) > 1)}"
-            print(printable(f"{place}: {count if differing else sentence}", one_line=True))
-    if any(differing for *_, differing in results):
+            differing = list(differences(of, files))
+            same = print_check(of, f"all {len(files.files):,} files are unchanged.", differing)
+    if not same:
         raise typer.Exit(1)
+
+
+def print_check(path: Path, unchanged: str, differing: list[str]) -> bool:
+    """Print the differences from a manifest, or that there are none; return whether there are none."""
+    # Names come from the manifest.
+    for difference in differing:
+        print(printable(difference, one_line=True))
+    sentence = unchanged
+    if len(differing) == 1:
+        sentence = "1 difference"
+    elif differing:
+        sentence = f"{len(differing)} differences"
+    print(printable(f"{path}: {sentence}", one_line=True))
+    return not differing

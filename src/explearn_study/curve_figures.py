@@ -24,15 +24,18 @@ FIGURES = ("f1_topk", "auroc", "f1")
 def judge_draws(
     draws: Sequence[Sequence[ArrayLike]], marked: Sequence[ArrayLike], k: int, rule: str, confidence: float
 ) -> dict[str, Any]:
-    """Means over the draws of one number of marked texts, with intervals over texts (the jackknife) and draws.
+    """Average the draws of one number of marked texts, with intervals over texts (the jackknife) and draws.
 
     Args:
-        draws: of each draw, scores of each text's words; NaN: the word was not read. Such words are never chosen and
-            come last, as in `explearn.metrics.evaluate`. marked: masks of the same texts.
-        k: words chosen by the top-K rule. rule: the explainer's own; one of `explearn.methods.info.Binarisation`.
+        draws: for each draw, scores of each text's words; NaN: the word was not read. Such words are never chosen and
+            come last, as in `explearn.metrics.evaluate`.
+        marked: masks of the same texts.
+        k: number of words chosen by the top-K rule.
+        rule: the explainer's own rule; one of `explearn.methods.info.Binarisation`.
         confidence: coverage of the intervals.
 
-    Returns FIGURES, NAME_low, NAME_high and by_draw; None where a figure is undefined.
+    Returns:
+        FIGURES, NAME_low, NAME_high and by_draw; None where a figure is undefined.
     """
     # All texts as they are, then all but each one.
     counts = np.vstack([np.ones((1, len(marked)), np.int64), 1 - np.eye(len(marked), dtype=np.int64)])
@@ -49,10 +52,15 @@ def judge_draws(
             by_draw[name].append(f1_of_texts(counts @ rationale_counts(chosen, marked)))
         by_draw["auroc"].append(resampled_areas(values, marked, counts)[0])
     point: dict[str, Any] = {}
+    figures: dict[str, list[float | None]] = {}
     for name, rows in by_draw.items():
+        whole = [row[0] for row in rows]
         means = np.mean(rows, axis=0)
-        variance = float(np.var([row[0] for row in rows], ddof=1)) / len(rows) if len(rows) > 1 else 0.0
+        variance = 0.0
+        if len(rows) > 1:
+            variance = float(np.var(whole, ddof=1)) / len(rows)
         low, high = pooled_interval(float(means[0]), means[1:], confidence, variance=variance)
         point |= {name: float_or_none(means[0]), f"{name}_low": low, f"{name}_high": high}
-    point["by_draw"] = {name: [float_or_none(row[0]) for row in rows] for name, rows in by_draw.items()}
+        figures[name] = [float_or_none(figure) for figure in whole]
+    point["by_draw"] = figures
     return point

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from explearn.core.attribution import filled
+from explearn.core.attribution import Attribution, filled
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
+from explearn.core.examples import Example
 from explearn.lens.representations import aggregate_states
+from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
+from explearn.methods.base.task import Lessons
 from explearn.methods.base.teachers import combine_weights, make_teacher, members
 from explearn.methods.l2e.paper import L2EPaper
-from explearn.metrics.context import mean_where_defined
+from explearn.metrics.arrays import mean_where_defined
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.predictions import Predictions
 from explearn.metrics.sanity import rank_correlations, top_overlaps
 from explearn.metrics.stability import levels, lexical_similarity, nearest, semantic_similarity
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.encoding import Encoding
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params
@@ -32,68 +39,81 @@ from explearn_study.workspace import Workspace, read_document
 TIMED_RUNS = 3
 """Timed runs of the student and of the classifier, whose median is used; the teacher is timed once."""
 
+WARM_UP_TEXTS = 2
+"""Texts that the teacher explains before it is timed: first calls load kernels and allocate buffers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedTexts:
+    """The texts that teacher and students explain.
+
+    Attributes:
+        examples: the texts.
+        encodings: their encodings.
+        targets: the class of each that is explained, by index.
+        marked: marked words of each, (words,); None if it is not judged by them.
+        neighbours: `semantic` and `lexical` -> (n, k), as `explearn.metrics.stability.nearest` gives them.
+        k: number of best words that are compared with the marked ones.
+    """
+
+    examples: Sequence[Example]
+    encodings: Sequence[Encoding]
+    targets: Sequence[int]
+    marked: Sequence[NDArray[np.bool_] | None]
+    neighbours: Mapping[str, NDArray[np.intp]]
+    k: int
+
 
 def compare_with_students(
     workspace: Workspace, params: Params, task: str, name: str, compute: ComputeOptions, seed: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Train students of the teacher `name` and compare them with it on the same test texts.
+    """Train students of a teacher and compare them with it on the same test texts.
 
     Students and random words use the run's seed and the following ones.
 
-    Returns two JSON documents. The figures: task, teacher, texts, formulations (name -> metric -> figures of
-    `explearn_study.student_figures.summarise`) and students (one entry each: formulation, seed, texts, epochs, and its
-    fidelity: Spearman's rho with the teacher's word scores, the share of the top 20 % of words in common). The costs:
-    seconds (a text: teacher, student, student_classified, classifier) and training (seconds of each student).
+    Args:
+        workspace: the files of the run.
+        params: the run's parameters.
+        task: name of the task.
+        name: the teacher, as l2e_paper's option `teacher` names it.
+        compute: where to compute.
+        seed: the run's seed.
 
-    Raises DataError if no test text has a word that the classifier reads.
+    Returns:
+        Two JSON documents. The figures: task, teacher, texts, formulations (name -> metric -> figures of
+        `explearn_study.student_figures.summarise`) and students (one entry each: formulation, seed, texts, epochs, and
+        its fidelity: Spearman's rho with the teacher's word scores, the share of the top 20 % of words in common). The
+        costs: seconds (a text: teacher, student, student_classified, classifier) and training (seconds of each
+        student).
+
+    Raises:
+        DataError: no test text has a word that the classifier reads.
     """
-    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
-    lessons = read_lessons([workspace.teacher(task, member) for member in members(name)], classifier.fingerprint)
     study = params.studies.students
     assert study is not None
-    options = params.method("l2e_paper").all_options
-    teacher = make_teacher(name, {member: entry.options for member, entry in params.teachers.items()}, seed)
-    gold = workspace.read_gold(task, params)
-    k = rationale_k(read_document(workspace.agreement(task), dict[str, Any], "rationalise")["mean_length"])
+    classifier = load_classifier(workspace.classifier(task), compute)
+    lessons = read_lessons([workspace.teacher(task, member) for member in members(name)], classifier.fingerprint)
     training = [example for example in workspace.read_examples(task) if example.split != "test"]
-    tests = texts_to_explain(workspace.read_examples(task, "test"), gold, study.max_texts, seed)
-    tests = [e for e, code in zip(tests, classifier.encode(tests), strict=True) if set(code.word_ids) - {NO_WORD}]
-    if not tests:
+    gold = workspace.read_gold(task, params)
+    drawn = texts_to_explain(workspace.read_examples(task, "test"), gold, study.max_texts, seed)
+    examples = _with_words(drawn, classifier)
+    if not examples:
         raise DataError(f"task {task!r}: there is no test text to compare on; expected at least one")
-    encodings = classifier.encode(tests)
 
-    for method in teacher.values():
-        list(method.explain(classifier, tests[:2]))  # first calls load kernels and allocate buffers
-    wanted = judged_targets(classifier, tests)
-    start = time.perf_counter()
-    explained = {
-        member: list(method.explain(classifier, tests, wanted, description=f"{task}: test texts, {member}"))
-        for member, method in teacher.items()
-    }
-    seconds = {"teacher": (time.perf_counter() - start) / len(tests)}
-    of_texts = zip(*explained.values(), strict=True)
-    weights = [combine_weights([one.filled() for one in of_members], lessons.signed) for of_members in of_texts]
+    teacher = make_teacher(name, {member: entry.options for member, entry in params.teachers.items()}, seed)
+    explained, teacher_seconds = _explain(teacher, classifier, examples, f"{task}: test texts")
+    weights = _teacher_weights(explained, lessons)
     predicted = [attribution.predicted for attribution in next(iter(explained.values()))]
-    targets = [classifier.label_index(label) for label in predicted]
-    judged = [
-        np.asarray(gold[example.id], dtype=np.bool_) if example.id in gold and label == example.label else None
-        for example, label in zip(tests, predicted, strict=True)
-    ]
-    neighbours = {
-        "semantic": nearest(semantic_similarity(aggregate_states(classifier, encodings)), params.evaluate.neighbours),
-        "lexical": nearest(lexical_similarity([e.words for e in encodings]), params.evaluate.neighbours),
-    }
+    texts = _compared_texts(workspace, params, task, classifier, examples, predicted)
 
     predictions = Predictions(classifier)
-    where = (classifier.max_tokens, classifier.device)
+    options = params.method("l2e_paper").all_options
     students: list[dict[str, Any]] = []
     formulations: dict[str, Any] = {}
     training_seconds: list[float] = []
-    times: list[tuple[float, float, float]] = []
+    times: dict[str, list[float]] = {"student": [], "student_classified": [], "classifier": []}
     for formulation in study.formulations:
-        of_teacher = SideScores([np.abs(of_text) for of_text in weights])
-        if formulation == "labelling":
-            of_teacher = SideScores(weights, [levels(of_text, lessons.signed) for of_text in weights])
+        teacher_side = _teacher_side(weights, lessons, formulation)
         by_seed = []
         for draw in range(seed, seed + study.seeds):
             student = L2EPaper(**{**options, "teacher": name, "formulation": formulation, "seed": draw})
@@ -102,45 +122,135 @@ def compare_with_students(
             start = time.perf_counter()
             student.fit_lessons(classifier, training, lessons, description=description)
             training_seconds.append(time.perf_counter() - start)
-            read = student.read_words(encodings, targets, *where)
-            of_student = SideScores(
-                [np.asarray(filled(of_text), dtype=np.float64) for of_text, _ in read],
-                [of_text for _, of_text in read] if formulation == "labelling" else None,
+            student_side = _student_side(student, classifier, texts, formulation)
+            rng = np.random.default_rng(draw)
+            orders = {
+                "teacher": teacher_side.scores,
+                "student": student_side.scores,
+                "random": [rng.random(len(encoding.words)) for encoding in texts.encodings],
+            }
+            choices = choose(teacher_side, student_side, study.percent, draw)
+            by_seed.append(
+                judge(choices, orders, texts.encodings, predictions, texts.neighbours, texts.marked, texts.k)
             )
-            sides = {"teacher": of_teacher.scores, "student": of_student.scores}
+            correlations = rank_correlations(teacher_side.scores, student_side.scores)
+            overlaps = top_overlaps(teacher_side.scores, student_side.scores)
             students.append(
                 {
                     "formulation": formulation,
                     "seed": draw,
                     "texts": student.trained_on["train"],
                     "epochs": student.history,
-                    "rank_agreement": mean_where_defined(rank_correlations(of_teacher.scores, of_student.scores)),
-                    "top_overlap": mean_where_defined(top_overlaps(of_teacher.scores, of_student.scores)),
+                    "rank_agreement": mean_where_defined(correlations),
+                    "top_overlap": mean_where_defined(overlaps),
                 }
             )
-            rng = np.random.default_rng(draw)
-            orders = {**sides, "random": [rng.random(len(e.words)) for e in encodings]}
-            choices = choose(of_teacher, of_student, study.percent, draw)
-            by_seed.append(judge(choices, orders, encodings, predictions, neighbours, judged, k))
-            times.append(
-                (
-                    _seconds(student.read_words, encodings, targets, *where),
-                    _seconds(lambda student: list(student.explain(classifier, tests)), student),
-                    _seconds(lambda: classifier.predict_proba(classifier.encode(tests))),
-                )
-            )
+            for part, seconds in _times(student, classifier, texts).items():
+                times[part].append(seconds)
         formulations[formulation] = summarise(by_seed)
-    for side, of_side in zip(("student", "student_classified", "classifier"), zip(*times, strict=True), strict=True):
-        seconds[side] = median(of_side) / len(tests)
-    figures = {"task": task, "teacher": name, "texts": len(tests), "formulations": formulations, "students": students}
-    return figures, {"seconds": seconds, "training": training_seconds}
+    figures = {
+        "task": task,
+        "teacher": name,
+        "texts": len(examples),
+        "formulations": formulations,
+        "students": students,
+    }
+    per_text = {part: median(values) / len(examples) for part, values in times.items()}
+    return figures, {"seconds": {"teacher": teacher_seconds, **per_text}, "training": training_seconds}
 
 
-def _seconds(run: Callable[..., object], *arguments: object) -> float:
-    run(*arguments)
+def _with_words(examples: Sequence[Example], classifier: TransformerPredictor) -> list[Example]:
+    """Return the texts with at least one word that the classifier reads."""
+    encodings = classifier.encode(examples)
+    return [e for e, encoding in zip(examples, encodings, strict=True) if set(encoding.word_ids) - {NO_WORD}]
+
+
+def _explain(
+    teacher: Mapping[str, Explainer], classifier: TransformerPredictor, examples: Sequence[Example], description: str
+) -> tuple[dict[str, list[Attribution]], float]:
+    """Return the attributions of each member of a teacher, and the seconds a text that they took together."""
+    for method in teacher.values():
+        list(method.explain(classifier, examples[:WARM_UP_TEXTS]))
+    targets = judged_targets(classifier, examples)
+    explained = {}
+    start = time.perf_counter()
+    for member, method in teacher.items():
+        explained[member] = list(method.explain(classifier, examples, targets, description=f"{description}, {member}"))
+    return explained, (time.perf_counter() - start) / len(examples)
+
+
+def _teacher_weights(explained: Mapping[str, Sequence[Attribution]], lessons: Lessons) -> list[NDArray[np.float64]]:
+    """Return the word weights of a teacher on each text, combined over its members."""
+    weights = []
+    for attributions in zip(*explained.values(), strict=True):
+        weights.append(combine_weights([attribution.filled() for attribution in attributions], lessons.signed))
+    return weights
+
+
+def _compared_texts(
+    workspace: Workspace,
+    params: Params,
+    task: str,
+    classifier: TransformerPredictor,
+    examples: Sequence[Example],
+    predicted: Sequence[str],
+) -> ComparedTexts:
+    gold = workspace.read_gold(task, params)
+    marked: list[NDArray[np.bool_] | None] = []
+    for example, label in zip(examples, predicted, strict=True):
+        judged = example.id in gold and label == example.label
+        marked.append(np.asarray(gold[example.id], dtype=np.bool_) if judged else None)
+    encodings = classifier.encode(examples)
+    semantic = semantic_similarity(aggregate_states(classifier, encodings))
+    lexical = lexical_similarity([encoding.words for encoding in encodings])
+    count = params.evaluate.neighbours
+    agreement = read_document(workspace.agreement(task), dict[str, Any], "rationalise")
+    return ComparedTexts(
+        examples=examples,
+        encodings=encodings,
+        targets=[classifier.label_index(label) for label in predicted],
+        marked=marked,
+        neighbours={"semantic": nearest(semantic, count), "lexical": nearest(lexical, count)},
+        k=rationale_k(agreement["mean_length"]),
+    )
+
+
+def _teacher_side(weights: Sequence[NDArray[np.float64]], lessons: Lessons, formulation: str) -> SideScores:
+    if formulation == "labelling":
+        return SideScores(weights, [levels(scores, lessons.signed) for scores in weights])
+    return SideScores([np.abs(scores) for scores in weights])
+
+
+def _student_side(
+    student: L2EPaper, classifier: TransformerPredictor, texts: ComparedTexts, formulation: str
+) -> SideScores:
+    read = student.read_words(texts.encodings, texts.targets, classifier.max_tokens, classifier.device)
+    scores = [np.asarray(filled(words), dtype=np.float64) for words, _ in read]
+    if formulation == "labelling":
+        return SideScores(scores, [word_levels for _, word_levels in read])
+    return SideScores(scores)
+
+
+def _times(student: L2EPaper, classifier: TransformerPredictor, texts: ComparedTexts) -> dict[str, float]:
+    """Return the seconds that all texts take: of the student, with and without classifying, and of the classifier."""
+
+    def read() -> object:
+        return student.read_words(texts.encodings, texts.targets, classifier.max_tokens, classifier.device)
+
+    def explain() -> object:
+        return list(student.explain(classifier, texts.examples))
+
+    def classify() -> object:
+        return classifier.predict_proba(classifier.encode(texts.examples))
+
+    return {"student": _seconds(read), "student_classified": _seconds(explain), "classifier": _seconds(classify)}
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    run()
     times = []
     for _ in range(TIMED_RUNS):
         start = time.perf_counter()
-        run(*arguments)
+        run()
         times.append(time.perf_counter() - start)
     return median(times)

@@ -9,11 +9,11 @@ from typing import Any
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError
 from explearn.core.writing import write_json
-from explearn.metrics.evaluate import TaskEvaluation, evaluate_task
+from explearn.evaluation import EvaluateOptions, Evaluation, evaluate
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.runs import read_run
-from explearn.predictors.classifier import Classifier
-from explearn.predictors.finetune import evaluate_classifier
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn_study.metric_files import write_by_text, write_pairs
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace, read_document
@@ -22,53 +22,64 @@ from explearn_study.workspace import Workspace, read_document
 def judge_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> None:
     """Evaluate every method's attributions of a task's test texts, and write the metrics of the stage judge.
 
-    Raises DataError if an attribution file is missing, damaged, or for another classifier.
+    Args:
+        workspace: the files of the stages.
+        params: the run's parameters.
+        task: name of the task.
+        compute: where and how to compute.
+        seed: seed of all draws.
+
+    Raises:
+        DataError: an attribution file is missing, damaged, or for another classifier.
     """
-    examples = {example.id: example for example in workspace.read_examples(task)}
-    agreement = read_document(workspace.agreement(task), dict[str, Any], "rationalise")
-    gold = workspace.read_gold(task, params)
-    classifier = Classifier.from_pretrained(workspace.classifier(task), compute)
-    own = {
-        method.name: Classifier.from_pretrained(workspace.explained(params, task, method.name), compute)
-        for method in params.with_own_model
-    }
-
-    def judge(files: Mapping[str, Path], model: Classifier, own: Mapping[str, Classifier]) -> TaskEvaluation:
-        runs = {method: read_run(path) for method, path in files.items()}
-        for method, run in runs.items():
-            expected = own.get(method, model)
-            if run.classifier != expected.fingerprint:
-                raise DataError(f"{files[method]}: explains another classifier than {expected.name}; run explain again")
-        return evaluate_task(
-            task,
-            runs,
-            examples,
-            gold,
-            model,
-            rules={method: params.method(method).info.binarisation for method in runs},
-            k=rationale_k(agreement["mean_length"]),
-            positive_rate=agreement["positive_rate"] or 0.0,
-            params=params.evaluate,
-            seed=seed,
-            own=own,
-        )
-
-    evaluation = judge(workspace.attribution_files(params, task), classifier, own)
-    others: dict[str, Any] = {}
-    for name, model in own.items():
-        baselines = {m: workspace.attributions(task, name) / f"{m}.parquet" for m in params.own_model}
-        of_own = judge({name: workspace.attributions(task) / f"{name}.parquet", **baselines}, model, {})
-        splits = {split: [e for e in examples.values() if e.split == split] for split in ("validation", "test")}
-        others[name] = {
-            "classifier": {split: evaluate_classifier(model, texts) for split, texts in splits.items() if texts},
-            "methods": of_own.metrics,
-            "tied": {metric: [*tests.best, *tests.tied] for metric, tests in of_own.comparisons.items()},
-        }
+    classifier = load_classifier(workspace.classifier(task), compute)
+    own = {}
+    for method in params.with_own_model:
+        own[method.name] = load_classifier(workspace.explained(params, task, method.name), compute)
+    evaluation = _evaluate(workspace, params, task, workspace.attribution_files(params, task), classifier, own, seed)
+    leaders = {}
+    for metric, tests in evaluation.comparisons.items():
+        leaders[metric] = {"best": list(tests.best), "tied": list(tests.tied)}
     write_by_text(workspace.metrics_table("texts", task), evaluation)
     write_pairs(workspace.metrics_table("pairs", task), evaluation)
-    leaders = {
-        metric: {"best": list(tests.best), "tied": list(tests.tied)} for metric, tests in evaluation.comparisons.items()
-    }
     write_json(workspace.metrics("comparisons", task), leaders)
-    write_json(workspace.metrics("own_model", task), others)
-    write_json(workspace.metrics("explanations", task), evaluation.metrics)
+    write_json(workspace.metrics("explanations", task), evaluation.figures)
+
+
+def _evaluate(
+    workspace: Workspace,
+    params: Params,
+    task: str,
+    files: Mapping[str, Path],
+    classifier: TransformerPredictor,
+    own: Mapping[str, TransformerPredictor],
+    seed: int,
+) -> Evaluation:
+    """Evaluate the attributions in some files.
+
+    Args:
+        workspace: the files of the stages.
+        params: the run's parameters.
+        task: name of the task.
+        files: method -> file of its attributions.
+        classifier: the classifier that they explain.
+        own: method -> the classifier that it trained, and explains instead.
+        seed: seed of all draws.
+    """
+    runs = {method: read_run(path) for method, path in files.items()}
+    for method, run in runs.items():
+        expected = own.get(method, classifier)
+        if run.classifier != expected.fingerprint:
+            raise DataError(f"{files[method]}: explains another classifier than {expected.name}; run explain again")
+    agreement = read_document(workspace.agreement(task), dict[str, Any], "rationalise")
+    options = EvaluateOptions(
+        params=params.evaluate,
+        seed=seed,
+        task=task,
+        rules={method: params.method(method).info.binarisation for method in runs},
+        k=rationale_k(agreement["mean_length"]),
+        positive_rate=agreement["positive_rate"] or 0.0,
+        own=own,
+    )
+    gold = workspace.read_gold(task, params)
+    return evaluate(classifier, runs, gold, texts=workspace.read_examples(task), options=options)

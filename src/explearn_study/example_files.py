@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,8 @@ from explearn.core.errors import DataError, located
 from explearn.core.examples import Example, Rationale, check_mask_length
 from explearn.core.parquet import make_schema, open_parquet, read_table, write_table
 
-_STRING, _STRINGS = pa.string(), pa.list_(pa.string())
+_STRING = pa.string()
+_STRINGS = pa.list_(_STRING)
 
 EXAMPLE_SCHEMA = make_schema(id=_STRING, words=_STRINGS, pair=_STRINGS, label=_STRING, split=_STRING, task=_STRING)
 EXTRA_FIELDS = {name: pa.field(name, pa.list_(pa.int32())) for name in ("answer", "joined")}
@@ -22,13 +24,16 @@ RATIONALE_SCHEMA = make_schema(example_id=_STRING, annotator=_STRING, kind=_STRI
 
 
 def _rows(records: Iterable[Any], schema: pa.Schema) -> list[dict[str, Any]]:
-    return [{name: getattr(record, name) for name in schema.names} for record in records]
+    rows = []
+    for record in records:
+        rows.append({name: getattr(record, name) for name in schema.names})
+    return rows
 
 
 def write_examples(target: str | os.PathLike[str], examples: Iterable[Example]) -> None:
-    examples = list(examples)
-    schema = _example_schema([name for name in EXTRA_FIELDS if any(getattr(e, name) for e in examples)])
-    write_table(target, _rows(examples, schema), schema)
+    rows = list(examples)
+    schema = _example_schema([name for name in EXTRA_FIELDS if any(map(attrgetter(name), rows))])
+    write_table(target, _rows(rows, schema), schema)
 
 
 def _example_schema(extra: Collection[str]) -> pa.Schema:
@@ -36,9 +41,13 @@ def _example_schema(extra: Collection[str]) -> pa.Schema:
 
 
 def read_examples(path: str | os.PathLike[str]) -> list[Example]:
-    """Raises DataError naming file and row (from 1) for a broken record or an id that comes twice."""
+    """Read examples.
+
+    Raises:
+        DataError: a broken record, or an id that comes twice; names file and row (from 1).
+    """
     examples: dict[str, Example] = {}
-    with open_parquet(path, columns=()) as file:
+    with open_parquet(path) as file:
         schema = _example_schema(file.schema_arrow.names)
     for number, row in enumerate(read_table(path, schema).to_pylist(), start=1):
         if row["id"] in examples:
@@ -54,12 +63,18 @@ def write_rationales(target: str | os.PathLike[str], rationales: Iterable[Ration
 
 
 def read_rationales(path: str | os.PathLike[str], examples: Iterable[Example] | None = None) -> list[Rationale]:
-    """Read rationales; with `examples`, check every mask's length against its example.
+    """Read rationales.
 
-    Raises DataError naming file, row (from 1) and field for an unknown id, a kind that is none or a mask of
-    the wrong length.
+    Args:
+        path: the file.
+        examples: the task's examples, against which ids and lengths of masks are checked. None: nothing to check.
+
+    Raises:
+        DataError: an unknown id, an unknown kind, or a mask of the wrong length; names file, row (from 1) and field.
     """
-    lengths = None if examples is None else {e.id: len(e.all_words) for e in examples}
+    lengths = None
+    if examples is not None:
+        lengths = {example.id: len(example.all_words) for example in examples}
     rationales: list[Rationale] = []
     for number, row in enumerate(read_table(path, RATIONALE_SCHEMA).to_pylist(), start=1):
         with located(f"{path}, row {number}: "):

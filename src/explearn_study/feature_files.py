@@ -1,6 +1,6 @@
 """The files of the stage features: attention features of sub-tokens and signals of words, a row a text, in Parquet.
 
-They are written and read a shard of texts at a time, so that memory does not grow with the number of texts.
+They are written and read shard by shard, so that memory does not grow with the number of texts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from explearn.core.writing import write_json
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.signals import available_signals, compute_signals
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 from explearn.text.sampling import texts_to_explain
 
@@ -39,10 +39,18 @@ def texts_to_learn_from(
 ) -> list[Example]:
     """Choose the texts that many methods explain side by side, for learned explainers.
 
-    Those of `texts_to_explain`, whose marks are learned from, and at most `unmarked` besides that have no rationale,
-    which a trained consensus can mark. However many these are, the marked ones stay the same.
+    They are those of `texts_to_explain`, and others without a rationale, which a trained consensus can mark. The number
+    of others does not change the draw of the former. The draw depends on ids and seed alone.
 
-    Returned in the order given. The draw depends on ids and seed alone.
+    Args:
+        examples: texts to choose from.
+        marked: ids of the texts that have a rationale.
+        most: as in `texts_to_explain`.
+        unmarked: most texts without a rationale that are added.
+        seed: seed of the draw.
+
+    Returns:
+        The chosen texts in the order of `examples`.
     """
     rows = list(examples)
     chosen = {example.id for example in texts_to_explain(rows, marked, most, seed)}
@@ -55,17 +63,18 @@ def texts_to_learn_from(
 
 
 def vectors(kind: pa.DataType, width: int) -> pa.DataType:
-    """The type of a column that holds, of each text, vectors of one width."""
+    """Return the type of a column that holds vectors of one width for each text."""
     return pa.list_(pa.list_(kind, width))
 
 
 def table_of(rows: Sequence[object], schema: pa.Schema) -> pa.Table:
-    """Texts as a table: of each column of `schema`, the rows' attribute of its name."""
+    """Return rows as a table; each column holds the rows' attribute of its name."""
     columns: list[pa.Array] = []
     for field in schema:
         values: list[Any] = [getattr(row, field.name) for row in rows]
         if _is_vectors(field.type):
-            starts, inner = np.cumsum([0, *map(len, values)]).astype(np.int32), field.type.value_type
+            starts = np.cumsum([0, *map(len, values)]).astype(np.int32)
+            inner = field.type.value_type
             # Hidden states beyond float16's range would turn infinite; none of the supported encoders comes near
             # 65,504.
             numbers = np.concatenate(values).astype(inner.value_type.to_pandas_dtype()).reshape(-1)
@@ -91,9 +100,12 @@ def write_texts(
     """Compute a row for each text and write them shard by shard; memory does not grow with their number.
 
     Args:
+        target: the file.
+        schema: its columns.
         source: what the rows come from, for the file's metadata.
-        compute: makes the rows of some texts, with a progress bar as its argument `description` says.
-        description: text of the shards' progress bars (default: no bars).
+        examples: the texts.
+        compute: makes the rows of some texts, with a progress bar if its argument `description` is not None.
+        description: text of the shards' progress bars. None: no bars.
     """
     remaining = iter(examples)
     with parquet_writer(target, schema, {**source, "texts": len(examples)}) as writer:
@@ -104,12 +116,14 @@ def write_texts(
 def read_rows(path: str | os.PathLike[str], schema: pa.Schema) -> Iterator[dict[str, Any]]:
     """Yield the texts of a file, column -> value, one row group in memory at a time; vectors as float32, (n, width).
 
-    Raises DataError for a file that is missing, damaged or of another layout.
+    Raises:
+        DataError: the file is missing, damaged or of another layout.
     """
     with open_parquet(path, schema) as file:
         for group in range(file.num_row_groups):
             for batch in read_group(file, group, schema, path).to_batches():
-                for values in zip(*(_values(batch.column(name)) for name in schema.names), strict=True):
+                columns = [_values(batch.column(name)) for name in schema.names]
+                for values in zip(*columns, strict=True):
                     yield dict(zip(schema.names, values, strict=True))
 
 
@@ -122,9 +136,10 @@ def _values(column: pa.Array) -> Sequence[Any]:
 
 
 def read_facts(path: str | os.PathLike[str], shape: type) -> dict[str, Any]:
-    """Return a file's metadata, with `texts`, how many it holds.
+    """Return a file's metadata, with `texts`, the number of its texts.
 
-    Raises DataError where they are not of that shape, or another number of texts is there.
+    Raises:
+        DataError: the metadata have another shape, or the file has another number of texts.
     """
     facts: dict[str, Any] = check_shape(read_metadata(path), shape, path, "create it again")
     with open_parquet(path) as file:
@@ -138,7 +153,7 @@ def read_facts(path: str | os.PathLike[str], shape: type) -> dict[str, Any]:
 
 
 def feature_schema(attention_width: int, hidden_width: int | None = None) -> pa.Schema:
-    """One row per text; one fixed-size list of float16 per sub-token."""
+    """Return the columns: one row per text; one fixed-size list of float16 per sub-token."""
     columns = {
         "example_id": pa.string(),
         "predicted": pa.string(),
@@ -152,13 +167,13 @@ def feature_schema(attention_width: int, hidden_width: int | None = None) -> pa.
 
 
 def attention_width(source: Mapping[str, Any]) -> int:
-    """Attention features a sub-token has, of those that `source` (see `feature_source`) describes."""
+    """Return the number of attention features of a sub-token, as `feature_source` describes them."""
     return len(source["attended"]) * 2 * int(source["heads"])
 
 
 def write_features(
     target: str | os.PathLike[str],
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     examples: Sequence[Example],
     layers: Layers = "all",
     hidden: bool = False,
@@ -166,9 +181,13 @@ def write_features(
 ) -> None:
     """Compute the features of `examples` and write them shard by shard; memory does not grow with their number."""
     source = feature_source(classifier, layers)
-    schema = feature_schema(attention_width(source), source["hidden_size"] if hidden else None)
+    schema = _schema(source, hidden)
     compute = partial(compute_features, classifier, layers=layers, hidden=hidden)
     write_texts(target, schema, source, examples, compute, description)
+
+
+def _schema(source: Mapping[str, Any], hidden: bool) -> pa.Schema:
+    return feature_schema(attention_width(source), int(source["hidden_size"]) if hidden else None)
 
 
 class FeatureFacts(Shape):
@@ -182,9 +201,10 @@ class FeatureFacts(Shape):
 
 
 def read_feature_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what a feature file was taken from (`feature_source`), and `texts`, how many it holds.
+    """Return what a feature file was made from (`feature_source`), and `texts`, the number of its texts.
 
-    Raises DataError when the file is not one, or holds fewer texts than were written.
+    Raises:
+        DataError: it is another kind of file, or has fewer texts than were written.
     """
     return read_facts(path, FeatureFacts)
 
@@ -192,32 +212,37 @@ def read_feature_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
 def read_features(path: str | os.PathLike[str], hidden: bool = False) -> Iterator[ExampleFeatures]:
     """Yield the features of each example, one row group in memory at a time.
 
-    Raises DataError for a file that is damaged, or holds no hidden states when `hidden` asks for them.
+    Raises:
+        DataError: the file is damaged, or has no hidden states although `hidden` asks for them.
     """
     metadata = read_feature_metadata(path)
     with open_parquet(path) as file:
         if hidden and "hidden" not in file.schema_arrow.names:
             raise DataError(f"{path}: holds no hidden states; run the stage features with attend.hidden_states=true")
-    schema = feature_schema(attention_width(metadata), int(metadata["hidden_size"]) if hidden else None)
-    for number, values in enumerate(read_rows(path, schema), start=1):
-        lists = {"probabilities": np.float32, "word_ids": np.int32}
-        arrays = {name: np.asarray(values[name], dtype=kind) for name, kind in lists.items()}
-        row = ExampleFeatures(**values | arrays)
-        where, tokens = f"{path}, row {number}", len(row.word_ids)
-        for name in ("attention", "probabilities", *(["hidden"] if hidden else [])):
-            numbers = getattr(row, name)
-            if name != "probabilities" and len(numbers) != tokens:
-                expected = f"expected {tokens}, one per sub-token"
-                raise DataError(f"{where}, field {name!r} has {len(numbers)} entries; {expected}")
-            if not np.isfinite(numbers).all():
-                raise DataError(f"{where}, field {name!r} holds a value that is not finite; create the file again")
-        if tokens and row.word_ids.min() < NO_WORD:
-            raise DataError(f"{where}, field 'word_ids' holds {row.word_ids.min()}; expected numbers of words")
+    for number, values in enumerate(read_rows(path, _schema(metadata, hidden)), start=1):
+        values["probabilities"] = np.asarray(values["probabilities"], dtype=np.float32)
+        values["word_ids"] = np.asarray(values["word_ids"], dtype=np.int32)
+        row = ExampleFeatures(**values)
+        _check_row(row, f"{path}, row {number}")
         yield row
 
 
+def _check_row(row: ExampleFeatures, where: str) -> None:
+    tokens = len(row.word_ids)
+    for name in ("attention", "probabilities", "hidden"):
+        numbers = getattr(row, name)
+        if numbers is None:
+            continue
+        if name != "probabilities" and len(numbers) != tokens:
+            raise DataError(f"{where}, field {name!r} has {len(numbers)} entries; expected {tokens}, one per sub-token")
+        if not np.isfinite(numbers).all():
+            raise DataError(f"{where}, field {name!r} holds a value that is not finite; create the file again")
+    if tokens and row.word_ids.min() < NO_WORD:
+        raise DataError(f"{where}, field 'word_ids' holds {row.word_ids.min()}; expected numbers of words")
+
+
 def write_refusal(folder: Path, error: UnsupportedError) -> None:
-    """Say in a folder of features why it holds none, so that methods without need of them can go on."""
+    """Write into a folder of features why there are none, so that methods that need none can go on."""
     write_json(folder / REFUSAL, {"reason": str(error)})
 
 
@@ -244,13 +269,13 @@ SIGNAL_SCHEMA = make_schema(
 
 def write_signals(
     target: str | os.PathLike[str],
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     examples: Sequence[Example],
     description: str | None = None,
 ) -> None:
     """Compute the signals of `examples` and write them shard by shard; memory does not grow with their number.
 
-    The file's metadata name the classifier by its fingerprint. Raises as `compute_signals` does.
+    The file's metadata has the classifier's fingerprint. Raises as `compute_signals` does.
     """
     available_signals(classifier)
     source = {"classifier": classifier.fingerprint, "signals": list(SIGNALS)}
@@ -258,29 +283,27 @@ def write_signals(
 
 
 class SignalFacts(Shape):
-    """classifier: its fingerprint. signals: names of the columns. texts: how many there are."""
+    """The metadata of a file of signals.
+
+    Attributes:
+        classifier: its fingerprint.
+        signals: names of the columns.
+        texts: number of texts.
+    """
 
     classifier: str
     signals: list[str]
     texts: Count
 
 
-def read_signals_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return a file's metadata (`SignalFacts`).
-
-    Raises DataError for a file without them, or with other signals than this version has.
-    """
-    metadata = read_facts(path, SignalFacts)
-    if tuple(metadata["signals"]) != SIGNALS:
-        raise DataError(f"{path}: holds signals {', '.join(metadata['signals'])}; expected {', '.join(SIGNALS)}")
-    return metadata
-
-
 def read_signals(path: str | os.PathLike[str]) -> Iterator[WordSignals]:
     """Yield the texts of a file, row group by row group.
 
-    Raises DataError for a file that is missing, damaged or of another layout.
+    Raises:
+        DataError: the file is missing, damaged, of another layout, or has other signals than this version.
     """
-    read_signals_metadata(path)
+    signals = read_facts(path, SignalFacts)["signals"]
+    if tuple(signals) != SIGNALS:
+        raise DataError(f"{path}: holds signals {', '.join(signals)}; expected {', '.join(SIGNALS)}")
     for values in read_rows(path, SIGNAL_SCHEMA):
         yield WordSignals(**values | {"words": tuple(values["words"])})

@@ -8,31 +8,41 @@ from collections.abc import Sequence
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError
 from explearn.core.writing import atomic_folder
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.labels import check_labels
+from explearn.predictors.pretrained import load_classifier
 from explearn_study.sections import ClassifierParams
 
 
 def import_classifier(
     target: str | os.PathLike[str],
-    given: ClassifierParams,
+    source: ClassifierParams,
     task: str,
     labels: Sequence[str],
     compute: ComputeOptions,
 ) -> None:
     """Load a trained classifier, check that it knows the task's labels, and save it to the folder `target`.
 
-    Its classes are renamed to the task's labels by `given.labels`. Its weights are saved in float32, in which all
+    Its classes are renamed to the task's labels by `source.labels`. Its weights are saved in float32, in which all
     methods compute.
 
-    Raises ModelError if it cannot be loaded or its classes are not the task's labels, UnknownNameError and ParamsError
-    for invalid names, DeviceError.
+    Args:
+        target: the folder.
+        source: where the classifier is, and how its classes are called.
+        task: name of the task.
+        labels: the task's labels.
+        compute: where to compute.
+
+    Raises:
+        ModelError: it cannot be loaded, or its classes are not the task's labels.
+        UnknownNameError: a class that it does not have.
+        ParamsError: names that cannot be used.
+        DeviceError: the device cannot be used.
     """
-    classifier = Classifier.from_pretrained(given.name, compute, given.revision, given.completion, precision="fp32")
-    if classifier.nli is not None:
-        raise ModelError(f"{given.name}: has candidate labels; expected a classifier whose labels are its own")
-    classes = classifier.renamed(given.labels).labels
-    check_labels(given.name, classes, labels, f"map them under classifiers.{task}.labels, CLASS: LABEL")
+    classifier = load_classifier(source.name, compute, source.revision, source.completion, precision="fp32")
+    if classifier.transformer is not classifier:
+        raise ModelError(f"{source.name}: has candidate labels; expected a classifier whose labels are its own")
+    classes = classifier.renamed(source.labels).labels
+    check_labels(source.name, classes, labels, f"map them under classifiers.{task}.labels, CLASS: LABEL")
     config = classifier.model.config
     config.id2label = dict(enumerate(classes))
     config.label2id = {label: index for index, label in enumerate(classes)}

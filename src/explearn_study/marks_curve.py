@@ -26,22 +26,29 @@ SECTIONS = {"universal": "expnet", "few_shot": "expnet_few_shot", "in_domain": "
 """Protocol -> the method whose options of the run are used."""
 
 
-class KeptTask(WorkspaceTask):
+class CachedTask(WorkspaceTask):
     """A task that reads features only once, and only for texts that can be learned from."""
 
     @cached_property
-    def _kept(self) -> dict[str, tuple[dict[str, Any], list[ExampleFeatures]]]:
+    def _features(self) -> dict[str, tuple[dict[str, Any], list[ExampleFeatures]]]:
         return {}
+
+    @cached_property
+    def _learnable(self) -> set[str]:
+        """Ids of the texts with marks or signals."""
+        ids = set(self.gold)
+        for split in PSEUDO_SPLITS:
+            ids.update(text.example_id for text in self.signals(split))
+        return ids
 
     def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:
         if hidden:
             return super().features(split, hidden)
-        if split not in self._kept:
+        if split not in self._features:
             source, rows = super().features(split)
             check_source(self, source, split)
-            wanted = {*self.gold, *(text.example_id for of in PSEUDO_SPLITS for text in self.signals(of))}
-            self._kept[split] = source, [row for row in rows if row.example_id in wanted]
-        return self._kept[split]
+            self._features[split] = source, [row for row in rows if row.example_id in self._learnable]
+        return self._features[split]
 
 
 def marks_curve(workspace: Workspace, params: Params, name: str, compute: ComputeOptions, seed: int) -> dict[str, Any]:
@@ -51,17 +58,27 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
     is the run's. The other tasks' marks are read once. Test texts are those with marks that the classifier gets right,
     as for all plausibility figures; they are scored from the features stored by the stage features.
 
-    Returns task, texts, k, draws, and points (`explearn_study.curve_figures`), each with its protocol.
-    Raises ParamsError without another task with marks, DataError without texts to learn from or to judge, or for
-    features of another classifier than the task's.
+    Args:
+        workspace: the files of the run.
+        params: the run's parameters.
+        name: name of the task.
+        compute: where to compute.
+        seed: the run's seed.
+
+    Returns:
+        A JSON document: task, texts, k, draws, and points (`explearn_study.curve_figures`), each with its protocol.
+
+    Raises:
+        ParamsError: no other task has marks.
+        DataError: no texts to learn from or to judge, or features of another classifier than the task's.
     """
     study = params.studies.marks_curve
     assert study is not None
-    task = KeptTask(workspace, params, name, compute)
-    rows, labels = task.features("test")[1], {example.id: example.label for example in task.examples("test")}
+    task = CachedTask(workspace, params, name, compute)
     explained = texts_to_explain(task.examples("test"), task.gold, params.attribute.max_texts, seed)
-    wanted = {example.id for example in explained if example.id in task.gold}
-    tested = [row for row in rows if row.example_id in wanted and row.predicted == labels[row.example_id]]
+    labels = {example.id: example.label for example in explained if example.id in task.gold}
+    rows = task.features("test")[1]
+    tested = [row for row in rows if row.predicted == labels.get(row.example_id)]
     if not tested:
         raise DataError(
             f"task {name!r}: no test text has both marks and a right prediction; there is nothing to evaluate"
@@ -74,11 +91,18 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
     points = []
     with tqdm(total=(len(counts) + 1) * study.draws, desc=f"{name}: marks", unit="training") as bar:
         for count in (*counts, available):
-            protocol = "in_domain" if count == available else "few_shot" if count else "universal"
+            protocol = "few_shot"
+            if count == available:
+                protocol = "in_domain"
+            elif count == 0:
+                protocol = "universal"
             draws = []
             for draw in range(study.draws):
                 explainer = trained(task, params, protocol, count, seed + draw, sources)
-                draws.append([explainer.score_features(row, len(task.gold[row.example_id])) for row in tested])
+                scores = []
+                for row in tested:
+                    scores.append(explainer.score_features(row, len(task.gold[row.example_id])))
+                draws.append(scores)
                 bar.update()
             figures = judge_draws(draws, marked, k, ExpNet.about.binarisation, params.evaluate.confidence)
             points.append({"marks": count, "protocol": protocol, **figures})

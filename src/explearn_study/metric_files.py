@@ -17,7 +17,7 @@ from explearn.core.parquet import parquet_writer, read_table
 
 if TYPE_CHECKING:
     # It imports torch, which takes seconds; reading results does not need it.
-    from explearn.metrics.evaluate import TaskEvaluation
+    from explearn.evaluation import Evaluation
 
 Array = NDArray[np.float64]
 Path = str | os.PathLike[str]
@@ -49,7 +49,7 @@ row by row; or, for the metric AGREEMENT, its value. Null if undefined."""
 AGREEMENT = "rank_agreement"
 
 
-def write_by_text(path: Path, evaluation: TaskEvaluation) -> None:
+def write_by_text(path: Path, evaluation: Evaluation) -> None:
     """Write every metric's value on every text, in TEXT_SCHEMA."""
     ids = list(evaluation.example_ids)
     with parquet_writer(path, TEXT_SCHEMA) as writer:
@@ -67,7 +67,8 @@ def write_by_text(path: Path, evaluation: TaskEvaluation) -> None:
 def read_by_text(path: Path) -> dict[str, dict[str, Array]]:
     """Return metric -> method -> value on each text, (texts,), in one order for all; NaN where undefined.
 
-    Raises DataError for a missing or damaged file.
+    Raises:
+        DataError: the file is missing or damaged.
     """
     by_text: dict[str, dict[str, Array]] = defaultdict(dict)
     for (metric, method), rows in read_table(path, TEXT_SCHEMA).to_pandas().groupby(["metric", "method"], sort=False):
@@ -75,7 +76,7 @@ def read_by_text(path: Path) -> dict[str, dict[str, Array]]:
     return dict(by_text)
 
 
-def write_pairs(path: Path, evaluation: TaskEvaluation) -> None:
+def write_pairs(path: Path, evaluation: Evaluation) -> None:
     """Write tests and agreement of every two methods, in PAIR_SCHEMA."""
     with parquet_writer(path, PAIR_SCHEMA) as writer:
 
@@ -93,7 +94,7 @@ def write_pairs(path: Path, evaluation: TaskEvaluation) -> None:
 
         for metric, tests in evaluation.comparisons.items():
             write(metric, tests.methods, **{name: getattr(tests, name) for name in TESTED})
-        write(AGREEMENT, evaluation.metrics, value=evaluation.agreement)
+        write(AGREEMENT, evaluation.figures, value=evaluation.agreement)
 
 
 def read_agreement(path: Path) -> Array:

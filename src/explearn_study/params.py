@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Self
 
@@ -44,19 +44,29 @@ def variant_of(name: str, of: str, options: Mapping[str, Any]) -> MethodInfo:
 
     A variant declared exactly like a built-in one keeps the built-in summary.
 
-    Raises ParamsError if `name` is a method's name or `of` a variant, UnknownNameError if there is no method `of`, and
-    pydantic's ValidationError for a malformed name.
+    Args:
+        name: name of the variant.
+        of: name of the method.
+        options: options that differ from the method's defaults.
+
+    Raises:
+        ParamsError: `name` is a method's name, or `of` a variant.
+        UnknownNameError: there is no method `of`.
+        ValidationError: a malformed name.
     """
     base = get_info(of)
     if base.of is not None:
         raise ParamsError(f"variant {name!r}: {of!r} is itself a variant; expected the name of a method")
-    known = get_info(name) if name in list_explainers() else None
-    if known is not None and known.of is None:
-        raise ParamsError(f"variant {name!r}: a method has that name; choose another")
-    if known is not None and (known.of, known.defaults) == (of, options):
-        return known
-    listed = ", ".join(f"{option} {value}" for option, value in options.items())
-    summary = f"{base.summary} Here with {listed}." if options else base.summary
+    if name in list_explainers():
+        built_in = get_info(name)
+        if built_in.of is None:
+            raise ParamsError(f"variant {name!r}: a method has that name; choose another")
+        if built_in.of == of and built_in.defaults == options:
+            return built_in
+    summary = base.summary
+    if options:
+        listed = ", ".join(f"{option} {value}" for option, value in options.items())
+        summary = f"{summary} Here with {listed}."
     return MethodInfo(**{**base.model_dump(), "name": name, "of": of, "summary": summary, "defaults": dict(options)})
 
 
@@ -68,6 +78,8 @@ class RunMethod(Section):
     """Name of a method (default: the entry's name); an entry with another name is a variant of that method."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Options that differ from the method's defaults."""
+    path: str | None = None
+    """Folder of an explainer that is trained already and is used as it is; `{task}` stands for the task's name."""
 
     @model_validator(mode="after")
     def _exists(self) -> Self:
@@ -81,23 +93,32 @@ class RunMethod(Section):
     @cached_property
     def info(self) -> MethodInfo:
         """The method's facts, under its name in the run."""
-        trains_own = self._declared.own_model and getattr(self.settings, "own_model", True)
+        trains_own = self._declared.own_model and self.path is None and getattr(self.settings, "own_model", True)
         return self._declared.model_copy(update={"own_model": trains_own})
 
     @cached_property
     def _declared(self) -> MethodInfo:
-        return get_info(self.of) if self.of == self.name else variant_of(self.name, self.of, self.options)
+        if self.of == self.name:
+            return get_info(self.of)
+        return variant_of(self.name, self.of, self.options)
 
     @cached_property
     def settings(self) -> Section:
-        """All options, including defaults. Raises ParamsError for an option that the method does not have."""
-        # Not from the class, whose module loads torch.
+        """All options, including defaults.
+
+        Raises:
+            ParamsError: an option that the method does not have, or a bad value.
+        """
         declared = self._declared
-        section = Section if declared.options_class is None else pkgutil.resolve_name(declared.options_class)
+        section: Any = Section
+        # Not from the class, whose module loads torch.
+        if declared.options_class is not None:
+            section = pkgutil.resolve_name(declared.options_class)
         try:
-            return section.model_validate({**declared.defaults, **self.options})
+            settings: Section = section.model_validate({**declared.defaults, **self.options})
         except ValidationError as error:
             raise ParamsError(problems_sentence(error, section, "options.")) from error
+        return settings
 
     @property
     def all_options(self) -> dict[str, Any]:
@@ -123,12 +144,12 @@ def _named(entries: Any) -> Any:
     """Set each entry's `name`, and its `of` to that name unless it is set."""
     if not isinstance(entries, Mapping):
         return entries
-    return {
-        name: {"of": name, **({} if entry is None else entry), "name": name}
-        if entry is None or isinstance(entry, Mapping)
-        else entry
-        for name, entry in entries.items()
-    }
+    named = {}
+    for name, entry in entries.items():
+        if entry is None:
+            entry = {}
+        named[name] = {"of": name, **entry, "name": name} if isinstance(entry, Mapping) else entry
+    return named
 
 
 class Params(Section):
@@ -157,8 +178,6 @@ class Params(Section):
     """The methods to compare: name -> `of` and `options`."""
     learned: LearnedParams = LearnedParams()
     """Names of the methods to train, by what they learn from."""
-    own_model: dict[str, RunMethod] = Field(default_factory=dict)
-    """Methods that are also run on the classifiers that learned methods train."""
     explainer: str | None = None
     """The method under study, whose metrics are the headline (default: none)."""
     roster: str = "none"
@@ -173,37 +192,45 @@ class Params(Section):
     """Further comparisons, each with its own stage."""
     report: ReportParams = ReportParams()
 
-    _name_methods = field_validator("methods", "own_model", "teachers", mode="before")(_named)
+    _name_methods = field_validator("methods", "teachers", mode="before")(_named)
 
     @field_validator("classifiers", mode="before")
     @classmethod
     def _name_classifiers(cls, entries: Any) -> Any:
         if not isinstance(entries, Mapping):
             return entries
-        return {task: {"name": entry} if isinstance(entry, str) else entry for task, entry in entries.items()}
+        named = {}
+        for task, entry in entries.items():
+            named[task] = {"name": entry} if isinstance(entry, str) else entry
+        return named
 
     @field_validator("methods")
     @classmethod
     def _in_order(cls, methods: dict[str, RunMethod]) -> dict[str, RunMethod]:
         """Sort in the order of the list of methods, learned ones first, variants after their method."""
         order = list_explainers()
-        return dict(sorted(methods.items(), key=lambda item: (order.index(item[1].of), item[0] != item[1].of)))
+
+        def position(method: RunMethod) -> tuple[int, bool]:
+            return order.index(method.of), method.name != method.of
+
+        return {method.name: method for method in sorted(methods.values(), key=position)}
 
     @model_validator(mode="after")
     def _tasks_are_complete(self) -> Self:
         _check_once("tasks", self.tasks)
-        if missing := [task for task in self.tasks if task not in self.sources]:
-            raise ValueError(f"tasks {', '.join(missing)} have no entry under 'sources'; expected one each")
+        self._check_tasks("'sources'", self.sources)
         for name in ("rationales", "encoder", "encoder_revision", "classifiers"):
-            if isinstance(tasks := getattr(self, name), dict):
-                _check_known(f"task under {name!r}", tasks, self.sources)
+            by_task = getattr(self, name)
+            if isinstance(by_task, dict):
+                _check_known(f"task under {name!r}", by_task, self.sources)
         if isinstance(self.encoder, dict):
-            with_model = {*self.encoder, *self.classifiers}
-            if missing := [task for task in self.tasks if task not in with_model]:
-                raise ValueError(
-                    f"tasks {', '.join(missing)} have no entry under 'encoder' or 'classifiers'; expected one each"
-                )
+            self._check_tasks("'encoder' or 'classifiers'", {*self.encoder, *self.classifiers})
         return self
+
+    def _check_tasks(self, where: str, entries: Collection[str]) -> None:
+        missing = [task for task in self.tasks if task not in entries]
+        if missing:
+            raise ValueError(f"tasks {', '.join(missing)} have no entry under {where}; expected one each")
 
     @model_validator(mode="after")
     def _methods_are_in_place(self) -> Self:
@@ -214,7 +241,10 @@ class Params(Section):
         nothing_trained = not listed and set(self.tasks) <= set(self.classifiers)
         for name, method in self.methods.items():
             info = method.info
-            if info.trained and not (info.ready and nothing_trained):
+            if method.path is not None:
+                if not info.trained or name in listed:
+                    raise ValueError(f"methods.{name}.path: only for a method that is trained, and not in this run")
+            elif info.trained and not (info.ready and nothing_trained):
                 part = "from_features" if method.learns_from_features else "from_texts"
                 if name not in getattr(self.learned, part):
                     raise ValueError(f"methods.{name}: {method.of!r} is trained; name it under learned.{part}, too")
@@ -234,10 +264,9 @@ class Params(Section):
                 )
             if method.teacher is not None:
                 self._check_teacher(f"methods.{method.name}.options.teacher", method.teacher)
-        for where, entries in (("own_model", self.own_model), ("teachers", self.teachers)):
-            for name, method in entries.items():
-                if method.info.learned or method.of != name:
-                    raise ValueError(f"{where}.{name}: expected the name of a method that needs no training")
+        for name, method in self.teachers.items():
+            if method.info.learned or method.of != name:
+                raise ValueError(f"teachers.{name}: expected the name of a method that needs no training")
         if self.explainer is not None:
             _check_known("explainer", [self.explainer], self.methods)
         _check_known("method under sanity.methods", self.sanity.methods or (), self.methods)
@@ -245,16 +274,13 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _studies_fit_the_run(self) -> Self:
-        curve, transfer = self.studies.marks_curve, self.studies.transfer
+        curve = self.studies.marks_curve
         if curve is not None:
             _check_known("task under studies.marks_curve.tasks", curve.tasks or (), self.tasks)
             if len(self.tasks) < 2:
                 raise ValueError("studies.marks_curve starts from the other tasks' marks, but there is one task")
             if curve.marks != sorted(set(curve.marks)):
                 raise ValueError(f"studies.marks_curve.marks: got {curve.marks}; expected increasing numbers")
-        if transfer is not None:
-            known = [method.name for method in self.with_own_model]
-            _check_known("method under studies.transfer.explainers", transfer.explainers or (), known)
         for teacher in self.compared_teachers:
             self._check_teacher("studies.students.teachers", teacher)
         return self
@@ -278,29 +304,25 @@ class Params(Section):
 
     @property
     def baseline_names(self) -> list[str]:
-        """Names of the methods that do not depend on training in this run."""
-        trained = {method.name for method in self.trained}
+        """Names of the methods that do not depend on training, in this run or before it."""
+        trained = {method.name for method in self.methods.values() if method.path is not None or method in self.trained}
         return [name for name, method in self.methods.items() if not {name, method.info.base} & trained]
 
     @property
     def curve_tasks(self) -> list[str]:
         """The tasks of the study marks_curve, if the run has it."""
-        return [] if self.studies.marks_curve is None else self.studies.marks_curve.tasks or self.tasks
-
-    @property
-    def transferred(self) -> list[str]:
-        """Names of the methods of the study transfer, if the run has it."""
-        study = self.studies.transfer
-        return [] if study is None else study.explainers or [method.name for method in self.with_own_model]
+        study = self.studies.marks_curve
+        return [] if study is None else study.tasks or self.tasks
 
     @property
     def compared_teachers(self) -> list[str]:
         """The teachers of the study students, if the run has it."""
-        return [] if self.studies.students is None else self.studies.students.teachers
+        study = self.studies.students
+        return [] if study is None else study.teachers
 
     def method(self, name: str) -> RunMethod:
         """Return a method of the run or, if it has none of that name, the method with its defaults."""
-        return self.methods[name] if name in self.methods else RunMethod(name=name, of=name)
+        return self.methods.get(name) or RunMethod(name=name, of=name)
 
     def check_task(self, task: str) -> str:
         """Return `task`; raise UnknownNameError, with similar names, if the profile has no such task."""
@@ -327,9 +349,13 @@ class Params(Section):
 
 
 def load_params(path: str | os.PathLike[str] | None = None) -> Params:
-    """Read and validate a params file (default: the one that EXPLEARN_PARAMS names, or params.yaml).
+    """Read and validate a params file.
 
-    Raises ParamsError naming file, parameter, the value and what was expected.
+    Args:
+        path: the file. None: the one that EXPLEARN_PARAMS names, or params.yaml.
+
+    Raises:
+        ParamsError: the file cannot be used; names parameter, value and what was expected.
     """
     path = path or os.environ.get("EXPLEARN_PARAMS") or "params.yaml"
     values = read_yaml(path, hint="; run this in the project's root, or set EXPLEARN_PARAMS")
@@ -341,14 +367,12 @@ def load_params(path: str | os.PathLike[str] | None = None) -> Params:
         raise ParamsError(problems_sentence(error, Params, f"{path}, ")) from error
 
 
-def _check_known(what: str, names: Iterable[str], known: Iterable[str]) -> None:
-    known = list(known)
+def _check_known(what: str, names: Iterable[str], known: Collection[str]) -> None:
     for name in names:
         if name not in known:
             raise ValueError(str(UnknownNameError(what, name, known)))
 
 
-def _check_once(what: str, names: Iterable[str]) -> None:
-    listed = list(names)
-    if len(set(listed)) != len(listed):
-        raise ValueError(f"{what} {listed} repeat a name; expected each once")
+def _check_once(what: str, names: list[str]) -> None:
+    if len(set(names)) != len(names):
+        raise ValueError(f"{what} {names} repeat a name; expected each once")

@@ -16,10 +16,19 @@ from explearn_study.sources.rationale_files import import_rationales
 from explearn_study.workspace import Workspace
 
 
-def check_new(path: Path, rationales: Iterable[Rationale], known: Collection[tuple[str, str]]) -> None:
-    """Raise DataError, naming `path`, for a text and annotator that another source also has."""
+def check_new(path: Path, rationales: Iterable[Rationale], existing: Collection[tuple[str, str]]) -> None:
+    """Check that no other source has the same text and annotator.
+
+    Args:
+        path: file of the rationales, for the error.
+        rationales: rationales to add.
+        existing: text and annotator of the rationales in other sources.
+
+    Raises:
+        DataError: another source has one of them, too.
+    """
     for rationale in rationales:
-        if (rationale.example_id, rationale.annotator) in known:
+        if (rationale.example_id, rationale.annotator) in existing:
             raise DataError(
                 f"{path}: annotator {rationale.annotator!r} has marked {rationale.example_id!r} in another source too; "
                 "expected one rationale for each annotator and text"
@@ -29,8 +38,9 @@ def check_new(path: Path, rationales: Iterable[Rationale], known: Collection[tup
 def read_task_marks(task: str, params: Params, workspace: Workspace) -> TaskMarks:
     """Read a prepared task and all of people's marks.
 
-    Raises DataError if the stage prepare has not run or a file cannot be used, for example because an annotator has
-    marked a text in two places.
+    Raises:
+        DataError: the stage prepare has not run, or a file cannot be used, for example because an annotator has marked
+            a text in two places.
     """
     folder = workspace.examples(task)
     if not folder.is_dir():
@@ -40,12 +50,12 @@ def read_task_marks(task: str, params: Params, workspace: Workspace) -> TaskMark
     unused = frozenset(str(item) for item in workspace.read_task(task)["unused_ids"])
     store = Store(workspace.annotations(task))
     rationales = read_rationales(folder / "native.parquet", examples)
-    known = {(r.example_id, r.annotator) for r in rationales}
+    marked = {(r.example_id, r.annotator) for r in rationales}
 
     def add(path: Path, more: Sequence[Rationale]) -> None:
-        check_new(path, more, known)
+        check_new(path, more, marked)
         rationales.extend(more)
-        known.update((r.example_id, r.annotator) for r in more)
+        marked.update((r.example_id, r.annotator) for r in more)
 
     for file in settings.files:
         path = Path(params.data_dir) / file.path
@@ -53,7 +63,7 @@ def read_task_marks(task: str, params: Params, workspace: Workspace) -> TaskMark
     add(store.human, store.read(store.human, examples, unused))
     # A seed set may be a selection of marks in other files.
     seeds = store.read(store.seeds, examples, unused)
-    add(store.seeds, [r for r in seeds if (r.example_id, r.annotator) not in known])
+    add(store.seeds, [r for r in seeds if (r.example_id, r.annotator) not in marked])
     return TaskMarks(
         name=task,
         store=store,

@@ -18,8 +18,9 @@ from explearn.core.writing import scratch_folder
 from explearn.methods.base.explainer import Explainer
 from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.sanity import SanityResult, ScoreSimilarity, check_methods
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.finetune import finetune
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.sampling import texts_to_explain
 from explearn_study.explaining import make_method
 from explearn_study.params import Params
@@ -44,25 +45,25 @@ def check_task(workspace: Workspace, params: Params, task: str, compute: Compute
     by_classifier: dict[Path, list[Explainer]] = defaultdict(list)
     for name in chosen:
         explainer, _ = make_method(params.methods[name], params, workspace, task, seed)
-        explainer.any_classifier = True
         by_classifier[workspace.explained(params, task, name)].append(explainer)
     other_labels = None
     if params.sanity.random_labels:
         other_labels = cache(partial(_finetuned_on_permuted_labels, workspace, task, params, compute))
     results: dict[str, SanityResult] = {}
     for folder, explainers in by_classifier.items():
-        model = Classifier.from_pretrained(folder, compute)
+        model = load_classifier(folder, compute)
         percent = params.evaluate.headline_percent
-        draws = [
-            check_methods(explainers, model, examples, params.sanity, draw, percent, other_labels)
-            for draw in range(seed, seed + params.sanity.seeds)
-        ]
-        results |= {one.name: over_draws([draw[one.name] for draw in draws]) for one in explainers}
-    return {
-        "texts": len(examples),
-        "methods": {name: asdict(results[name]) for name in chosen},
-        **({"seeds": params.sanity.seeds} if params.sanity.seeds > 1 else {}),
-    }
+        draws: dict[str, list[SanityResult]] = defaultdict(list)
+        for draw in range(seed, seed + params.sanity.seeds):
+            checks = check_methods(explainers, model, examples, params.sanity, draw, percent, other_labels)
+            for name, result in checks.items():
+                draws[name].append(result)
+        for name, checked in draws.items():
+            results[name] = over_draws(checked)
+    document = {"texts": len(examples), "methods": {name: asdict(results[name]) for name in chosen}}
+    if params.sanity.seeds > 1:
+        document["seeds"] = params.sanity.seeds
+    return document
 
 
 def over_draws(results: Sequence[SanityResult]) -> SanityResult:
@@ -74,29 +75,31 @@ def over_draws(results: Sequence[SanityResult]) -> SanityResult:
         if result.skipped or len(results) == 1:
             return result
 
-    def mean(similarities: Sequence[ScoreSimilarity]) -> ScoreSimilarity:
-        lows = [one.spearman_low for one in similarities if one.spearman_low is not None]
-        highs = [one.spearman_high for one in similarities if one.spearman_high is not None]
-        return ScoreSimilarity(
-            spearman=mean_of_known(one.spearman for one in similarities),
-            spearman_low=min(lows, default=None),
-            spearman_high=max(highs, default=None),
-            overlap=fmean(one.overlap for one in similarities),
-        )
-
+    random_model = {}
+    for part in results[0].random_model:
+        random_model[part] = _mean([result.random_model[part] for result in results])
     labels = [result.random_labels for result in results if result.random_labels is not None]
     return SanityResult(
-        random_model={
-            part: mean([result.random_model[part] for result in results]) for part in results[0].random_model
-        },
-        random_labels=mean(labels) if labels else None,
+        random_model=random_model,
+        random_labels=_mean(labels) if labels else None,
         max_sensitivity=mean_of_known(result.max_sensitivity for result in results),
+    )
+
+
+def _mean(similarities: Sequence[ScoreSimilarity]) -> ScoreSimilarity:
+    lows = [draw.spearman_low for draw in similarities if draw.spearman_low is not None]
+    highs = [draw.spearman_high for draw in similarities if draw.spearman_high is not None]
+    return ScoreSimilarity(
+        spearman=mean_of_known(draw.spearman for draw in similarities),
+        spearman_low=min(lows, default=None),
+        spearman_high=max(highs, default=None),
+        overlap=fmean(draw.overlap for draw in similarities),
     )
 
 
 def _finetuned_on_permuted_labels(
     workspace: Workspace, task: str, params: Params, compute: ComputeOptions, seed: int
-) -> Classifier:
+) -> TransformerPredictor:
     """Fine-tune the task's encoder as in the stage finetune, with the labels permuted within each split."""
     rng = np.random.default_rng(seed)
     permuted: list[Example] = []
@@ -109,4 +112,4 @@ def _finetuned_on_permuted_labels(
         target = folder / "classifier"
         labels = workspace.read_labels(task)
         finetune(target, permuted, labels, encoder, params.finetune, compute, seed, revision)
-        return Classifier.from_pretrained(target, compute)
+        return load_classifier(target, compute)

@@ -129,13 +129,6 @@ class CurveParams(Section):
     """Trainings with each number of texts, each with its own draw of texts and initial weights."""
 
 
-class TransferParams(Section):
-    """Methods with their own classifier, evaluated on other tasks with the same classes."""
-
-    explainers: list[str] | None = None
-    """Names of the methods (default: all in the run)."""
-
-
 class StudentsParams(Section):
     """The comparison of teachers with their students, as in L2E's tables."""
 
@@ -154,7 +147,6 @@ class StudiesParams(Section):
     """Optional further comparisons."""
 
     marks_curve: CurveParams | None = None
-    transfer: TransferParams | None = None
     students: StudentsParams | None = None
 
 

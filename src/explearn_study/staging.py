@@ -52,10 +52,11 @@ def stage(function: Callable[..., None]) -> Callable[[], None]:
     def run(**options: Any) -> None:
         from explearn_study.params import load_params
 
-        params, seed, compute = load_params(options.pop("params_file")), options.pop("seed"), options.pop("compute")
+        params = load_params(options.pop("params_file"))
+        seed = options.pop("seed")
+        filled = {"params": params, "compute": options.pop("compute"), "seed": params.seed if seed is None else seed}
         if "task" in options:
             params.check_task(options["task"])
-        filled = {"params": params, "compute": compute, "seed": params.seed if seed is None else seed}
         with run_alone(name_of_stage, **options):
             function(**options, **{name: value for name, value in filled.items() if name in arguments})
 

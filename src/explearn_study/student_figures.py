@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.metrics.catalogue import CATALOGUE
-from explearn.metrics.context import mean_where_defined
+from explearn.metrics.arrays import mean_where_defined
 from explearn.metrics.faithfulness import logit
 from explearn.metrics.plausibility import ranking
 from explearn.metrics.protocols import top_count
+from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import paired_tests
 from explearn.metrics.stability import stability
 
@@ -48,64 +48,82 @@ COMPARED = (
 class SideScores:
     """One side's explanations of n texts.
 
-    scores: one array (words,) a text, larger for more evidence (ranking: for more weight). levels: int8, (words,), of
-    L2E's levels; None under `ranking`.
+    Attributes:
+        scores: one array (words,) for each text, larger for more evidence (ranking: for more weight).
+        levels: L2E's levels, int8, (words,), for each text; None under `ranking`.
     """
 
-    scores: Sequence[NDArray[np.float64]]
+    scores: Sequence[Array]
     levels: Sequence[NDArray[np.int8]] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChosenWords:
-    """Words of a text that make its explanation: for the class, against it; and all levels, 0 where not chosen."""
+    """The words of a text that make its explanation.
+
+    Attributes:
+        positive: words for the class, by index.
+        negative: words against it.
+        levels: int8, (words,); 0 where a word is not chosen.
+    """
 
     positive: list[int]
     negative: list[int]
     levels: NDArray[np.int8]
 
 
-def choose(
-    teacher: SideScores, student: SideScores, percent: int, seed: int
-) -> tuple[list[ChosenWords], list[ChosenWords], list[ChosenWords]]:
+Choices = tuple[list[ChosenWords], list[ChosenWords], list[ChosenWords]]
+"""The words that each of SIDES chooses in each text."""
+
+
+def choose(teacher: SideScores, student: SideScores, percent: int, seed: int) -> Choices:
     """Choose the words of teacher, student and chance in each text, equally many each.
 
     Args:
+        teacher: the teacher's explanations.
+        student: the student's explanations of the same texts.
         percent: share of the words taken under `ranking`.
-        seed: of the random words, as many as the others have; no word is both for and against.
+        seed: seed of the random words; no word is both for and against.
     """
     rng = np.random.default_rng(seed)
-    sides: tuple[list[ChosenWords], list[ChosenWords], list[ChosenWords]] = ([], [], [])
+    choices: Choices = ([], [], [])
     for text, (a, b) in enumerate(zip(teacher.scores, student.scores, strict=True)):
-        by_chance = rng.random(len(a))
+        scores = [a, b, rng.random(len(a))]
         if teacher.levels is None or student.levels is None:
-            count, against = top_count(len(a), percent), 0
-            orders = [ranking(scores) for scores in (a, b, by_chance)]
+            count = top_count(len(a), percent)
+            against = 0
+            orders = [ranking(side) for side in scores]
             marks = [np.ones(len(a), dtype=np.int8) for _ in SIDES]
         else:
             levels = [teacher.levels[text], student.levels[text]]
-            count = min(int((of_side > 0).sum()) for of_side in levels)
-            against = min(int((of_side < 0).sum()) for of_side in levels)
+            count = min(int((side > 0).sum()) for side in levels)
+            against = min(int((side < 0).sum()) for side in levels)
             # By chance: as many words of each level as the teacher has.
             marks = [*levels, rng.permutation(levels[0])]
-            orders = [np.lexsort((-s, -np.sign(m))) for s, m in zip((a, b, by_chance), marks, strict=True)]
-        for side, order, mark in zip(sides, orders, marks, strict=True):
-            positive, negative = order[:count].tolist(), order[::-1][:against].tolist()
-            chosen = np.isin(np.arange(len(a)), [*positive, *negative])
-            side.append(ChosenWords(positive, negative, np.where(chosen, mark, 0).astype(np.int8)))
-    return sides
+            orders = [np.lexsort((-side, -np.sign(mark))) for side, mark in zip(scores, marks, strict=True)]
+        for side, order, mark in zip(choices, orders, marks, strict=True):
+            side.append(_chosen(order, mark, count, against))
+    return choices
+
+
+def _chosen(order: NDArray[np.intp], mark: NDArray[np.int8], count: int, against: int) -> ChosenWords:
+    """Return the first words of an order, those for the class, and the last ones, those against it."""
+    positive = order[:count].tolist()
+    negative = order[::-1][:against].tolist()
+    chosen = np.isin(np.arange(len(mark)), [*positive, *negative])
+    return ChosenWords(positive, negative, np.where(chosen, mark, 0).astype(np.int8))
 
 
 def judge(
-    choices: tuple[Sequence[ChosenWords], Sequence[ChosenWords], Sequence[ChosenWords]],
-    orders: Mapping[str, Sequence[NDArray[np.float64]]],
+    choices: Choices,
+    orders: Mapping[str, Sequence[Array]],
     encodings: Sequence[Encoding],
     predictions: Predictions,
     neighbours: Mapping[str, NDArray[np.intp]],
     gold: Sequence[NDArray[np.bool_] | None],
     k: int,
 ) -> dict[str, dict[str, Array]]:
-    """Return metric -> side (of SIDES) -> value on each text, (n,), NaN where undefined; and `both` of agreement.
+    """Return the metrics of teacher, student and chance on each text.
 
     agreement: 1 where the positive words alone are given the text's own class. `both`: 1 where those of teacher and
     student are given the same class. delta_log_odds_*: logit p(x) - logit p(x with those words masked), NaN where there
@@ -113,46 +131,59 @@ def judge(
     the marked ones.
 
     Args:
-        choices: of teacher, student and chance.
+        choices: words of teacher, student and chance.
         orders: side -> scores by which its k best words are chosen.
-        encodings: of the texts.
-        predictions: of the classifier that is explained.
-        neighbours: `semantic` and `lexical` -> (n, k), as of `explearn.metrics.stability.nearest`.
+        encodings: encodings of the texts.
+        predictions: predictions of the classifier that is explained.
+        neighbours: `semantic` and `lexical` -> (n, k), as `explearn.metrics.stability.nearest` gives them.
         gold: marked words, (words,); None for texts that are not judged.
-        k: words compared with the marked ones.
+        k: number of words compared with the marked ones.
+
+    Returns:
+        Metric -> side (of SIDES) -> value on each text, (n,), NaN where undefined; and `both` of agreement.
     """
     mask = predictions.classifier.mask_token_id
     full = [predictions.request(encoding) for encoding in encodings]
-    pairs = [list(zip(encodings, side, strict=True)) for side in choices]
-    only = [[predictions.request(e.keep(words.positive)) for e, words in side] for side in pairs]
-    positive = [[predictions.request(e.mask(words.positive, mask)) for e, words in side] for side in pairs]
-    negative = [[predictions.request(e.mask(words.negative, mask)) for e, words in side] for side in pairs]
+    only: dict[str, list[Any]] = {}
+    masked: dict[tuple[str, str], list[Any]] = {}
+    for side, words in zip(SIDES, choices, strict=True):
+        pairs = list(zip(encodings, words, strict=True))
+        only[side] = [predictions.request(e.keep(chosen.positive)) for e, chosen in pairs]
+        masked[side, "positive"] = [predictions.request(e.mask(chosen.positive, mask)) for e, chosen in pairs]
+        masked[side, "negative"] = [predictions.request(e.mask(chosen.negative, mask)) for e, chosen in pairs]
     predictions.evaluate("teacher and student")
     p = predictions.probabilities
     targets = p[full].argmax(axis=1)
+    classes = {side: p[rows].argmax(axis=1) for side, rows in only.items()}
     texts = [encoding.words for encoding in encodings]
     values: dict[str, dict[str, Array]] = {name: {} for name in COMPARED}
-    classes = [p[rows].argmax(axis=1) for rows in only]
-    for number, side in enumerate(SIDES):
-        of_side = choices[number]
-        values["agreement"][side] = (classes[number] == targets).astype(np.float64)
-        for name, rows in (("positive", positive[number]), ("negative", negative[number])):
-            some = np.array([bool(getattr(words, name)) for words in of_side])
-            change = logit(p[full], targets) - logit(p[rows], targets)
+    for side, words in zip(SIDES, choices, strict=True):
+        values["agreement"][side] = (classes[side] == targets).astype(np.float64)
+        for name in ("positive", "negative"):
+            some = np.array([bool(getattr(chosen, name)) for chosen in words])
+            change = logit(p[full], targets) - logit(p[masked[side, name]], targets)
             values[f"delta_log_odds_{name}"][side] = np.where(some, change, np.nan)
-        levels = [words.levels for words in of_side]
+        levels = [chosen.levels for chosen in words]
         for kind, near in neighbours.items():
             values[f"stability_{kind}"][side] = stability(levels, texts, near)
             values[f"stability_{kind}_content"][side] = stability(levels, texts, near, content_words=True)
-        agreement = np.full((3, len(gold)), np.nan)
-        for text, (scores, marked) in enumerate(zip(orders[side], gold, strict=True)):
-            if marked is not None and marked.any():
-                best = ranking(scores)[:k]
-                hits = float(marked[best].sum())
-                agreement[:, text] = hits / len(best), hits / marked.sum(), 2 * hits / (len(best) + marked.sum())
-        values["precision"][side], values["recall"][side], values["f1"][side] = agreement
-    values["agreement"]["both"] = (classes[0] == classes[1]).astype(np.float64)
+        agreement = _agreement(orders[side], gold, k)
+        for name, row in zip(("precision", "recall", "f1"), agreement, strict=True):
+            values[name][side] = row
+    values["agreement"]["both"] = (classes["teacher"] == classes["student"]).astype(np.float64)
     return values
+
+
+def _agreement(scores: Sequence[Array], gold: Sequence[NDArray[np.bool_] | None], k: int) -> Array:
+    """Return precision, recall and F1 of the k best words, (3, n); NaN for texts that are not judged."""
+    agreement = np.full((3, len(gold)), np.nan)
+    for text, marked in enumerate(gold):
+        if marked is None or not marked.any():
+            continue
+        best = ranking(scores[text])[:k]
+        hits = float(marked[best].sum())
+        agreement[:, text] = [hits / len(best), hits / marked.sum(), 2 * hits / (len(best) + marked.sum())]
+    return agreement
 
 
 def summarise(by_seed: Sequence[Mapping[str, Mapping[str, ArrayLike]]]) -> dict[str, dict[str, float | int | None]]:
@@ -168,25 +199,26 @@ def summarise(by_seed: Sequence[Mapping[str, Mapping[str, ArrayLike]]]) -> dict[
         figures: dict[str, float | int | None] = {}
         means: dict[str, Array] = {}
         for side in by_seed[0][name]:
-            values = np.array([of_seed[name][side] for of_seed in by_seed], dtype=np.float64)
+            values = np.array([seed[name][side] for seed in by_seed], dtype=np.float64)
             # A text counts where it is defined for every seed.
             means[side] = values.mean(axis=0)
-            known = means[side][~np.isnan(means[side])]
             figures[side] = mean_where_defined(means[side])
-            figures[f"{side}_error"] = _standard_error(known)
+            figures[f"{side}_error"] = _standard_error(means[side][~np.isnan(means[side])])
             if side == "student":
-                figures["seeds_error"] = _standard_error(
-                    [mean for row in values if (mean := mean_where_defined(row)) is not None]
-                )
+                seed_means = [mean_where_defined(row) for row in values]
+                figures["seeds_error"] = _standard_error([mean for mean in seed_means if mean is not None])
         test = paired_tests(
             name,
             {side: figures[side] for side in ("teacher", "student")},
             {side: means[side] for side in ("teacher", "student")},
             CATALOGUE[name].larger_is_better,
         )
-        both = len(test.methods) == 2
-        figures["texts"] = int(test.texts[0, 1]) if both else 0
-        figures["p_value"] = float(test.p_values[0, 1]) if both and test.texts[0, 1] else None
+        figures["texts"] = 0
+        figures["p_value"] = None
+        if len(test.methods) == 2:
+            figures["texts"] = int(test.texts[0, 1])
+            if test.texts[0, 1]:
+                figures["p_value"] = float(test.p_values[0, 1])
         summary[name] = figures
     return summary
 

@@ -9,7 +9,6 @@ from explearn.core.writing import write_json
 from explearn_study.distil import compare_with_students
 from explearn_study.marks_curve import marks_curve
 from explearn_study.params import Params
-from explearn_study.transfer import transfer
 from explearn_study.workspace import Workspace
 
 
@@ -17,12 +16,6 @@ def write_curves(workspace: Workspace, params: Params, compute: ComputeOptions, 
     """Write, for each task, how much marked texts bring."""
     for task in params.curve_tasks:
         write_json(workspace.study("marks_curve", task), marks_curve(workspace, params, task, compute, seed))
-
-
-def write_transfers(workspace: Workspace, params: Params, compute: ComputeOptions, seed: int) -> None:
-    """Write, for each explainer with a classifier of its own, how good it is on other tasks."""
-    for name in params.transferred:
-        write_json(workspace.study("transfer", name), transfer(workspace, params, name, compute, seed))
 
 
 def write_students(workspace: Workspace, params: Params, compute: ComputeOptions, seed: int) -> None:
@@ -36,6 +29,5 @@ def write_students(workspace: Workspace, params: Params, compute: ComputeOptions
 
 STUDIES: dict[str, Callable[[Workspace, Params, ComputeOptions, int], None]] = {
     "marks_curve": write_curves,
-    "transfer": write_transfers,
     "students": write_students,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +20,7 @@ from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.base.teachers import members
 from explearn.methods.registry import make_explainer
+from explearn.predictors.pretrained import load_classifier
 from explearn_study.feature_files import check_refusal, read_feature_metadata, read_features, read_signals
 from explearn_study.params import Params
 from explearn_study.teacher_files import read_lessons
@@ -26,7 +28,7 @@ from explearn_study.workspace import Workspace, read_document
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every method needs it.
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 Item = TypeVar("Item", WordSignals, ExampleFeatures, Lesson)
 
@@ -35,13 +37,15 @@ class WorkspaceTask:
     """`explearn.methods.base.task.TaskData` of a workspace."""
 
     def __init__(self, workspace: Workspace, params: Params, name: str, compute: ComputeOptions) -> None:
-        self.workspace, self.params, self.name, self.compute = workspace, params, name, compute
+        self.workspace = workspace
+        self.params = params
+        self.name = name
+        self.compute = compute
 
     @cached_property
-    def classifier(self) -> Classifier:
-        from explearn.predictors.classifier import Classifier
+    def classifier(self) -> TransformerPredictor:
 
-        return Classifier.from_pretrained(self.workspace.classifier(self.name), self.compute)
+        return load_classifier(self.workspace.classifier(self.name), self.compute)
 
     @property
     def device(self) -> torch.device:
@@ -84,26 +88,31 @@ class WorkspaceTask:
         folder = self.workspace.features(self.name)
         check_refusal(folder)
         path = folder / f"{split}.parquet"
-        features = of_examples(
-            read_features(path, hidden),
-            self.examples(split),
-            path,
-            lambda text, words: not len(text.word_ids) or text.word_ids.max() < len(words),
-        )
+
+        def fits(text: ExampleFeatures, words: tuple[str, ...]) -> bool:
+            return not len(text.word_ids) or bool(text.word_ids.max() < len(words))
+
+        features = check_examples(read_features(path, hidden), self.examples(split), path, fits)
         return read_feature_metadata(path), features
 
     def signals(self, split: str) -> Iterable[WordSignals]:
         path = self.workspace.signals(self.name) / f"{split}.parquet"
         check_refusal(path.parent)
-        return of_examples(
-            read_signals(path), self.examples(split), path, lambda text, words: tuple(text.words) == words
-        )
+
+        def fits(text: WordSignals, words: tuple[str, ...]) -> bool:
+            return tuple(text.words) == words
+
+        return check_examples(read_signals(path), self.examples(split), path, fits)
 
     def lessons(self, teacher: str) -> Lessons:
         folders = [self.workspace.teacher(self.name, name) for name in members(teacher)]
         lessons = read_lessons(folders, self.classifier.fingerprint)
-        every = (lesson for split in lessons.by_split.values() for lesson in split)
-        list(of_examples(every, self.examples(), folders[0], lambda text, words: len(text.weights) == len(words)))
+
+        def fits(lesson: Lesson, words: tuple[str, ...]) -> bool:
+            return len(lesson.weights) == len(words)
+
+        all_lessons = chain.from_iterable(lessons.by_split.values())
+        list(check_examples(all_lessons, self.examples(), folders[0], fits))
         return lessons
 
 
@@ -112,9 +121,10 @@ class SourceTask(WorkspaceTask):
 
     @cached_property
     def gold(self) -> dict[str, tuple[bool, ...]]:
-        """Raises DataError where there are rationales, and no word is marked in any: left out, nobody would notice."""
+        """Marked words; an error if there are rationales but none marks a word, which nobody would notice otherwise."""
         gold = self.workspace.read_gold(self.name, self.params)
-        if not gold and (count := len(self.workspace.read_rationales(self.name))):
+        count = len(self.workspace.read_rationales(self.name))
+        if count and not gold:
             raise DataError(
                 f"task {self.name!r}: no word is marked in any of its {count} rationales; expected marked words and "
                 "others"
@@ -122,22 +132,32 @@ class SourceTask(WorkspaceTask):
         return gold
 
 
-def of_examples(
+def check_examples(
     items: Iterable[Item], examples: Sequence[Example], where: Path, fits: Callable[[Item, tuple[str, ...]], bool]
 ) -> Iterator[Item]:
-    """Yield what an earlier stage computed of some texts, after checking that it is of the texts as they are now.
+    """Yield what an earlier stage computed for some texts, after checking that these are still the task's texts.
 
     Args:
-        fits: whether an item is of a text of these words.
+        items: what the stage computed, one item for each text.
+        examples: the texts as they are now.
+        where: the file, for errors.
+        fits: whether an item fits a text with these words.
 
-    Raises DataError for an item of a text that is not among the examples, comes twice, or has other words.
+    Raises:
+        DataError: an item's text is not among the examples, comes twice, or has other words.
     """
     words = {example.id: example.all_words for example in examples}
     seen: set[str] = set()
     for item in items:
         name = item.example_id
-        if name not in words or name in seen or not fits(item, words[name]):
-            problem = "comes twice" if name in seen else "has other words" if name in words else "is not of the task"
+        problem = ""
+        if name not in words:
+            problem = "is not of the task"
+        elif name in seen:
+            problem = "comes twice"
+        elif not fits(item, words[name]):
+            problem = "has other words"
+        if problem:
             raise DataError(f"{where}: text {name!r} {problem}; run the stage that wrote it again")
         seen.add(name)
         yield item
@@ -146,7 +166,7 @@ def of_examples(
 def fit_explainer(
     workspace: Workspace, params: Params, task: str, name: str, compute: ComputeOptions, seed: int
 ) -> None:
-    """Train a learned method of the run for a task, and keep it where the workspace says.
+    """Train a learned method of the run for a task, and save it in the workspace.
 
     Raises what its `fit` raises.
     """
@@ -154,5 +174,5 @@ def fit_explainer(
     seed_everything(seed)
     method = make_explainer(entry.info, {"seed": seed, **entry.options})
     assert isinstance(method, LearnedExplainer)
-    method.fit(WorkspaceTask(workspace, params, task, compute), description=f"{task}: train {name}")
+    method.learn(WorkspaceTask(workspace, params, task, compute), description=f"{task}: train {name}")
     method.save_pretrained(workspace.explainer(task, name))

@@ -14,15 +14,17 @@ from explearn.text.rationales import merge_annotators
 from explearn_study.example_files import read_examples, read_rationales
 from explearn_study.params import Params
 
-ON_MODEL = "on_"
-"""Prefix of the folder of what explains the classifier of an explainer."""
-
 
 def read_document(path: str | os.PathLike[str], shape: Any, stage: str) -> Any:
-    """Return the document of a stage. Raises DataError as `read_json` and `check_shape` do.
+    """Return the document of a stage.
 
     Args:
-        stage: the stage that writes it, which the error tells to run again.
+        path: its file.
+        shape: the type that it must have.
+        stage: the stage that writes it, which the error says to run again.
+
+    Raises:
+        DataError: the file is missing, or of another shape.
     """
     return check_shape(read_json(path), shape, path, f"run the stage {stage} again")
 
@@ -78,25 +80,21 @@ class Workspace:
 
     def explained(self, params: Params, task: str, method: str) -> Path:
         """The folder of the classifier that a method explains: its own, where it trained one, or else the task's."""
-        own = any(trainer.name == method for trainer in params.with_own_model)
-        return self.explainer(task, method) / "classifier" if own else self.classifier(task)
+        if params.methods[method] in params.with_own_model:
+            return self.explainer(task, method) / "classifier"
+        return self.classifier(task)
 
     def permuted_labels(self, task: str) -> Path:
         """Scratch of the training on permuted labels; no stage reads it."""
         return self.root / "data" / "studies" / task / "permuted_labels.log"
 
-    def attributions(self, task: str, own_model: str | None = None) -> Path:
-        """Folder of METHOD.parquet files: of the task's classifier, or of the one that an explainer trained."""
-        folder = self.root / "data" / "attributions" / task
-        return folder if own_model is None else folder / f"{ON_MODEL}{own_model}"
+    def attributions(self, task: str) -> Path:
+        """Folder of METHOD.parquet files."""
+        return self.root / "data" / "attributions" / task
 
-    def costs(self, task: str, own_model: str | None = None) -> Path:
-        """JSON: method -> `runs.Cost`, as measured here, on the task's classifier or one that an explainer trained.
-
-        No output of a stage, for times never repeat.
-        """
-        name = "methods" if own_model is None else f"{ON_MODEL}{own_model}"
-        return self.root / "data" / "costs" / task / f"{name}.json"
+    def costs(self, task: str) -> Path:
+        """JSON: method -> `runs.Cost`, as measured here. No output of a stage, for times never repeat."""
+        return self.root / "data" / "costs" / task / "methods.json"
 
     def student_costs(self, task: str, teacher: str) -> Path:
         """JSON: what teacher, students and classifier cost in the study `students`."""
@@ -111,7 +109,7 @@ class Workspace:
         return self.root / "data" / "classifiers" / f"{task}.json"
 
     def metrics(self, kind: str, task: str) -> Path:
-        """JSON of a kind: explanations, comparisons, own_model or sanity."""
+        """JSON of a kind: explanations, comparisons or sanity."""
         return self.root / "reports" / "metrics" / task / f"{kind}.json"
 
     def metrics_table(self, kind: str, task: str) -> Path:
@@ -119,7 +117,7 @@ class Workspace:
         return self.root / "reports" / "metrics" / task / f"{kind}.parquet"
 
     def study(self, study: str, *names: str) -> Path:
-        """JSON of a study: marks_curve of a task, transfer of an explainer, students of a task and a teacher."""
+        """JSON of a study: marks_curve of a task, students of a task and a teacher."""
         return (self.root / "reports" / "studies" / study).joinpath(*names[:-1], f"{names[-1]}.json")
 
     @property
@@ -127,8 +125,10 @@ class Workspace:
         return self.root / "reports"
 
     def read_examples(self, task: str, split: str | None = None) -> list[Example]:
-        splits = SPLITS if split is None else (split,)
-        return [one for name in splits for one in read_examples(self.examples(task) / f"{name}.parquet")]
+        examples: list[Example] = []
+        for name in SPLITS if split is None else (split,):
+            examples += read_examples(self.examples(task) / f"{name}.parquet")
+        return examples
 
     def read_task(self, task: str) -> dict[str, Any]:
         """Return labels, dropped (reason -> rows) and unused_ids (of texts subsampled away)."""

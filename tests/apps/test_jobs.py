@@ -51,7 +51,7 @@ def whole(tiny_folder: Path, texts: Path, tmp_path_factory: pytest.TempPathFacto
 
 class TestResults:
     def test_are_what_the_library_gives(self, tiny_folder: Path, whole: Path) -> None:
-        classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu", max_tokens=150)
+        classifier = explearn.load_classifier(tiny_folder, device="cpu", max_tokens=150)
         expected = to_arrow(explearn.get_explainer("attn_lrp").explain(classifier, random_texts()))
         table = pq.read_table(whole / "part-00000.parquet")
         assert table.schema.equals(WORD_SCHEMA)

@@ -23,7 +23,7 @@ from explearn.core.attribution import Attribution
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError
 from explearn.core.extras import MissingExtraError
 from explearn.methods.base.learned import LearnedExplainer
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn_apps.onnx import OnnxExplainer, export_onnx, writing
 
 onnx = pytest.importorskip("onnx")
@@ -48,7 +48,7 @@ BATCHES = (
 )
 """Of one text, of several lengths, beyond the classifier's length and with words of no sub-token, and of pairs."""
 
-Made = tuple[Path, Classifier, LearnedExplainer]
+Made = tuple[Path, TransformerPredictor, LearnedExplainer]
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def same(actual: list[Attribution], expected: list[Attribution]) -> None:
         assert one.probability == pytest.approx(other.probability, abs=1e-4)
         assert (one.certificate is None) == (other.certificate is None)
         if one.certificate is not None and other.certificate is not None:
-            assert one.certificate.to_record() == pytest.approx(other.certificate.to_record(), abs=1e-3)
+            assert one.certificate.model_dump() == pytest.approx(other.certificate.model_dump(), abs=1e-3)
 
 
 @pytest.mark.slow
@@ -105,7 +105,7 @@ def test_both_questions_are_in_one_file(made: Callable[[str], Made]) -> None:
     path, of, explainer = made("bert l2e, people")
     explainer.save_pretrained(path.parent / "trained")
     for aim in (0.0, 0.3, 1.0):
-        other = explearn.get_explainer("l2e", path=path.parent / "trained", aim=aim)
+        other = explearn.load(path.parent / "trained", aim=aim)
         found = list(OnnxExplainer(path, threads=1, aim=aim).explain(tiny.TEXTS))
         same(found, list(other.explain(of, tiny.TEXTS)))
         assert all((one.certificate is not None) == (aim == 1) for one in found)
@@ -137,11 +137,11 @@ def test_reading_needs_neither_torch_nor_transformers(made: Callable[[str], Made
         "from explearn_apps.onnx import OnnxExplainer\n"
         "(found,) = OnnxExplainer(sys.argv[1]).explain(['the quick brown fox'])\n"
         "assert not {'torch', 'transformers'} & set(sys.modules), sorted(sys.modules)\n"
-        "print(json.dumps(found.to_record()))"
+        "print(json.dumps(found.to_dict()))"
     )
     done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    same([Attribution.from_record(json.loads(done.stdout))], list(explainer.explain(of, ["the quick brown fox"])))
+    same([Attribution.from_dict(json.loads(done.stdout))], list(explainer.explain(of, ["the quick brown fox"])))
 
 
 def test_the_page_and_a_bundle(

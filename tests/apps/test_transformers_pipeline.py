@@ -28,7 +28,7 @@ def pipe(model: Any, **options: Any) -> Any:
 
 
 def expected(model: Path, name: str, texts: Any, targets: Any = None, **options: Any) -> list[explearn.Attribution]:
-    of = explearn.Classifier.from_pretrained(model, device="cpu")
+    of = explearn.load_classifier(model, device="cpu")
     return list(explearn.get_explainer(name, **options).explain(of, texts, targets))
 
 
@@ -98,8 +98,8 @@ def test_options_go_to_the_method_and_targets_to_a_call(model: Path) -> None:
 def test_several_labels_and_values(tmp_path: Path) -> None:
     many = tiny.save(tmp_path / "many", problem_type="multi_label_classification")
     rows = pipe(many, batch_size=2)(list(tiny.TEXTS))
-    of = explearn.Classifier.from_pretrained(many, device="cpu")
-    wanted = explearn.get_explainer("attn_lrp").explain_each(of, tiny.TEXTS)
+    of = explearn.load_classifier(many, device="cpu")
+    wanted = explearn.get_explainer("attn_lrp").iter_explain(of, tiny.TEXTS)
     assert [[row["label"] for row in actual] for actual in rows] == [[a.target for a in of_text] for of_text in wanted]
     value = tiny.save(tmp_path / "value", classes=1, problem_type="regression")
     row = pipe(value)(TEXTS[0])
@@ -111,8 +111,8 @@ def test_a_trained_explainer_by_its_folder_its_bundle_or_itself(
     model: Path, trained: dict[str, Path], tmp_path: Path
 ) -> None:
     explearn.export(tmp_path / "b", explainer=trained["l2e"])
-    explainer = explearn.get_explainer("l2e", path=str(trained["l2e"]))
-    of = explearn.Classifier.from_pretrained(model, device="cpu")
+    explainer = explearn.load(trained["l2e"])
+    of = explearn.load_classifier(model, device="cpu")
     wanted = list(explainer.explain(of, TEXTS))
     for given in (trained["l2e"], str(tmp_path / "b"), explainer):
         same(pipe(model, explainer=given, batch_size=3)(TEXTS), wanted)

@@ -13,10 +13,11 @@ import torch
 from explearn.core.examples import Example
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.loss import Weights
-from explearn.methods.aml.paml import PAML
-from explearn.methods.aml.target_metric import MapJudge, Metric, protocol_of
+from explearn.methods.aml.paml import PAML, initial_model
+from explearn.methods.aml.params import Metric
+from explearn.methods.aml.target_metric import MapEvaluator, protocol_of
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 LEARNING: dict[str, Any] = {
     "batch_size": 8,
@@ -43,39 +44,41 @@ def examples(count: int, seed: int, split: Any = "train") -> list[Example]:
     return rows
 
 
-@functools.cache
-def one_word_classifier(kind: str = "bert") -> Classifier:
-    """Trained to go by the decisive word, and to be unsure without it, whatever else is masked or left out.
-
-    Tests leave it as it is.
-    """
-    classifier = tiny.make_classifier(kind, seed=1)
-    rows = examples(192, seed=0)
+def teach(classifier: TransformerPredictor, steps: int, learning_rate: float) -> None:
+    """Train a classifier to go by the decisive word, and to be unsure without it, whatever else is left out."""
     rng = np.random.default_rng(0)
-    encodings, targets = [], []
-    for row, encoding in zip(rows, classifier.encode(rows), strict=True):
-        gone = [i for i in range(len(row.words)) if rng.random() < 0.4]
-        gone = [i for i in gone if row.words[i] not in DECISIVE or rng.random() < 0.8]
-        whole = not any(row.words[i] in DECISIVE for i in gone)
-        targets.append([float(row.label == name) if whole else 0.5 for name in classifier.labels])
-        encodings.append(encoding.delete(gone) if rng.random() < 0.5 else encoding.mask(gone, classifier.mask_token_id))
-    batch, labels = classifier.batch(encodings), torch.tensor(targets)
     classifier.model.requires_grad_(True)
-    optimizer = torch.optim.Adam(classifier.model.parameters(), lr=2e-3)
+    optimizer = torch.optim.Adam(classifier.model.parameters(), lr=learning_rate)
     with torch.random.fork_rng():
-        for _ in range(80):
-            loss = torch.nn.functional.cross_entropy(classifier.model(**batch.model_inputs()).logits, labels)
+        for step in range(steps):
+            rows = examples(32, seed=100 + step)
+            encodings, targets = [], []
+            for row, encoding in zip(rows, classifier.encode(rows), strict=True):
+                gone = [i for i in range(1, len(row.words)) if rng.random() < 0.3]
+                whole = not any(row.words[i] in DECISIVE for i in gone)
+                targets.append([float(row.label == name) if whole else 0.5 for name in classifier.labels])
+                masked = classifier.tokenizer.mask_token_id is not None and rng.random() < 0.5
+                encodings.append(encoding.mask(gone, classifier.mask_token_id) if masked else encoding.delete(gone))
+            logits = classifier.model(**classifier.batch(encodings).model_inputs()).logits
+            loss = torch.nn.functional.cross_entropy(logits, torch.tensor(targets))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
     classifier.model.requires_grad_(False)
+
+
+@functools.cache
+def one_word_classifier(kind: str = "bert") -> TransformerPredictor:
+    """A classifier that goes by the decisive word; tests leave it as it is."""
+    classifier = tiny.make_classifier(kind, seed=1)
+    teach(classifier, steps=100, learning_rate=2e-3)
     return classifier
 
 
 @functools.cache
 def trained(kind: str = "bert") -> PAML:
     """A pAML of `one_word_classifier`; tests leave it as it is."""
-    return PAML(**LEARNING, epochs=20).fit(task_of(one_word_classifier(kind), 64, 16))
+    return PAML(**LEARNING, epochs=20).learn(task_of(one_word_classifier(kind), 64, 16))
 
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
@@ -103,30 +106,27 @@ def encoder(folder: Path, kind: str = "bert", tokenizer: str | None = None, **co
     return str(folder)
 
 
-def untrained(of: Classifier, **options: Any) -> PAML:
+def untrained(classifier: TransformerPredictor, **options: Any) -> PAML:
     """A pAML with G as it starts, without a step of training."""
     paml = PAML(**{**QUICK, **options})
-    paml.model = paml._start(of, of.encode(examples(8, seed=1)), None, None).eval().requires_grad_(False)
-    paml.trained_classifier = of.fingerprint
+    paml.model = (
+        initial_model(classifier, classifier.encode(examples(8, seed=1)), paml.options).eval().requires_grad_(False)
+    )
+    paml.trained_classifier = classifier.fingerprint
     return paml
 
 
-def task_of(of: Classifier, texts: int = 8, validation: int = 4, **more: Any) -> ListedTask:
-    return ListedTask(of, examples(texts, seed=1), examples(validation, seed=2, split="validation"), **more)
+def task_of(classifier: TransformerPredictor, texts: int = 8, validation: int = 4, **more: Any) -> ListedTask:
+    return ListedTask(classifier, examples(texts, seed=1), examples(validation, seed=2, split="validation"), **more)
 
 
-def predictions(of: Classifier, encodings: Any) -> torch.Tensor:
-    """y of some texts, float32, (b, C)."""
-    return torch.tensor(of.predict_proba(encodings), dtype=torch.float32)
-
-
-def values(of: Classifier, attributions: Any, metric: Metric) -> np.ndarray:
+def values(classifier: TransformerPredictor, attributions: Any, metric: Metric) -> np.ndarray:
     """What a metric says of some attributions, one a text."""
-    judge = MapJudge(of, [metric], protocol_of("default"))
+    evaluator = MapEvaluator(classifier, [metric], protocol_of("default"))
     maps = []
     for attribution in attributions:
-        (encoding,) = of.encode([" ".join(attribution.words)])
+        (encoding,) = classifier.encode([" ".join(attribution.words)])
         scores = np.zeros(len(encoding), dtype=np.float32)
         scores[encoding.positions] = attribution.token_scores
-        maps.append((judge.text(encoding, of.label_index(attribution.target)), scores))
-    return judge.measure(maps)[:, 0]
+        maps.append((evaluator.text(encoding, classifier.label_index(attribution.target)), scores))
+    return evaluator.measure(maps)[:, 0]

@@ -53,7 +53,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     gold = {f"train-{number}": (True, False, False, False) for number in range(1, len(texts) + 1)}
     task = ListedTask(of, pairs, pairs, gold=gold)
     for name, explainer in LEARNED.items():
-        explainer.fit(task).save_pretrained(place / name)
+        explainer.learn(task).save_pretrained(place / name)
     return {name: place / name for name in LEARNED}
 
 

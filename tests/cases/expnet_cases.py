@@ -9,7 +9,7 @@ import tiny
 
 from explearn.lens.features import ExampleFeatures
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 WIDTH = tiny.LAYERS * 2 * tiny.HEADS
 
@@ -18,7 +18,9 @@ SOURCE = {"classifier": "abc", "attended": [0, 1, 2], "layers": 3, "heads": 4, "
 WORDS = ["fox", "dog", "sea", "castle", "tide", "morning"]
 
 
-def task(texts: int = 12, of: Classifier | None = None, marked: int | None = None, **options: Any) -> ListedTask:
+def task(
+    texts: int = 12, of: TransformerPredictor | None = None, marked: int | None = None, **options: Any
+) -> ListedTask:
     """Texts with the labels that the classifier gives them; in the first `marked`, the first word is evidence."""
     of = of or tiny.classifier("bert")
     rng = np.random.default_rng(0)

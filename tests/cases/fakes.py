@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from explearn.core.attribution import Attribution
+from explearn.predictors.predictor import Inside
 
 MASK = 103
 CLS, SEP = 101, 102
@@ -20,7 +21,7 @@ class FakeEncoding:
     input_ids: tuple[int, ...]
     words: tuple[str, ...]
     word_ids: tuple[int, ...]
-    in_question = frozenset()
+    fixed_words = frozenset()
 
     @property
     def key(self):
@@ -68,8 +69,8 @@ class FakeClassifier:
     def encode(self, examples):
         return [encode(e.all_words) for e in examples]
 
-    def inside(self, encodings):
-        return self, encodings
+    def inside(self, encodings, targets=None):
+        return Inside(self, encodings, targets)
 
     def predict_proba(self, encodings, description=None):
         self.calls.append(list(encodings))

@@ -12,8 +12,9 @@ from places import ROOT
 
 from explearn.core.compute import ComputeOptions
 from explearn.methods.base.explainer import BatchExplainer
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Encoding
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 
 FOLDER = ROOT / "tests" / "reference"
@@ -39,9 +40,9 @@ def expected(method: str, file: str = PREDICTED) -> dict[int, dict[str, Any]]:
 
 
 @functools.cache
-def classifier(precision: str = "float64") -> Classifier:
+def classifier(precision: str = "float64") -> TransformerPredictor:
     """The reference's model, cast to float64 as the originals were run, or left in float32. Tests leave it as it is."""
-    loaded = Classifier.from_pretrained(FOLDER / "model", ComputeOptions(device="cpu"))
+    loaded = load_classifier(FOLDER / "model", ComputeOptions(device="cpu"))
     if precision == "float64":
         loaded.model.double()
     return loaded

@@ -48,8 +48,8 @@ CASES = [
 ]
 
 
-def embedded(of: explearn.Classifier, text: Any) -> tuple[Any, torch.Tensor, Any]:
-    """A text's encoding, its word embeddings, and the function from those to logits, without padding."""
+def embedded(of: explearn.TransformerPredictor, text: Any, output: str = "logit") -> tuple[Any, torch.Tensor, Any]:
+    """A text's encoding, its word embeddings, and the function from those to outputs, without padding."""
     (encoding,) = of.encode([text])
     batch = of.batch([encoding])
     inputs = {name: value for name, value in batch.model_inputs().items() if name != "input_ids"}
@@ -57,12 +57,12 @@ def embedded(of: explearn.Classifier, text: Any) -> tuple[Any, torch.Tensor, Any
 
     def forward(rows: torch.Tensor) -> torch.Tensor:
         repeated = {name: value.expand(len(rows), -1) for name, value in inputs.items()}
-        return of.model(inputs_embeds=rows, **repeated).logits
+        return OUTPUTS[output](of.model(inputs_embeds=rows, **repeated).logits)
 
     return encoding, embeddings, forward
 
 
-def empty(of: explearn.Classifier, encoding: Any, embeddings: torch.Tensor, baseline: str) -> torch.Tensor:
+def empty(of: explearn.TransformerPredictor, encoding: Any, embeddings: torch.Tensor, baseline: str) -> torch.Tensor:
     """The baseline of a text, written out: special tokens stay."""
     ids = {"pad": of.tokenizer.pad_token_id, "mask": of.tokenizer.mask_token_id, "zero": 0}
     vector = of.model.get_input_embeddings().weight[ids[baseline]] * (baseline != "zero")
@@ -78,7 +78,7 @@ def close(actual: np.ndarray, expected: torch.Tensor) -> None:
 
 
 @functools.cache
-def double_classifier(kind: str, classes: int = 3) -> explearn.Classifier:
+def double_classifier(kind: str, classes: int = 3) -> explearn.TransformerPredictor:
     """In float64, where padding and batches do not show in the last digits; its padding embedding is not zero."""
     of = tiny.make_classifier(kind, classes)
     of.model.double()
@@ -87,6 +87,8 @@ def double_classifier(kind: str, classes: int = 3) -> explearn.Classifier:
     return of
 
 
-def explained(name: str, of: explearn.Classifier, texts: list[Any], targets: Any = None, **options: Any) -> Any:
+def explained(
+    name: str, of: explearn.TransformerPredictor, texts: list[Any], targets: Any = None, **options: Any
+) -> Any:
     attributions = list(explearn.get_explainer(name, **options).explain(of, texts, targets))
     return [(text, attribution, of.labels.index(attribution.target)) for text, attribution in zip(texts, attributions)]  # noqa: B905

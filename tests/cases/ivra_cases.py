@@ -16,8 +16,8 @@ from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.ivra.simulatability import SimulatabilityLoss
 from explearn.methods.ivra.training import JointTrainer
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 
 EMPTY = "\u200b"
 """A word of which the tokenizer leaves no piece."""
@@ -29,7 +29,7 @@ MODULES = {"ivra": InterpretableAttention, "smat": HeadAttention}
 NORMS = ("softmax", "sparsemax")
 
 
-def module_of(classifier: Classifier, name: str = "ivra", norm: str = "softmax", seed: int = 0) -> Any:
+def module_of(classifier: TransformerPredictor, name: str = "ivra", norm: str = "softmax", seed: int = 0) -> Any:
     """With weights away from their first values."""
     actual = MODULES[name](*size_of(classifier.model), norm=norm)
     generator = torch.Generator().manual_seed(seed)
@@ -39,7 +39,7 @@ def module_of(classifier: Classifier, name: str = "ivra", norm: str = "softmax",
     return actual
 
 
-def batch_of(classifier: Classifier, texts: Any = tiny.TEXTS) -> Batch:
+def batch_of(classifier: TransformerPredictor, texts: Any = tiny.TEXTS) -> Batch:
     return classifier.batch(classifier.encode(list(texts)))
 
 
@@ -61,13 +61,13 @@ QUICK = {"epochs": 6, "batch_size": 8, "learning_rate": 1e-3, "module_learning_r
 
 @functools.cache
 def learned_once() -> IvRA:
-    return IvRA(criteria=["comp", "suff"], schedule=QUICK).fit(
+    return IvRA(criteria=["comp", "suff"], schedule=QUICK).learn(
         ListedTask(tiny.classifier(), examples("train", 48), examples("validation", 16))
     )
 
 
 def trainer_of(
-    settings: SMaTParams, train: list[Example], classifier: Classifier, measured: Any = ((0.0, {"a": 0.0}),)
+    settings: SMaTParams, train: list[Example], classifier: TransformerPredictor, measured: Any = ((0.0, {"a": 0.0}),)
 ) -> JointTrainer:
     """Of a classifier and a module whose weights all learn; validation says what was measured, the last again."""
     classifier.model.requires_grad_(True)
@@ -79,13 +79,13 @@ def trainer_of(
     )
 
 
-def simulatability_of(classifier: Classifier, texts: list[Example]) -> SimulatabilityLoss:
+def simulatability_of(classifier: TransformerPredictor, texts: list[Example]) -> SimulatabilityLoss:
     encodings = classifier.encode(texts)
     generator = torch.Generator().manual_seed(0)
     return SimulatabilityLoss(classifier, module_of(classifier), encodings, generator)
 
 
-def undecided(texts: list[Example], kind: str = "bert", classes: int = 2) -> Classifier:
+def undecided(texts: list[Example], kind: str = "bert", classes: int = 2) -> TransformerPredictor:
     """A classifier that gives these texts more than one class: its logits are 0 in the mean over them."""
     classifier = tiny.make_classifier(kind, classes)
     (*_, head) = (m for m in classifier.model.modules() if isinstance(m, torch.nn.Linear) and m.out_features == classes)

@@ -9,8 +9,7 @@ import tiny
 import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.methods.base.learned import LearnedExplainer
-from explearn.methods.listed_task import ListedTask
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 LIMIT = 24
 """Most sub-tokens of a text."""
@@ -27,14 +26,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def classifier(kind: str, classes: int = 2, **config: Any) -> Classifier:
+def classifier(kind: str, classes: int = 2, **config: Any) -> TransformerPredictor:
     """Of two layers, named by its architecture."""
     layers = {"distilbert": "n_layers"}.get(kind, "num_hidden_layers")
     made = tiny.model(kind, classes, **{layers: 2, **config})
-    return Classifier(made, tiny.tokenizer(kind, LIMIT), ComputeOptions(device="cpu", precision="fp32"), kind)
+    return TransformerPredictor(made, tiny.tokenizer(kind, LIMIT), ComputeOptions(device="cpu", precision="fp32"), kind)
 
 
-def explainer(name: str, of: Classifier, **options: Any) -> LearnedExplainer:
+def explainer(name: str, of: TransformerPredictor, **options: Any) -> LearnedExplainer:
     """Trained, for seconds, on texts of which the first word is marked."""
     pairs = [(text, of.labels[number % len(of.labels)]) for number, text in enumerate(TEXTS)]
     if of.problem.value != "multi_label":
@@ -42,5 +41,5 @@ def explainer(name: str, of: Classifier, **options: Any) -> LearnedExplainer:
     gold = {f"train-{number}": (True, False, False, False) for number in range(1, len(TEXTS) + 1)}
     method = explearn.get_explainer(name, **{**OPTIONS[name], **options})
     assert isinstance(method, LearnedExplainer)
-    method.fit(ListedTask(of, pairs, pairs * MORE, gold=gold))
+    method.fit(of, pairs, validation=pairs * MORE, rationales=gold)
     return method

@@ -30,7 +30,7 @@ TEXTS = {
 
 
 @functools.cache
-def classifier(kind: str) -> explearn.Classifier:
+def classifier(kind: str) -> explearn.TransformerPredictor:
     """A tiny BERT that reads WordPieces, byte-level BPE or SentencePiece's Unigram, learned from the texts above."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     texts = [text for text, _ in TEXTS.values()]
@@ -57,7 +57,9 @@ def classifier(kind: str) -> explearn.Classifier:
     )
     names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]", "cls_token": "[CLS]"}
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=62, **names)
-    return explearn.Classifier(tiny.model("bert", vocab_size=len(fast)), fast, ComputeOptions(device="cpu"), kind)
+    return explearn.TransformerPredictor(
+        tiny.model("bert", vocab_size=len(fast)), fast, ComputeOptions(device="cpu"), kind
+    )
 
 
 KINDS = ("WordPiece", "byte-level BPE", "Unigram")

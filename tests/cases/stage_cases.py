@@ -57,7 +57,6 @@ METHODS: dict[str, dict[str, Any]] = {
     **{name: {} for name in BASELINES},
     "first_layer": {"of": "raw_attention", "options": {"layer": 0}},
 }
-OWN_MODEL = ("raw_attention", "input_x_gradient")
 
 
 def command(name: str) -> typer.Typer:
@@ -123,6 +122,6 @@ def change_params(folder: Path, **change: Any) -> None:
 
 def required(stage: str, task: str = "films") -> list[str]:
     """The options that a stage cannot do without."""
-    more = {"fit": ["--method", "expnet"], "teach": ["--teacher", "occlusion"], "study": ["--study", "transfer"]}
+    more = {"fit": ["--method", "expnet"], "teach": ["--teacher", "occlusion"], "study": ["--study", "students"]}
     of_task = [] if stage in ("code", "study", "report") else ["--task", task]
     return [*of_task, *more.get(stage, [])]

@@ -8,7 +8,7 @@ from explearn.core.attribution import Attribution
 from explearn.core.examples import Example
 from explearn.methods.registry import get_info
 from explearn.methods.results import ExampleReport, RunFacts, TaskReport, in_table_order
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import PairedTests
 
 HOSTILE = "<script>alert(1)</script>"

@@ -17,8 +17,10 @@ from explearn.lens.anatomy import BlockTrace, TracedPass
 from explearn.lens.attention import read_weights
 from explearn.lens.watch import LayerGradients
 from explearn.predictors.architectures import blocks_in_order
-from explearn.predictors.classifier import Classifier, QuestionAnswerer, TokenClassifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.heads.question_answering import QuestionPredictor
+from explearn.predictors.heads.token_classification import TokenPredictor
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.testing import tiny as shipped
 from explearn.testing.tiny import ARCHITECTURES, CORPUS, HEADS, HIDDEN, LABELS, LAYERS, PAIRS, POSITIONS, TEXTS
 
@@ -154,13 +156,15 @@ def model(kind: str, classes: int = 2, seed: int = 0, **config: Any) -> transfor
     return shipped.model(kind, classes, seed, tokenizer(kind), **{**_SPECIAL_SIZES.get(kind, {}), **config})
 
 
-def make_classifier(kind: str = "bert", classes: int = 2, seed: int = 0, **options: Any) -> Classifier:
+def make_classifier(kind: str = "bert", classes: int = 2, seed: int = 0, **options: Any) -> TransformerPredictor:
     """As `explearn.testing.make_classifier`, of any architecture."""
-    return Classifier(model(kind, classes, seed), tokenizer(kind), ComputeOptions(**{"device": "cpu", **options}), kind)
+    return TransformerPredictor(
+        model(kind, classes, seed), tokenizer(kind), ComputeOptions(**{"device": "cpu", **options}), kind
+    )
 
 
 @functools.cache
-def classifier(kind: str = "bert", classes: int = 2) -> Classifier:
+def classifier(kind: str = "bert", classes: int = 2) -> TransformerPredictor:
     """A classifier that tests share and leave as it is."""
     return shipped.classifier(kind, classes) if kind in ARCHITECTURES else make_classifier(kind, classes)
 
@@ -172,28 +176,28 @@ def save(folder: Path, kind: str = "bert", classes: int = 2, seed: int = 0, **co
     return folder
 
 
-def make_answerer(kind: str = "bert", seed: int = 0, limit: int = POSITIONS - 2) -> QuestionAnswerer:
+def make_answerer(kind: str = "bert", seed: int = 0, limit: int = POSITIONS - 2) -> QuestionPredictor:
     """A model for extractive question answering; `limit` sub-tokens a text at most."""
     config = model(kind).config
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         made = transformers.AutoModelForQuestionAnswering.from_config(config).eval()
-    return QuestionAnswerer.around(made, tokenizer(kind, limit), ComputeOptions(device="cpu"), kind)
+    return QuestionPredictor.around(made, tokenizer(kind, limit), ComputeOptions(device="cpu"), kind)
 
 
-def make_tagger(kind: str = "bert", seed: int = 0, **config: Any) -> TokenClassifier:
+def make_tagger(kind: str = "bert", seed: int = 0, **config: Any) -> TokenPredictor:
     """A model for token classification with the classes of LABELS[3]."""
     settings = model(kind, 3, **config).config
     with torch.inference_mode(False), torch.random.fork_rng():
         torch.manual_seed(seed)
         made = transformers.AutoModelForTokenClassification.from_config(settings).eval()
-    return TokenClassifier.around(made, tokenizer(kind), ComputeOptions(device="cpu"), kind)
+    return TokenPredictor.around(made, tokenizer(kind), ComputeOptions(device="cpu"), kind)
 
 
 @functools.cache
-def long_classifier(kind: str) -> Classifier:
+def long_classifier(kind: str) -> TransformerPredictor:
     """One whose texts may have 2,000 sub-tokens: nothing is cut."""
-    return Classifier(
+    return TransformerPredictor(
         model(kind, max_position_embeddings=2002), tokenizer(kind, 2000), ComputeOptions(device="cpu"), kind
     )
 
@@ -222,22 +226,22 @@ def eager(module: transformers.PreTrainedModel) -> Iterator[None]:
         module.set_attn_implementation(before)
 
 
-def eager_attentions(of: Classifier, batch: Any) -> list[torch.Tensor]:
+def eager_attentions(of: TransformerPredictor, batch: Any) -> list[torch.Tensor]:
     """Attention matrices of all layers, (batch, heads, queries, keys) each."""
     with eager(of.model), torch.inference_mode():
         return list(of.model(**batch.model_inputs(), output_attentions=True).attentions)
 
 
 @functools.cache
-def any_classifier(kind: str, classes: int = 2) -> Classifier:
+def any_classifier(kind: str, classes: int = 2) -> TransformerPredictor:
     """As `classifier`, also of `modernbert mean`, whose head reads the mean of all tokens."""
     if kind != "modernbert mean":
         return classifier(kind, classes)
     made = model("modernbert", classes, classifier_pooling="mean")
-    return Classifier(made, tokenizer("modernbert"), ComputeOptions(device="cpu"), kind)
+    return TransformerPredictor(made, tokenizer("modernbert"), ComputeOptions(device="cpu"), kind)
 
 
-def eager_gradients(of: Classifier, text: Any, target: int) -> LayerGradients:
+def eager_gradients(of: TransformerPredictor, text: Any, target: int) -> LayerGradients:
     """Gradients of a class's logit at the attention matrices and the blocks' inputs that the model itself returns."""
     batch = of.batch(of.encode([text]))
     table: Any = of.model.get_input_embeddings()

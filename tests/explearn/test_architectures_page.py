@@ -12,7 +12,7 @@ import explearn
 from explearn.core.errors import UnsupportedError
 from explearn.lens.attention import layer_count
 from explearn.predictors.architectures import architecture, reads
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 COLUMNS = (
     ("raw_attention", "attention_mean", "rollout"),
@@ -26,7 +26,7 @@ ANYTHING = {"gradient", "perturbation", "chance"}
 KINDS = (*tiny.ARCHITECTURES, *tiny.MORE_ENCODERS, "modernbert mean", *tiny.DECODERS, *tiny.MORE_DECODERS, "longformer")
 
 
-def explains(name: str, of: Classifier) -> bool:
+def explains(name: str, of: TransformerPredictor) -> bool:
     try:
         explearn.get_explainer(name).check(of)
     except UnsupportedError:

@@ -19,20 +19,20 @@ from explearn import Attribution, get_explainer
 from explearn.comparison.plan import choose_methods
 from explearn.comparison.texts import given_texts
 from explearn.core.escape import printable, printable_json
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
 
 RECORD: dict[str, Any] = {"words": ["a", "film"], "scores": [1, -2.5], "target": "yes", "method": "theirs"}
-GOOD = Attribution.from_record(RECORD)
+GOOD = Attribution.from_dict(RECORD)
 HOSTILE = "\x1b[2Jcleared \x9b31m red \u202eturned \x07"
 
 
 @pytest.mark.parametrize("record", [None, 3, "x", [("words", ["a"])]], ids=ascii)
 def test_records_that_are_none(record: Any) -> None:
-    complaint(lambda: Attribution.from_record(record), "to_record")
+    complaint(lambda: Attribution.from_dict(record), "to_dict")
 
 
 @pytest.mark.parametrize("given", ["abc", 3, [GOOD, 3], [RECORD]], ids=lambda value: ascii(value)[:30])
-@pytest.mark.parametrize("taker", [explearn.to_frame, explearn.to_arrow, explearn.side_by_side])
+@pytest.mark.parametrize("taker", [explearn.to_frame, explearn.to_arrow, explearn.Attributions])
 def test_what_is_no_attribution(taker: Callable[[Any], Any], given: Any) -> None:
     complaint(lambda: taker(given), "attribution")
 
@@ -80,23 +80,24 @@ def test_targets(targets: Any) -> None:
     complaint(lambda: list(get_explainer("random").explain(tiny.classifier("bert", 3), ["a film"], targets)))
 
 
-@pytest.mark.parametrize("method", ["expnet", "l2e", "ivra", "paml"])
-def test_what_is_no_task(method: str) -> None:
-    complaint(lambda: get_explainer(method).fit("films"), "task")
-
-
-TASKS: list[dict[str, Any]] = [
+TRAINING: list[dict[str, Any]] = [
     {"classifier": "a/folder"},
-    {"train": "a film"},
-    {"train": [("a", "b", "c")]},
-    {"train": [("a film", 3)]},
+    {"classifier": len},
+    {"texts": "a film"},
+    {"texts": [("a", "b", "c")]},
+    {"texts": [("a film", 3)]},
+    {"validation": "a film"},
+    {"rationales": "a film"},
+    {"rationales": [[True, False], None]},
+    {"rationales": [[True]]},
+    {"rationales": {"train-2": [True]}},
 ]
 
 
-@pytest.mark.parametrize("change", TASKS, ids=ascii)
-def test_parts_of_a_task(change: dict[str, Any]) -> None:
-    given = {"classifier": tiny.classifier("bert", 3), "train": [("a film", "good")], **change}
-    complaint(lambda: explearn.ListedTask(**given))
+@pytest.mark.parametrize("change", TRAINING, ids=ascii)
+def test_what_nothing_can_be_learned_from(change: dict[str, Any]) -> None:
+    given = {"classifier": tiny.classifier("bert", 3), "texts": [("a film", "good")], **change}
+    complaint(lambda: get_explainer("word_list").fit(**given))
 
 
 # ---- classifiers, bundles and comparisons ----------------------------------------------------------------------------
@@ -126,7 +127,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", CONFIGS)
 def test_configurations(tmp_path: Path, tiny_folder: Path, name: str) -> None:
     folder = copied(tiny_folder, tmp_path / "c", "config.json", lambda config: config.update(CONFIGS[name]))
-    complaint(lambda: Classifier.from_pretrained(folder, device="cpu"), str(folder))
+    complaint(lambda: load_classifier(folder, device="cpu"), str(folder))
 
 
 @pytest.mark.parametrize(
@@ -143,12 +144,12 @@ def test_files_of_a_classifier(tmp_path: Path, tiny_folder: Path, file: str, con
     (tmp_path / "c" / file).unlink()
     if content is not None:
         (tmp_path / "c" / file).write_bytes(content)
-    complaint(lambda: Classifier.from_pretrained(tmp_path / "c", device="cpu"), str(tmp_path / "c"))
+    complaint(lambda: load_classifier(tmp_path / "c", device="cpu"), str(tmp_path / "c"))
 
 
 @pytest.mark.parametrize("name", ["", "./none", "a/b/c", "\x1b[2J", "x" * 300], ids=lambda name: ascii(name)[:20])
 def test_classifiers_that_are_not_there(name: str) -> None:
-    complaint(lambda: Classifier.from_pretrained(name, device="cpu"))
+    complaint(lambda: load_classifier(name, device="cpu"))
 
 
 @pytest.mark.parametrize("methods", ["", ",", "lime,lime", 3], ids=ascii)
@@ -163,7 +164,6 @@ ARGUMENTS: list[dict[str, Any]] = [
     {"methods": 3},
     {"classifier": 3},
     {"out": "."},
-    {"out": "a\0b"},
     {"out": 3},
     {"out": "x" * 300},
 ]
@@ -173,6 +173,8 @@ ARGUMENTS: list[dict[str, Any]] = [
 def test_arguments_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
     monkeypatch.chdir(tmp_path)
     given = {"classifier": tiny.classifier("bert", 3), "texts": ["a film"], "methods": "random", **change}
+    further = {name: given.pop(name) for name in ("max_texts", "seed") if name in given}
+    given["options"] = explearn.CompareOptions(**further)
     complaint(lambda: explearn.compare(**given))
     assert list(tmp_path.iterdir()) == []
 

@@ -15,7 +15,7 @@ import explearn
 from explearn.cli.app import app
 from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
 
 
 class TestMethods:
@@ -68,8 +68,8 @@ class TestExplain:
     @pytest.mark.parametrize("method", ["attcat", "attn_lrp", "lime", "consensus"])
     def test_json_holds_what_the_library_gives(self, tiny_folder: Path, method: str) -> None:
         lines = records(explain(tiny_folder, "--method", method, "--json", *tiny.TEXTS))
-        classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu")
-        expected = [a.to_record() for a in explearn.get_explainer(method).explain(classifier, tiny.TEXTS)]
+        classifier = explearn.load_classifier(tiny_folder, device="cpu")
+        expected = [a.to_dict() for a in explearn.get_explainer(method).explain(classifier, tiny.TEXTS)]
         for a, b in zip(lines, expected, strict=True):
             assert a["scores"] == pytest.approx(b["scores"], abs=1e-5)
             for name in ("words", "tokens", "target", "predicted", "method", "aggregation", "signed", "unaligned"):
@@ -96,7 +96,7 @@ class TestExplain:
             )
         )
         assert (line["target"], line["words"]) == ("fair", ["slow", "no", "refund"])
-        classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu")
+        classifier = explearn.load_classifier(tiny_folder, device="cpu")
         (expected,) = explearn.get_explainer("raw_attention", layer=0).explain(classifier, [("slow", "no refund")])
         assert line["scores"] == pytest.approx(expected.scores.tolist(), abs=1e-5)
 
@@ -118,9 +118,9 @@ class TestExplain:
         assert one == again != other
 
     def test_a_trained_explainer(self, tiny_folder: Path, tmp_path: Path) -> None:
-        of = Classifier.from_pretrained(str(tiny_folder))
+        of = load_classifier(str(tiny_folder))
         marked = ListedTask(of, [("lazy dog", of.predict(["lazy dog"])[0])], gold={"train-1": (True, False)})
-        ExpNetPaper(epochs=1, protocol="in_domain").fit(marked).save_pretrained(tmp_path / "expnet")
+        ExpNetPaper(epochs=1, protocol="in_domain").learn(marked).save_pretrained(tmp_path / "expnet")
         (line,) = records(
             explain(tiny_folder, "--json", "--method", "expnet_paper", "--explainer", tmp_path / "expnet", "lazy dog")
         )
@@ -268,7 +268,7 @@ class TestNamesOfClasses:
         assert said == "unknown class 'LABEL_0'; known: bad, fair, good."
 
     def test_the_fingerprint_stays_so_that_trained_explainers_fit(self, tiny_folder: Path) -> None:
-        classifier = Classifier.from_pretrained(tiny_folder, device="cpu")
+        classifier = load_classifier(tiny_folder, device="cpu")
         renamed = classifier.renamed({"good": "praise"}).renamed({"praise": "applause"})
         assert "applause" in renamed.labels and renamed.fingerprint == classifier.fingerprint
         with pytest.raises(explearn.ExplearnError, match="got the label 'bad' twice"):

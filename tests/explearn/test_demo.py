@@ -14,13 +14,13 @@ from explearn.cli.demo import classifier
 from explearn.cli.demo.classifier import demo_classifier, headlines
 from explearn.cli.demo.command import METHODS
 from explearn.core.compute import ComputeOptions
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 OWN = "The <b>goalkeeper</b> saved two penalties."
 
 
 @pytest.fixture(scope="module")
-def trained() -> Classifier:
+def trained() -> TransformerPredictor:
     """A demo classifier that has seen eight headlines."""
     few = (["Shares fell", "The final was lost", "A new comet", "Borders were closed"] * 2, ["a", "b", "c", "d"] * 2)
     with pytest.MonkeyPatch.context() as patch:
@@ -47,16 +47,15 @@ def test_it_learns_its_topics_for_reasons_that_a_reader_shares(monkeypatch: pyte
     assert len(right) == 100 and sum(right) > 84
     assert not set(held_out) & set(texts)
     assert not any(parameter.requires_grad for parameter in trained.model.parameters())
-    (attribution,) = explearn.explain(
-        trained, "The young goalkeeper saved two penalties and sent her club to the final."
-    )
+    text = "The young goalkeeper saved two penalties and sent her club to the final."
+    attribution = explearn.explain(trained, text)
     assert attribution.target == "sports"
     ((best, *_),) = attribution.top_words(1)
     assert best.strip(".") in ("goalkeeper", "penalties", "final", "club")
 
 
 def test_a_text_of_one_s_own_is_explained_by_all_methods(
-    tmp_path: Path, trained: Classifier, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, trained: TransformerPredictor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("explearn.cli.demo.classifier.demo_classifier", lambda *_: trained)
     page = tmp_path / "demo.html"
@@ -66,12 +65,12 @@ def test_a_text_of_one_s_own_is_explained_by_all_methods(
     assert "&lt;b&gt;goalkeeper&lt;/b&gt;" in read and "<b>goalkeeper" not in read
     for name in METHODS:
         assert name in result.stdout and name.replace("_", "_<wbr>") in read
-    again = explearn.Classifier.from_pretrained(tmp_path / "saved", device="cpu")
+    again = explearn.load_classifier(tmp_path / "saved", device="cpu")
     assert again.predict([OWN]) == trained.predict([OWN])
 
 
 def test_a_folder_that_is_there_is_not_replaced(
-    tmp_path: Path, trained: Classifier, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, trained: TransformerPredictor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("explearn.cli.demo.classifier.demo_classifier", lambda *_: trained)
     (tmp_path / "mine").mkdir()

@@ -16,10 +16,10 @@ from cli_cases import complaint, explain, records
 from rich.console import Console
 
 import explearn
-from explearn.core import display
 from explearn.core.attribution import Attribution
 from explearn.core.certificate import Certificate
 from explearn.core.word_tables import WORD_SCHEMA
+from explearn.show import display
 
 HOSTILE = '<img src=x onerror="alert(1)">'.replace(" ", "/")
 LIGHT, DARK = ((255, 255, 255), (27, 31, 39)), ((18, 21, 27), (233, 236, 241))
@@ -105,7 +105,7 @@ class TestHtml:
     def test_what_data_says_is_text(self, hostile: str, tmp_path: Path) -> None:
         actual = attribution((hostile, "good"), target=hostile, predicted="other", method="m", example_id=hostile)
         other = attribution((hostile, "good"), predicted=hostile, method="n", example_id=hostile)
-        together = explearn.side_by_side([actual, other])
+        together = explearn.Attributions([actual, other])
         pages = [actual._repr_html_(), together._repr_html_()]
         pages += [actual.to_html(tmp_path / "a.html").read_text(), together.to_html(tmp_path / "b.html").read_text()]
         for page in pages:
@@ -171,12 +171,12 @@ class TestTopWords:
         assert [tuple(top) for top in actual.top_words(against=True)] == [("c", -1.0, 2, (4, 5))]
 
 
-class TestSideBySide:
+class TestAttributions:
     def test_methods_stand_together_text_by_text(self) -> None:
         one, two = ("a",), ("b",)
         actual = [attribution(words, (1.0,), method=m) for m in ("x", "y") for words in (one, two)]
-        together = explearn.side_by_side(actual)
-        assert together.methods == ("x", "y")
+        together = explearn.Attributions(actual)
+        assert together.methods == ["x", "y"]
         assert [[(a.words, a.method) for a in text] for text in together.texts] == [
             [(one, "x"), (one, "y")],
             [(two, "x"), (two, "y")],
@@ -206,15 +206,10 @@ class TestTables:
         rows = explearn.to_arrow(actual).to_pylist()
         assert [row["text"] for row in rows[::2]] == [0, 0, 1, 1, 2]
 
-    def test_a_dictionary_is_json_for_every_reader(self) -> None:
-        actual = attribution(scores=(np.nan, 1.0), spans=((0, 3), (4, 8))).to_dict()
-        assert json.loads(json.dumps(actual, allow_nan=False))["scores"] == [None, 1.0]
-        assert actual["spans"] == [[0, 3], [4, 8]]
-
 
 class TestWhereWordsStand:
     def test_spans_are_those_of_the_original_string(self, tiny_folder: Path) -> None:
-        classifier = explearn.Classifier.from_pretrained(tiny_folder, device="cpu")
+        classifier = explearn.load_classifier(tiny_folder, device="cpu")
         text, pair = "  the lazy\tdog\n\ncafé  jumps ", "no  refund"
         (actual,) = explearn.get_explainer("rollout").explain(classifier, [(text, pair)])
         assert actual.pair_start == 5

@@ -1,4 +1,4 @@
-"""SECURITY.md names the tests that hold its promises; they are there."""
+""".github/SECURITY.md names the tests that hold its promises; they are there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def test_every_promise_names_tests_that_there_are(repository: Path) -> None:
-    text = (repository / "SECURITY.md").read_text(encoding="utf-8")
+    text = (repository / ".github/SECURITY.md").read_text(encoding="utf-8")
     promises = [line for line in text.partition("## Bounds")[0].splitlines() if line.startswith("| **")]
     assert len(promises) >= 9
     for line in promises:

@@ -103,7 +103,8 @@ def test_a_list_of_methods_holds_trained_ones(tmp_path: Path) -> None:
     assert set(first.methods) == {"random", "l2e"}
     other = explearn.train("l2e", classifier, TEXTS, **{**FAST, "seed": 14})
     lines: list[str] = []
-    explearn.compare(classifier, OTHERS, methods=["random", other], out=out, work=work, tell=lines.append)
+    options = explearn.CompareOptions(tell=lines.append)
+    explearn.compare(classifier, OTHERS, ["random", other], out=out, work=work, options=options)
     # Trained anew it is another method, whose kept scores are of no use.
     assert [line.split()[0] for line in lines if "of an earlier run" in line] == ["random"]
     with pytest.raises(DataError, match="learned from all"):
@@ -121,7 +122,7 @@ def test_a_classifier_is_fine_tuned_from_a_table(tmp_path: Path) -> None:
     done = run("finetune", *given, "epochs=1")
     assert done.exit_code == 0, done.output
     assert "epoch 1: loss" in done.output
-    assert explearn.Classifier.from_pretrained(tmp_path / "classifier").labels == ["kind 0", "kind 1"]
+    assert explearn.load_classifier(tmp_path / "classifier").labels == ["kind 0", "kind 1"]
     assert "epoch: no such parameter" in run("finetune", *given, "epoch=1").output
 
 

@@ -103,14 +103,6 @@ class TestAVanishedPartialFolder:
             write_text(partial / "b", "half")
         assert held(tmp_path / "d") == {"a": "old"}
 
-    def test_is_not_put_in_place_where_something_else_made_it(self, tmp_path: Path) -> None:
-        fill(tmp_path / "d", a="old")
-        with pytest.raises(DataError, match="nothing was put in place"), atomic_folder(tmp_path / "d") as partial:
-            partial.rename(tmp_path / "gone")
-            partial.mkdir()
-            (partial / "b").write_text("half")
-        assert held(tmp_path / "d") == {"a": "old"}
-
     def test_a_vanished_file_neither(self, tmp_path: Path) -> None:
         write_text(tmp_path / "f", "old")
         with (

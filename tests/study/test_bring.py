@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from explearn.cli.app import app
 from explearn.core.documents import read_json
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
 
 TEXTS = ("the quick brown fox", "a warm funny sequel", "no refund whatsoever", "our friendly guide sleeps")
 
@@ -61,15 +61,15 @@ def project(finished: Path, tmp_path: Path) -> Path:
 
 class TestImport:
     def test_the_weights_are_theirs_and_the_names_those_of_the_texts(self, finished: Path) -> None:
-        theirs = Classifier.from_pretrained(finished / "theirs", device="cpu")
-        ours = Classifier.from_pretrained(finished / "data/classifiers/films", device="cpu")
+        theirs = load_classifier(finished / "theirs", device="cpu")
+        ours = load_classifier(finished / "data/classifiers/films", device="cpu")
         assert (theirs.labels, ours.labels) == (["no", "yes"], ["bad", "good"])
         first, second = (c.predict_proba(c.encode(TEXTS)) for c in (theirs, ours))
         assert (first == second).all()
 
     def test_it_is_judged_and_not_trained(self, finished: Path) -> None:
         document = read_json(finished / "data/classifiers/films.json")
-        ours = Classifier.from_pretrained(finished / "data/classifiers/films", device="cpu")
+        ours = load_classifier(finished / "data/classifiers/films", device="cpu")
         rows = [json.loads(line) for line in (finished / "mine/films/test.jsonl").read_text().splitlines()]
         right = [ours.predict([row["text"]])[0] == row["label"] for row in rows]
         assert document["epochs"] == 0

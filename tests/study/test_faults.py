@@ -30,11 +30,10 @@ def faults(repository: Path, *arguments: str) -> subprocess.CompletedProcess[str
 
 
 def test_a_few_trials_find_nothing(repository: Path) -> None:
-    done = faults(repository, "--kills", "3", "--disks", "1", "--pairs", "2")
+    done = faults(repository, "--kills", "3", "--starved", "1", "--pairs", "2")
     assert done.returncode == 0, done.stdout + done.stderr
-    rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
-    assert "| kill -9 | 3 | 3 | 0 | 0 | 0 | 0 |" in rows and "| concurrent pair | 2 | 2 | 0 | 0 | 0 | 0 |" in rows
-    assert rows[-1].startswith("| all | 6 |")
+    for line in ("kills: 3 trials, 0 with findings", "pairs: 2 trials, 0 with findings"):
+        assert line in done.stdout.splitlines()
 
 
 def test_the_trials_reach_every_stage_and_learned_method(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,11 @@ from explearn.methods.consensus.signals import compute_signals
 from explearn.text.alignment import NO_WORD
 from explearn_study import feature_files
 from explearn_study.feature_files import (
+    SignalFacts,
+    read_facts,
     read_feature_metadata,
     read_features,
     read_signals,
-    read_signals_metadata,
     write_features,
     write_signals,
 )
@@ -128,7 +129,7 @@ class TestDamage:
 def test_signals_that_are_written_are_read(tmp_path: Path) -> None:
     classifier = tiny.classifier("bert", 3)
     write_signals(tmp_path / "signals.parquet", classifier, EXAMPLES)
-    metadata = read_signals_metadata(tmp_path / "signals.parquet")
+    metadata = read_facts(tmp_path / "signals.parquet", SignalFacts)
     assert (metadata["classifier"], metadata["texts"]) == (classifier.fingerprint, len(EXAMPLES))
     for actual, one in zip(
         read_signals(tmp_path / "signals.parquet"), compute_signals(classifier, EXAMPLES), strict=True

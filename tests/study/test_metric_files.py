@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from explearn.core.parquet import read_table
-from explearn.metrics.evaluate import TaskEvaluation
+from explearn.evaluation import Evaluation
 from explearn.metrics.significance import paired_tests
 from explearn_study.metric_files import (
     PAIR_SCHEMA,
@@ -20,11 +20,11 @@ METHODS = ("one", "two", "three")
 BY_TEXT = {"m": {name: RNG.normal(size=6) + i for i, name in enumerate(METHODS)}, "n": {"one": np.full(6, np.nan)}}
 
 
-def evaluation() -> TaskEvaluation:
+def evaluation() -> Evaluation:
     values = {name: float(v.mean()) for name, v in BY_TEXT["m"].items()}
     matrix = np.array([[1, 0.5, np.nan], [0.5, 1, 0.25], [np.nan, 0.25, 1]])
-    return TaskEvaluation(
-        metrics={name: {} for name in METHODS},
+    return Evaluation(
+        figures={name: {} for name in METHODS},
         example_ids=tuple("abcdef"),
         by_text=BY_TEXT,
         comparisons={

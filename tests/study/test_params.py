@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
-from omegaconf import OmegaConf
 
 from explearn.core.errors import ParamsError, UnknownNameError
 from explearn.methods.expnet.params import ExpNetPaperParams
 from explearn.methods.registry import known_infos
+from explearn_study.explaining import trained_folder
 from explearn_study.params import Params, load_params
+from explearn_study.workspace import Workspace
 
 SOURCE = {"kind": "embedded", "adapter": "corpus"}
 LEAST: dict[str, Any] = {
@@ -57,13 +58,6 @@ class TestConf:
             [sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True, timeout=120
         )
         return done.stdout
-
-    def test_config_says_the_same_as_the_code(self, tmp_path: Path, repository: Path) -> None:
-        """It spells out the defaults of what a user turns; the methods come from rosters and profiles."""
-        config = OmegaConf.to_container(OmegaConf.load(repository / "conf" / "config.yaml"), resolve=True)
-        assert isinstance(config, dict)
-        del config["defaults"], config["methods"], config["learned"]
-        assert load(tmp_path, {**LEAST, **config}) == load(tmp_path, LEAST)
 
     def test_every_profile_composes_to_valid_parameters(self, tmp_path: Path, repository: Path) -> None:
         names = sorted(path.stem for path in (repository / "conf" / "profile").glob("*.yaml"))
@@ -133,6 +127,12 @@ class TestMethods:
         assert [method.name for method in run.with_own_model] == own
         assert run.method("ivra").info.own_model == bool(own)
 
+    def test_an_explainer_that_is_trained_already_explains_the_task_s_classifier(self) -> None:
+        ivra = {"options": {"schedule": {"learning_rate": 1e-4}}, "path": "data/explainers/{task}/ivra"}
+        run = Params.model_validate({**LEAST, **with_methods(ivra=ivra)})
+        assert run.trained == run.with_own_model == [] and run.baseline_names == ["random"]
+        assert trained_folder(run.methods["ivra"], run, Workspace(), "b") == Path("data/explainers/b/ivra")
+
     def test_weights_of_the_package_stand_for_a_training_where_nothing_is_trained(self) -> None:
         given = {**LEAST, **with_methods(consensus={}), "classifiers": {"a": "mine", "b": "mine"}}
         run = Params.model_validate(given)
@@ -195,7 +195,8 @@ STUDENTS = {"teachers": ["lime"]}
             {**with_methods("expnet_paper", expnet_paper={}), "tasks": ["a"]},
             "methods.expnet_paper learns from the other tasks' rationales, but there is one task",
         ),
-        ({"own_model": {"expnet": {}}}, "own_model.expnet: expected the name of a method that needs no training"),
+        ({"teachers": {"expnet": {}}}, "teachers.expnet: expected the name of a method that needs no training"),
+        (with_methods(lime={"path": "x"}), "methods.lime.path: only for a method that is trained, and not in this run"),
         ({"explainer": "expnt"}, "unknown explainer 'expnt'; did you mean expnet"),
         ({"studies": {"marks_curve": {"marks": [10, 5]}}}, "marks: got [10, 5]; expected increasing numbers"),
         ({"studies": {"students": STUDENTS}}, "unknown teacher under studies.students.teachers 'lime'"),

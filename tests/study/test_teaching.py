@@ -16,8 +16,9 @@ from explearn.core.examples import Example
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.teachers import members, scaled_ranks
 from explearn.methods.l2e.paper import L2EPaper
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Encoding
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn_study.example_files import write_examples
 from explearn_study.params import Params
 from explearn_study.teacher_files import read_lessons, teach
@@ -37,7 +38,7 @@ class Teacher(Explainer):
         self.explained: list[str] = []
 
     def score_texts(
-        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+        self, classifier: TransformerPredictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
         self.explained += [e.example_id for e in encodings]
         return [TextScores(np.array(e.input_ids, float) - 50, np.array([0.0, 1.0]), 1, 0.0) for e in encodings]
@@ -87,7 +88,7 @@ def test_a_run_that_was_ended_is_taken_up_where_it_stopped(tmp_path: Path, folde
     splits = {"train": examples(10), "validation": examples(3, "validation")}
     with pytest.raises(KeyboardInterrupt):
         run(folder, Interrupted(), splits)
-    with pytest.raises(DataError, match=r"teacher.json is missing"):
+    with pytest.raises(DataError, match="there are no word scores of this teacher"):
         lessons(tmp_path)
     second = Teacher()
     run(folder, second, splits)
@@ -125,7 +126,7 @@ class TestEnsemble:
 def test_a_student_learns_from_the_files_of_its_teachers(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     tiny.save(workspace.classifier(TASK))
-    classifier = Classifier.from_pretrained(workspace.classifier(TASK), ComputeOptions(device="cpu"))
+    classifier = load_classifier(workspace.classifier(TASK), ComputeOptions(device="cpu"))
     splits = {"train": examples(12), "validation": examples(4, "validation")}
     for split in ("train", "validation", "test"):
         write_examples(workspace.examples(TASK) / f"{split}.parquet", splits.get(split, []))
@@ -144,8 +145,8 @@ def test_a_student_learns_from_the_files_of_its_teachers(tmp_path: Path) -> None
     task = WorkspaceTask(workspace, params, TASK, ComputeOptions(device="cpu"))
     l2e = L2EPaper(teacher=teacher, epochs=1, layers=1, width=16)
     with pytest.raises(DataError, match="run the stage teach"):
-        l2e.fit(task)
+        l2e.learn(task)
     for name in params.teachers:
         teach(workspace.teacher(TASK, name), explearn.get_explainer(name), {}, classifier, splits)
-    l2e.fit(task)
+    l2e.learn(task)
     assert l2e.trained_on == {"train": 12, "validation": 4} and not l2e.signed

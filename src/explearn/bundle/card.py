@@ -12,7 +12,8 @@ from huggingface_hub import EvalResult, ModelCardData
 
 from explearn.bundle.manifest import ClassifierFacts
 from explearn.methods.info import MethodInfo
-from explearn.metrics.catalogue import CATALOGUE, Metric
+from explearn.metrics.base import Metric
+from explearn.metrics.registry import CATALOGUE
 from explearn.show.markdown import Markdown, escape_markdown, table
 
 GROUPS = ("plausibility", "faithfulness", "behaviour")
@@ -37,20 +38,23 @@ def card(
     """Return the text of README.md.
 
     Args:
-        info: the method's facts. signed: whether its scores below zero are evidence against the class.
-        options: the method's options, by name. record: config.json of a trained explainer, else empty.
-        classifier: the bundle's classifier, None for any. figures: content of the bundle's metrics.json, or None.
+        info: the method's facts.
+        signed: whether its scores below zero are evidence against the class.
+        options: the method's options, by name.
+        record: config.json of a trained explainer, else empty.
+        classifier: the bundle's classifier, None for any.
+        figures: content of the bundle's metrics.json, or None.
     """
     values: Mapping[str, Any] = figures["figures"] if figures else {}
-    shown: list[tuple[Metric, float]] = [
-        (metric, value)
-        for name, metric in CATALOGUE.items()
-        if metric.group in GROUPS and (value := values.get(name)) is not None
-    ]
     data = ModelCardData(library_name="explearn", tags=["explearn", "explanation", "attribution"])
-    if figures is not None:
-        data.model_name = info.name
-        data.eval_results = [
+    results = []
+    rows = []
+    for metric in CATALOGUE.values():
+        value = values.get(metric.name)
+        if metric.group not in GROUPS or value is None or figures is None:
+            continue
+        rows.append((metric.heading, _rounded(metric, value), _interval(metric, values), metric.direction or ""))
+        results.append(
             EvalResult(
                 task_type="text-classification",
                 dataset_type=figures["task"],
@@ -59,21 +63,13 @@ def card(
                 metric_name=metric.heading,
                 metric_value=value,
             )
-            for metric, value in shown
-        ]
-    facts: list[tuple[str, str]] = []
-    if classifier is not None:
-        if "/" in classifier.name:
-            data.base_model = classifier.name
-        known = {**classifier.model_dump(), "labels": ", ".join(classifier.labels)}
-        facts = [(what, known[what]) for what in ("fingerprint", "name", "architecture", "labels") if known[what]]
-        facts.append(("in this bundle", f"{classifier.folder}/" if classifier.folder else "no"))
-    rows = []
-    for metric, value in shown:
-        low, high = values.get(f"{metric.name}_low"), values.get(f"{metric.name}_high")
-        digits = f".{metric.decimals}f"
-        interval = f"{low:{digits}} to {high:{digits}}" if low is not None and high is not None else ""
-        rows.append((metric.heading, f"{value:{digits}}", interval, metric.direction or ""))
+        )
+    if figures is not None:
+        data.model_name = info.name
+        data.eval_results = results
+    if classifier is not None and "/" in classifier.name:
+        data.base_model = classifier.name
+    listed_options = [(name, json.dumps(value)) for name, value in options.items()]
     return _TEMPLATES.get_template("card.md.j2").render(
         head=Markdown(data.to_yaml()),
         info=info,
@@ -83,7 +79,30 @@ def card(
         options=options,
         classifier=classifier,
         figures=figures,
-        classifier_table=table(("", ""), facts, left=2),
+        classifier_table=table(("", ""), [] if classifier is None else _facts(classifier), left=2),
         figure_table=table(("Metric", "Value", "Interval", "Better"), rows),
-        option_table=table(("Option", "Value"), [(k, json.dumps(v)) for k, v in options.items()], left=2),
+        option_table=table(("Option", "Value"), listed_options, left=2),
     )
+
+
+def _facts(classifier: ClassifierFacts) -> list[tuple[str, str]]:
+    facts = [
+        ("fingerprint", classifier.fingerprint),
+        ("name", classifier.name),
+        ("architecture", classifier.architecture),
+        ("labels", ", ".join(classifier.labels)),
+        ("in this bundle", f"{classifier.folder}/" if classifier.folder else "no"),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _rounded(metric: Metric, value: float) -> str:
+    return f"{value:.{metric.decimals}f}"
+
+
+def _interval(metric: Metric, values: Mapping[str, Any]) -> str:
+    low = values.get(f"{metric.name}_low")
+    high = values.get(f"{metric.name}_high")
+    if low is None or high is None:
+        return ""
+    return f"{_rounded(metric, low)} to {_rounded(metric, high)}"

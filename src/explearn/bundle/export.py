@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from explearn.bundle.card import card
 from explearn.bundle.loading import method_of
@@ -21,7 +21,6 @@ from explearn.bundle.manifest import (
     MANIFEST,
     BundleManifest,
     ClassifierFacts,
-    FileFacts,
     config_of,
     files_in,
     is_bundle,
@@ -29,12 +28,15 @@ from explearn.bundle.manifest import (
 from explearn.core.arguments import path_of
 from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError
+from explearn.core.file_facts import FileFacts
 from explearn.core.validation import Figures, Shape, check, check_shape
 from explearn.core.writing import atomic_folder, write_json, write_text
 from explearn.methods.base.learned import LearnedExplainer
+from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info, make_explainer
-from explearn.metrics.catalogue import CATALOGUE
-from explearn.predictors.classifier import Classifier
+from explearn.metrics.registry import CATALOGUE
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 
 def export(
@@ -66,31 +68,32 @@ def export(
         ModelError: a trained explainer or a classifier that cannot be used, or that do not belong together.
         UnsupportedError: the method cannot explain the classifier.
         DataError: `metrics` cannot be read, or `out` cannot be written.
+
+    Example:
+        >>> import explearn
+        >>> folder = explearn.export("gae-bundle", method="gae")
+        >>> sorted(path.name for path in folder.iterdir())
+        ['README.md', 'manifest.json']
     """
-    out, folder = Path(path_of("out", out)), None if explainer is None else Path(path_of("explainer", explainer))
+    out = Path(path_of("out", out))
+    folder = None if explainer is None else Path(path_of("explainer", explainer))
     if os.path.lexists(out):
         raise ParamsError(f"{out}: already exists; expected the name of a new folder")
     if with_classifier and classifier is None:
         raise ParamsError("with_classifier: got no classifier to put into the bundle; expected its folder or hub name")
     if metrics is None and task is not None:
         raise ParamsError("task: got a task, but no metrics; expected a run's metrics.json")
-    if folder is None and method is None:
-        raise ParamsError("got neither a method nor a trained explainer; expected one of them to put into the bundle")
-    if folder is not None and (not is_folder(folder) or is_bundle(folder)):
-        problem = "is already a bundle" if is_folder(folder) else "no such folder"
-        raise ModelError(f"{folder}: {problem}; expected the folder of a trained explainer")
-    info = get_info(method or method_of(folder or Path()))
-    if folder is None and info.untrained:
-        raise ParamsError(f"{info.name!r} is trained; expected the folder of a trained explainer (--explainer)")
+    info = _method(method, folder)
     made = make_explainer(info, options or {}, None if folder is None else str(folder))
     figures = None if metrics is None else _figures(Path(path_of("metrics", metrics)), task, info.name)
-    loaded, place = None, None
+    loaded = None
+    place: Literal["classifier", "explainer/classifier"] | None = None
     if folder is not None and (folder / CLASSIFIER).is_dir():
-        place = f"{EXPLAINER}/{CLASSIFIER}"
-        loaded = Classifier.from_pretrained(classifier or folder / CLASSIFIER, device="cpu")
+        place = "explainer/classifier"
+        loaded = load_classifier(classifier or folder / CLASSIFIER, device="cpu")
     elif classifier is not None:
-        place = CLASSIFIER if with_classifier else None
-        loaded = Classifier.from_pretrained(classifier, device="cpu")
+        place = "classifier" if with_classifier else None
+        loaded = load_classifier(classifier, device="cpu")
     if loaded is not None:
         made.check_explains(loaded)
     with atomic_folder(out) as partial:
@@ -99,33 +102,19 @@ def export(
         elif isinstance(made, LearnedExplainer):
             # Its packaged weights may differ in other versions of Explearn.
             made.save_pretrained(partial / EXPLAINER)
-        if place == CLASSIFIER and loaded is not None:
-            loaded.tokenizer.chat_template = None  # a file of another kind, which no classifier reads
-            loaded.save_pretrained(partial / CLASSIFIER)
-            if Classifier.from_pretrained(partial / CLASSIFIER, device="cpu").fingerprint != loaded.fingerprint:
-                raise ModelError(
-                    f"{loaded.name}: its weights change when it is saved and read again; it cannot go into a bundle"
-                )
+        if loaded is not None and place == CLASSIFIER:
+            _save_classifier(loaded, partial / CLASSIFIER)
         trained = (partial / EXPLAINER).exists()
         record = config_of(partial / EXPLAINER) if trained else {}
         facts = None
         if loaded is not None:
-            # Only the last part of a folder's path: the rest is private.
-            name = os.fspath(classifier or "")
-            facts = ClassifierFacts(
-                fingerprint=loaded.fingerprint,
-                name=Path(name).resolve().name if classifier and is_folder(name) else name,
-                architecture=str(loaded.model.config.model_type),
-                labels=list(loaded.labels),
-                folder=place,  # type: ignore[arg-type]
-            )
+            facts = _classifier_facts(loaded, os.fspath(classifier or ""), place)
         elif record.get("classifier"):
             facts = ClassifierFacts(fingerprint=str(record["classifier"]))
         values = made.options.model_dump(mode="json")
         if figures is not None:
             write_json(partial / FIGURES, figures)
         write_text(partial / CARD, card(info, made.signed, values, record, facts, figures))
-        files = {path.relative_to(partial).as_posix(): FileFacts.of(path) for path in files_in(partial)}
         values_of_manifest = {
             "format": FORMAT,
             "explearn": metadata.version("explearn"),
@@ -133,12 +122,57 @@ def export(
             "trained": trained,
             "options": {} if isinstance(made, LearnedExplainer) else values,
             "classifier": facts,
-            "files": files,
+            "files": {path.relative_to(partial).as_posix(): FileFacts.of(path) for path in files_in(partial)},
         }
         where = f"{folder or classifier}: cannot go into a bundle: "
         manifest: BundleManifest = check(BundleManifest, values_of_manifest, ModelError, where)
         write_json(partial / MANIFEST, manifest.model_dump(mode="json"))
     return out
+
+
+def _method(name: str | None, folder: Path | None) -> MethodInfo:
+    """Return the facts about the method that goes into the bundle."""
+    if folder is None:
+        if name is None:
+            raise ParamsError("got neither a method nor a trained explainer; expected one of them")
+        info = get_info(name)
+        if info.untrained:
+            raise ParamsError(f"{info.name!r} is trained; expected the folder of a trained explainer (--explainer)")
+        return info
+    if not is_folder(folder):
+        raise ModelError(f"{folder}: no such folder; expected the folder of a trained explainer")
+    if is_bundle(folder):
+        raise ModelError(f"{folder}: is already a bundle; expected the folder of a trained explainer")
+    return get_info(name or method_of(folder))
+
+
+def _save_classifier(classifier: TransformerPredictor, folder: Path) -> None:
+    classifier.tokenizer.chat_template = None  # a file of another kind, which no classifier reads
+    classifier.save_pretrained(folder)
+    if load_classifier(folder, device="cpu").fingerprint != classifier.fingerprint:
+        raise ModelError(
+            f"{classifier.name}: its weights change when it is saved and read again; it cannot go into a bundle"
+        )
+
+
+def _classifier_facts(
+    classifier: TransformerPredictor, source: str, place: Literal["classifier", "explainer/classifier"] | None
+) -> ClassifierFacts:
+    """Return what a manifest says of a classifier.
+
+    Args:
+        classifier: the classifier.
+        source: the folder or hub name that it was loaded from; of a folder only the name is kept: the rest of the path
+            is private.
+        place: its folder in the bundle, if any.
+    """
+    return ClassifierFacts(
+        fingerprint=classifier.fingerprint,
+        name=Path(source).resolve().name if source and is_folder(source) else source,
+        architecture=str(classifier.model.config.model_type),
+        labels=list(classifier.labels),
+        folder=place,
+    )
 
 
 class _Metrics(Shape):
@@ -162,7 +196,11 @@ def _figures(path: Path, task: str | None, method: str) -> dict[str, Any]:
 
 
 def _copy(folder: Path, target: Path) -> None:
-    """Copy a trained explainer. Raises ModelError for a link, which may lead to any file of this machine."""
+    """Copy a trained explainer.
+
+    Raises:
+        ModelError: there is a link, which may lead to any file of this machine.
+    """
     for path in files_in(folder):
         if path.is_symlink() or not path.is_file():
             raise ModelError(f"{path}: is a link or no regular file, and cannot go into a bundle; remove it")

@@ -1,4 +1,4 @@
-"""`explearn.load`: a bundle from a folder or the hub, ready to explain; and explainers by any name or folder.
+"""Bundles from a folder or the hub, ready to explain; and explainers by any name or folder.
 
 The token for writing to the hub comes only from the environment (HF_TOKEN). It is never written, logged or shown.
 """
@@ -6,8 +6,7 @@ The token for writing to the hub comes only from the environment (HF_TOKEN). It 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,30 +29,41 @@ from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import ModelError, ParamsError, UnknownNameError, kind_of
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.registry import get_explainer, get_info, known_infos, make_explainer
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.loading import hub_errors, may_be_on_hub
+from explearn.predictors.predictor import Predictor
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 TOKEN = "HF_TOKEN"
 
 
 class Bundle:
-    """A loaded bundle: an explainer, and the classifier that it was made for.
+    """A loaded bundle: an explainer, and the classifier that it was made for (`explearn.load`).
 
     Attributes:
         folder: the bundle's folder, whose files match its manifest.
         manifest: content of its manifest.
         classifier: its classifier; None if the bundle has none, or was opened without it.
+
+    Example:
+        >>> import explearn
+        >>> from explearn.testing import make_classifier
+        >>> bundle = explearn.load(explearn.export("shared-bundle", method="gae"))
+        >>> [attribution.method for attribution in bundle.explain(make_classifier(), ["a lazy fox"])]
+        ['gae']
     """
 
     def __init__(self, folder: Path, manifest: BundleManifest) -> None:
-        self.folder, self.manifest = folder, manifest
-        self.classifier: Classifier | None = None
+        self.folder = folder
+        self.manifest = manifest
+        self.classifier: TransformerPredictor | None = None
 
     @cached_property
     def explainer(self) -> Explainer:
         """The explainer.
 
-        Raises ModelError if this version does not have the method or its options.
+        Raises:
+            ModelError: this version does not have the method or its options.
         """
         path = None if self.explainer_folder is None else str(self.explainer_folder)
         try:
@@ -63,19 +73,25 @@ class Bundle:
 
     @property
     def explainer_folder(self) -> Path | None:
+        """The folder of its trained explainer; None if its method needs no training."""
         return self.folder / EXPLAINER if self.manifest.trained else None
 
     @property
     def classifier_folder(self) -> Path | None:
+        """The folder of its classifier; None if the bundle does not contain it."""
         facts = self.manifest.classifier
-        return None if facts is None or facts.folder is None else self.folder / facts.folder
+        if facts is None or facts.folder is None:
+            return None
+        return self.folder / facts.folder
 
     @property
     def metrics(self) -> dict[str, Any] | None:
-        """`task`, `method` and `figures` (name -> value) that were passed to the export, if any."""
-        return dict(read_json(self.folder / FIGURES)) if FIGURES in self.manifest.files else None
+        """The figures that were passed to the export, if any: `task`, `method` and `figures` (name -> value)."""
+        if FIGURES not in self.manifest.files:
+            return None
+        return dict(read_json(self.folder / FIGURES))
 
-    def check_classifier(self, classifier: Classifier) -> None:
+    def check_classifier(self, classifier: TransformerPredictor) -> None:
         """Raise ModelError unless the bundle was made for this classifier, or for any."""
         facts = self.manifest.classifier
         if facts is not None and classifier.fingerprint != facts.fingerprint:
@@ -86,20 +102,28 @@ class Bundle:
                 "and labels"
             )
 
-    def explain(self, *given: Any, **options: Any) -> Iterator[Attribution]:
+    def explain(self, *arguments: Any, **options: Any) -> list[Attribution]:
         """Explain texts by `explain(texts)`, or by `explain(classifier, texts)` if the bundle has no classifier.
 
-        Otherwise works and raises as `Explainer.explain`; also raises ModelError for a classifier that the bundle was
-        not made for, ParamsError if there is none.
+        Args:
+            arguments: the texts, with the classifier before them or not.
+            options: as for `Explainer.explain`.
+
+        Returns:
+            What `Explainer.explain` returns.
+
+        Raises:
+            ModelError: the bundle was made for another classifier.
+            ParamsError: there is no classifier.
         """
-        *classifiers, texts = given
+        *classifiers, texts = arguments
         classifier = classifiers[0] if classifiers else self.classifier
         if classifier is None:
             raise ParamsError(
                 f"{self.folder}: holds no classifier; expected explain(classifier, texts), with the one it was made for"
             )
-        if not isinstance(classifier, Classifier):
-            raise ParamsError(f"explain: got {kind_of(classifier)} as the classifier; expected a Classifier")
+        if not isinstance(classifier, Predictor):
+            raise ParamsError(f"explain: got {kind_of(classifier)} as the classifier; expected a predictor")
         if classifiers:
             self.check_classifier(classifier)
         return self.explainer.explain(classifier, texts, **options)
@@ -111,10 +135,11 @@ class Bundle:
 
         Args:
             repo_id: OWNER/NAME; the repository is created if it does not exist, an earlier bundle there is replaced.
-            private: whether a new repository is private (default: the owner's settings).
+            private: whether a new repository is private. None: as the owner's settings say.
 
-        Raises ModelError if a file has changed since the bundle was loaded, or the hub refuses; ParamsError without a
-        token.
+        Raises:
+            ModelError: a file has changed since the bundle was loaded, or the hub refuses.
+            ParamsError: there is no token.
         """
         manifest = open_bundle(self.folder).manifest
         token = os.environ.get(TOKEN, "").strip()
@@ -135,14 +160,15 @@ class Bundle:
         return str(address)
 
     def __repr__(self) -> str:
-        holds = "" if self.classifier is None else " with its classifier"
-        return f"Bundle({self.manifest.method}{holds}, {self.folder})"
+        name = None if self.classifier is None else self.classifier.name
+        return f"Bundle(method={self.manifest.method!r}, classifier={name!r}, folder={str(self.folder)!r})"
 
 
 def open_bundle(folder: str | os.PathLike[str]) -> Bundle:
     """Open a bundle, checking its manifest and files, without loading its classifier.
 
-    Raises ModelError as `read_manifest` does, and for the first of `differences`.
+    Raises:
+        ModelError: the manifest cannot be used, or a file differs from it.
     """
     folder = Path(folder)
     manifest = read_manifest(folder)
@@ -151,35 +177,36 @@ def open_bundle(folder: str | os.PathLike[str]) -> Bundle:
     return Bundle(folder, manifest)
 
 
-def load(
-    source: str | os.PathLike[str],
-    compute: ComputeOptions | None = None,
-    revision: str | None = None,
-    **options: Any,
-) -> Bundle:
-    """Load a bundle that `explearn export` wrote.
+def load_bundle(folder: Path, compute: ComputeOptions | None = None) -> Bundle:
+    """Load a bundle with its classifier, if it has one.
 
     Args:
-        source: a folder, or a hub name (OWNER/NAME).
-        compute: compute options of its classifier; or pass their fields as keyword arguments (device="cuda").
-        revision: git revision of a hub name.
+        folder: the bundle's.
+        compute: compute options of its classifier.
 
-    Raises ModelError for a missing or changed file, a newer format, a method unknown to this version, and a classifier
-    with another fingerprint.
+    Raises:
+        ModelError: a file is missing or has changed, this version does not know the format or the method, or the
+            classifier has another fingerprint.
     """
-    bundle = open_bundle(_fetched(path_of("source", source), revision))
-    compute = replace(compute or ComputeOptions(), **options)
+    bundle = open_bundle(folder)
     explainer = bundle.explainer
     if bundle.classifier_folder is not None:
-        bundle.classifier = Classifier.from_pretrained(bundle.classifier_folder, compute)
+        bundle.classifier = load_classifier(bundle.classifier_folder, compute)
         bundle.check_classifier(bundle.classifier)
         explainer.check_explains(bundle.classifier)
     return bundle
 
 
-def _fetched(name: str, revision: str | None = None) -> Path:
-    """Return the folder of a bundle, downloading it if `name` can only be a hub name."""
-    return fetch(name, revision) if not is_folder(name) and "/" in name and may_be_on_hub(name) else Path(name)
+def fetched(name: str, revision: str | None = None) -> Path:
+    """Return a folder; a bundle whose name can only be a hub name is downloaded.
+
+    Args:
+        name: a folder, or a hub name (OWNER/NAME).
+        revision: branch, tag or commit of a hub name. None: main.
+    """
+    if not is_folder(name) and "/" in name and may_be_on_hub(name):
+        return fetch(name, revision)
+    return Path(name)
 
 
 def fetch(name: str, revision: str | None = None) -> Path:
@@ -187,9 +214,10 @@ def fetch(name: str, revision: str | None = None) -> Path:
 
     Args:
         name: the repository, OWNER/NAME.
-        revision: branch, tag or commit (default: main).
+        revision: branch, tag or commit. None: main.
 
-    Raises ModelError if there is no such bundle, it cannot be reached, or its manifest cannot be used.
+    Raises:
+        ModelError: there is no such bundle, it cannot be reached, or its manifest cannot be used.
     """
     from huggingface_hub import hf_hub_download, snapshot_download
 
@@ -204,37 +232,57 @@ def fetch(name: str, revision: str | None = None) -> Path:
 
 
 def find_explainer(source: str | os.PathLike[str], **options: Any) -> tuple[Explainer, Bundle | None]:
-    """Return an explainer from a method's name, a trained explainer's folder, or a bundle (folder or hub); and the
-    bundle.
+    """Return an explainer, and the bundle that it comes from, if any.
 
     Args:
+        source: a method's name, a trained explainer's folder, or a bundle (folder or hub name).
         options: options of an untrained method.
 
-    Raises UnknownNameError for any other name, ParamsError for options that the source fixes, and the errors of
-    `get_explainer` and `open_bundle`.
+    Raises:
+        UnknownNameError: any other name.
+        ParamsError: an option that the source fixes.
+        ModelError: an explainer or a bundle that cannot be used.
     """
     name = path_of("source", source)
     is_method = any(info.name == name for info in known_infos())
-    if is_folder(name) and not is_method and not is_bundle(Path(name)):
-        return get_explainer(method_of(Path(name)), path=name, **options), None
     if is_method or (not is_folder(name) and "/" not in name):
         return get_explainer(name, **options), None
+    folder = fetched(name)
+    if is_folder(folder) and not is_bundle(folder):
+        return trained_explainer(folder, options), None
     if options:
         raise ParamsError(f"options: got {', '.join(options)}; the bundle {name} fixes these options")
-    bundle = open_bundle(_fetched(name))
+    bundle = open_bundle(folder)
     return bundle.explainer, bundle
+
+
+def trained_explainer(folder: Path, options: Mapping[str, Any], method: str | None = None) -> Explainer:
+    """Return the explainer that was trained in a folder.
+
+    Args:
+        folder: where `save_pretrained` wrote it.
+        options: options that can still be chosen.
+        method: the method that uses it. None: the one that was trained.
+    """
+    return make_explainer(get_info(method or method_of(folder)), options, str(folder))
 
 
 def method_of(folder: Path) -> str:
     """Return the name of the method, or of the variant with the saved options, that was trained in a folder.
 
-    Raises ModelError if no method fits, or more than one.
+    Raises:
+        ModelError: no method fits, or more than one.
     """
     config = config_of(folder)
-    of_class = [info for info in known_infos() if info.target.endswith(f":{config['explainer']}")]
-    fitting = [info for info in of_class if info.defaults.items() <= config["options"].items()]
-    methods = {info.of or info.name for info in fitting}
+    fitting = []
+    for info in known_infos():
+        is_class = info.target.endswith(f":{config['explainer']}")
+        if is_class and info.defaults.items() <= config["options"].items():
+            fitting.append(info)
+    methods = sorted({info.of or info.name for info in fitting})
     if len(methods) != 1:
-        having = f"the methods {', '.join(sorted(methods))} have" if methods else "no method here has"
-        raise ModelError(f"{folder}: holds a {config['explainer']!r}, a class that {having}; expected one method")
+        raise ModelError(
+            f"{folder}: holds a {config['explainer']!r}, a class of {', '.join(methods) or 'no method'}; expected one "
+            "method"
+        )
     return max(fitting, key=lambda info: len(info.defaults)).name

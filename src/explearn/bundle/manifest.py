@@ -20,8 +20,9 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from explearn.core.documents import file_digest, is_folder, read_json
+from explearn.core.documents import is_folder, read_json
 from explearn.core.errors import DataError, ModelError
+from explearn.core.file_facts import FileFacts
 from explearn.core.validation import Shape, check, check_shape
 
 FORMAT = 1
@@ -35,17 +36,6 @@ CLASSIFIER = "classifier"
 
 _FILE = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*\.(?:json|safetensors|md)")
 """Allowed names of files in a bundle: below the bundle, not hidden, of a kind that runs no code when read."""
-
-
-class FileFacts(Shape):
-    """Size in bytes and SHA-256 of a file."""
-
-    bytes: int
-    sha256: str
-
-    @classmethod
-    def of(cls, path: Path) -> FileFacts:
-        return cls(bytes=path.stat().st_size, sha256=file_digest(path))
 
 
 class ClassifierFacts(Shape):
@@ -115,12 +105,13 @@ def is_bundle(folder: Path) -> bool:
 def read_manifest(folder: Path) -> BundleManifest:
     """Return the manifest of a bundle, without checking its files.
 
-    Raises ModelError for a folder that is not a bundle, and for an invalid manifest or one of a newer format; DataError
-    for one that is not JSON.
+    Raises:
+        ModelError: the folder is not a bundle, or the manifest is invalid or of a newer format.
+        DataError: the manifest is not JSON.
     """
     if not is_bundle(folder):
-        what = f"holds no {MANIFEST}" if is_folder(folder) else "no such folder"
-        raise ModelError(f"{folder}: {what}; expected a bundle that explearn export wrote")
+        problem = f"holds no {MANIFEST}" if is_folder(folder) else "no such folder"
+        raise ModelError(f"{folder}: {problem}; expected a bundle that explearn export wrote")
     path = folder / MANIFEST
     manifest: BundleManifest = check(BundleManifest, read_json(path), ModelError, f"{path}, ")
     return manifest
@@ -135,7 +126,7 @@ def differences(folder: Path, manifest: BundleManifest) -> Iterator[str]:
         path = folder / name
         if not os.path.isfile(path):  # noqa: PTH113 (Path.is_file raises for names that no file can have)
             yield f"{path}: is missing; expected every file that {MANIFEST} names"
-        elif path.stat().st_size != facts.bytes or FileFacts.of(path) != facts:
+        elif not facts.match(path):
             yield f"{path}: is not the file that was exported (its SHA-256 differs from {MANIFEST}'s)"
     for part in (EXPLAINER, CLASSIFIER):
         for path in files_in(folder / part):
@@ -152,7 +143,11 @@ def files_in(folder: Path) -> Iterator[Path]:
 
 
 def config_of(folder: Path) -> Mapping[str, Any]:
-    """Return config.json of a trained explainer. Raises ModelError if there is none, or it is another file."""
+    """Return config.json of a trained explainer.
+
+    Raises:
+        ModelError: there is none, or it is another file.
+    """
     from explearn.methods.base.learned import CONFIG, TrainedConfig  # brings torch
 
     path = folder / CONFIG

@@ -22,6 +22,7 @@ from explearn.cli.train import train
 from explearn.core.errors import UnsupportedError
 from explearn.methods.info import Family
 from explearn.methods.registry import explainer_class, get_explainer, get_info, known_infos
+from explearn.predictors.pretrained import load_classifier
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -70,9 +71,7 @@ def methods(
     infos = list(known_infos())
     refused: dict[str, str] = {}
     if classifier is not None:
-        from explearn.predictors.classifier import Classifier
-
-        loaded = Classifier.from_pretrained(classifier)
+        loaded = load_classifier(classifier)
         for info in infos:
             if not info.untrained:
                 try:

@@ -55,22 +55,26 @@ def compare(
     """
     trained = options.make(options.choose(None, explainer), {}) if explainer else []
     # Loads torch, which --help need not wait for.
+    from explearn.comparison.run import CompareOptions
     from explearn.comparison.run import compare as run
 
-    comparison = run(
-        classifier,
-        texts,
-        methods=[*(method or ["light"]), *trained],
-        budget=budget,
-        out=out,
-        work=work,
+    settings = CompareOptions(
         scores=scores or (),
-        columns=columns,
         unit=unit,
         seed=13 if seed is None else seed,
         completion=completion,
         compute=compute,
         tell=lambda line: print(printable(line), flush=True),
+    )
+    comparison = run(
+        classifier,
+        texts,
+        [*(method or ["light"]), *trained],
+        columns=columns,
+        budget=budget,
+        out=out,
+        work=work,
+        options=settings,
     )
     for name, reason in comparison.left_out.items():
         print(printable(f"left out: {name} ({reason})"))

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
-from rich.console import Console
 
 from explearn.cli import options
 from explearn.cli.common import Compute, command, plain_console
@@ -20,18 +20,17 @@ from explearn.core.attribution import MOST_INTERACTING
 from explearn.core.documents import decoded_lines
 from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.escape import printable, printable_json
+from explearn.core.validation import whole_number
 from explearn.core.writing import atomic_path, check_own, is_page
+from explearn.predictors.pretrained import load_classifier
 from explearn.show.display import PAGE_END, PAGE_START, block, rows
 
 if TYPE_CHECKING:
     from explearn.core.attribution import Attribution
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 Write = Callable[[Sequence["Attribution"]], object]
 """Writes the attributions of one text, one per method."""
-
-ROWS_AT_ONCE = 20_000
-"""Words buffered before they are written to a Parquet file."""
 
 
 @command
@@ -103,64 +102,83 @@ def explain(
     explearn explain --classifier my-model --method attn_lrp --method lime "A warm, funny sequel."
     """
     files = out or []
-    for path in files:
-        if path.suffix not in WRITERS:
-            raise ParamsError(f"--out: got {str(path)!r}; expected a name that ends in {', '.join(WRITERS)}")
-        check_own(path, *((is_page, "a page") if path.suffix == ".html" else (_holds_scores, "a table of scores")))
-    if len({os.path.realpath(path) for path in files}) < len(files):
-        raise ParamsError(f"--out: got {', '.join(map(str, files))}; expected different files")
+    _check_files(files)
     # Names and options are checked before torch is loaded for the classifier.
     methods = options.choose(method, explainer or [])
-    classifier = options.classifier_for(methods, classifier)
+    source = options.classifier_for(methods, classifier)
     explainers = options.make(methods, options.parse_options(option or []))
     names = options.parse_label_names(label_name)
-    if file := next(filter(os.path.isfile, texts or ()), None):
-        raise ParamsError(
-            f"texts: got the name of a file, {shown(file)}; expected a text (to read a file with one text per line use "
-            "`< FILE`, for a table `explearn job --texts FILE`)"
-        )
-    lines = texts or _lines()
-    from explearn.methods.explaining import best_at_once
-    from explearn.methods.interactions import interactions as pairs
-    from explearn.predictors.classifier import Classifier
+    for text in texts or ():
+        if os.path.isfile(text):  # noqa: PTH113 (Path.is_file raises for names that no file can have)
+            raise ParamsError(
+                f"texts: got the name of a file, {shown(text)}; expected a text (to read a file with one text per "
+                "line use `< FILE`, for a table `explearn job --texts FILE`)"
+            )
+    inputs: list[Any] = texts or _lines()
+    from explearn.api import default_explainer
 
-    loaded = Classifier.from_pretrained(classifier, compute, completion=completion).renamed(names)
+    loaded = load_classifier(source, compute, completion=completion).renamed(names)
     for chosen in methods:
         chosen.check_classifier(loaded)
     if token is not None:
-        loaded = loaded.at(int(token) if token.isdecimal() else token)
+        position = whole_number(token)
+        loaded = loaded.at(token if position is None else position)
     if versus is not None:
         loaded = loaded.versus(versus)
-    inputs: list[Any] = [(line, pair) for line in lines] if pair is not None else list(lines)
+    if pair is not None:
+        inputs = [(text, pair) for text in inputs]
+    unnamed = not (method or explainer or option)
+    if unnamed:
+        explainers = [default_explainer(loaded)]
     targets = [target] * len(inputs) if target else None
     # Texts from the command line take no time worth a progress bar, unless they are read through windows.
     quiet = bool(texts) and windows is None
-    unnamed = not (method or explainer or option)
-    if unnamed:
-        explainers = [best_at_once(loaded)]
-    explained = [
-        method.explain_each(loaded, inputs, targets, None if quiet else f"explain by {method.name}", windows, unit)
-        for method in explainers
-    ]
+    explained = []
+    for used in explainers:
+        description = None if quiet else f"explain by {used.name}"
+        explained.append(used.iter_explain(loaded, inputs, targets, description, windows, unit))
     with ExitStack() as stack:
         # The files are moved into place when the block ends without an exception.
         writers = [stack.enter_context(WRITERS[path.suffix](path)) for path in files]
-        for text, of_text in zip(inputs, zip(*explained, strict=True), strict=True):
-            # For each explained class, one attribution per method.
-            for attributions in zip(*of_text, strict=True):
+        for text, by_method in zip(inputs, zip(*explained, strict=True), strict=True):
+            for attributions in zip(*by_method, strict=True):  # those of one class
                 if interactions is not None:
-                    attributions = tuple(
-                        replace(one, interactions=tuple(pairs(loaded, text, one, interactions))) for one in attributions
-                    )
+                    attributions = _with_interactions(loaded, text, attributions, interactions)
                 for write in writers:
                     write(attributions)
                 if as_json or not writers:
                     _show(loaded, text, attributions, as_json)
-    if not as_json:
-        if unnamed:
-            print(f"{explainers[0].name}: the default method for this classifier; --method names another")
-        for path in files:
-            print(printable(str(path)))
+    if as_json:
+        return
+    if unnamed:
+        print(f"{explainers[0].name}: the default method for this classifier; --method names another")
+    for path in files:
+        print(printable(str(path)))
+
+
+def _check_files(files: Sequence[Path]) -> None:
+    """Raise ParamsError for files that cannot be written, and for those of others."""
+    for path in files:
+        if path.suffix not in WRITERS:
+            raise ParamsError(f"--out: got {str(path)!r}; expected a name that ends in {', '.join(WRITERS)}")
+        if path.suffix == ".html":
+            check_own(path, is_page, "a page")
+        else:
+            check_own(path, _holds_scores, "a table of scores")
+    if len({os.path.realpath(path) for path in files}) < len(files):
+        raise ParamsError(f"--out: got {', '.join(map(str, files))}; expected different files")
+
+
+def _with_interactions(
+    classifier: TransformerPredictor, text: Any, attributions: Sequence[Attribution], count: int
+) -> tuple[Attribution, ...]:
+    from explearn.methods.interactions import interactions
+
+    extended = []
+    for attribution in attributions:
+        pairs = interactions(classifier, text, attribution, count)
+        extended.append(replace(attribution, interactions=tuple(pairs)))
+    return tuple(extended)
 
 
 def _lines() -> list[str]:
@@ -172,21 +190,24 @@ def _lines() -> list[str]:
     return [line.rstrip("\r\n") for _, line in decoded_lines(sys.stdin.buffer, "standard input")]
 
 
-def _show(classifier: Classifier, text: Any, attributions: Sequence[Attribution], as_json: bool) -> None:
+def _show(classifier: TransformerPredictor, text: Any, attributions: Sequence[Attribution], as_json: bool) -> None:
     """Print a text's attributions: in colour, or as JSON Lines."""
-    from explearn.predictors.classifier import QuestionAnswerer
+    from explearn.predictors.heads.question_answering import QuestionPredictor
 
     # For a question, the answer is what is explained.
-    answer = {"answer": classifier.answer(text)} if isinstance(classifier, QuestionAnswerer) else {}
+    answer = classifier.answer(text) if isinstance(classifier, QuestionPredictor) else None
     if as_json:
         unicode = (sys.stdout.encoding or "").lower().startswith("utf")
         for attribution in attributions:
-            print(printable_json(attribution.to_dict() | answer, ascii_only=not unicode))
+            record = attribution.to_dict()
+            if answer is not None:
+                record["answer"] = answer
+            print(printable_json(record, ascii_only=not unicode))
         return
-    if answer:
-        plain_console().print(printable(f"answer: {answer['answer']}"), markup=False)
+    if answer is not None:
+        plain_console().print(printable(f"answer: {answer}"), markup=False)
     for attribution in attributions:
-        Console().print(attribution)
+        attribution.print()
 
 
 def _holds_scores(path: Path) -> bool:
@@ -198,24 +219,32 @@ def _holds_scores(path: Path) -> bool:
         return column_names(path) == list(WORD_SCHEMA.names)
     with path.open("rb") as file:
         start = file.readline(2**20)
-    return b'"token_scores":' in start if path.suffix == ".jsonl" else start.startswith(b"text,id,method,target,")
+    if path.suffix == ".jsonl":
+        return b'"token_scores":' in start
+    return start.startswith(b"text,id,method,target,")
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
+def _text_file(path: Path, newline: str | None = None) -> Iterator[TextIO]:
+    with atomic_path(path) as partial, partial.open("w", encoding="utf-8", newline=newline) as file:
+        yield file
+
+
+@contextmanager
 def _page(path: Path) -> Iterator[Write]:
-    with atomic_path(path) as partial, partial.open("w", encoding="utf-8") as file:
+    with _text_file(path) as file:
         file.write(PAGE_START)
-        yield lambda shown: file.write(block(shown[0]) if len(shown) == 1 else rows(shown))
+        yield lambda attributions: file.write(block(attributions[0]) if len(attributions) == 1 else rows(attributions))
         file.write(PAGE_END)
 
 
 @contextmanager
 def _json_lines(path: Path) -> Iterator[Write]:
-    with atomic_path(path) as partial, partial.open("w", encoding="utf-8") as file:
-        yield lambda shown: file.writelines(f"{printable_json(attribution.to_dict())}\n" for attribution in shown)
+    with _text_file(path) as file:
+        yield lambda attributions: file.writelines(f"{printable_json(one.to_dict())}\n" for one in attributions)
 
 
 @contextmanager
@@ -224,10 +253,10 @@ def _csv(path: Path) -> Iterator[Write]:
     from explearn.core.word_tables import WORD_SCHEMA, WordRows
 
     words = WordRows()
-    with atomic_path(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+    with _text_file(path, newline="") as file:
         writer = csv.DictWriter(file, WORD_SCHEMA.names)
         writer.writeheader()
-        yield lambda shown: writer.writerows(row for attribution in shown for row in words.rows(attribution))
+        yield lambda attributions: writer.writerows(chain.from_iterable(map(words.rows, attributions)))
 
 
 @contextmanager
@@ -236,8 +265,9 @@ def _parquet(path: Path) -> Iterator[Write]:
     from explearn.core.parquet import write_table
     from explearn.core.word_tables import WORD_SCHEMA, WordRows
 
-    words, held = WordRows(), list[dict[str, Any]]()
-    yield lambda shown: held.extend(row for attribution in shown for row in words.rows(attribution))
+    words = WordRows()
+    held: list[dict[str, Any]] = []
+    yield lambda attributions: held.extend(chain.from_iterable(map(words.rows, attributions)))
     write_table(path, held, WORD_SCHEMA)
 
 

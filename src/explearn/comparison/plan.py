@@ -1,23 +1,34 @@
-"""The choice of methods and texts for a comparison, by name, roster and time budget; its plan and file."""
+"""The choice of methods and texts for a comparison, by name, roster and time budget; its plan, and how it resumes."""
 
 from __future__ import annotations
 
+import copy
 import json
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from explearn.comparison.texts import UserTexts
 from explearn.core.documents import read_json
-from explearn.core.errors import DataError, ParamsError, UnknownNameError, shown
+from explearn.core.errors import DataError, ParamsError, UnknownNameError, UnsupportedError, shown
+from explearn.core.examples import Example
 from explearn.core.validation import MOST, Number, Shape, check
 from explearn.core.writing import write_json
 from explearn.methods import __file__ as METHODS
-from explearn.methods.registry import get_info, known_infos
+from explearn.methods.base.explainer import Explainer
+from explearn.methods.base.learned import LearnedExplainer
+from explearn.methods.registry import get_explainer, get_info, known_infos, with_seed
+from explearn.metrics.params import SanityParams
+from explearn.metrics.runs import MethodRun, read_run
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.report.verdict import LEADING
+from explearn.text.units import Unit
 
 ROSTERS = Path(METHODS).with_name("rosters.json")
 """Roster -> method -> options; `make index` writes it from conf/roster/."""
@@ -32,6 +43,15 @@ JUDGING_PASSES = 8
 """Estimated passes, in whole texts, to evaluate one method on one text: some 16 shortened or masked inputs are
 classified, many of them short, duplicates once."""
 
+TIMED_TEXTS = 4
+"""Number of texts on which a method's speed is measured."""
+
+TIMED_TEXTS_COSTLY = 2
+"""The same for methods of tens of passes or more."""
+
+SANITY_TEXTS = 5
+"""Number of texts explained again on perturbed models."""
+
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -39,17 +59,69 @@ PLAN = "plan.json"
 """First file written to a comparison's folder."""
 
 
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The methods that a comparison may use.
+
+    Attributes:
+        options: method -> its options.
+        explainers: methods that were passed as objects, by name.
+        seed: seed of methods that draw at random.
+    """
+
+    options: Mapping[str, Mapping[str, Any]]
+    explainers: Mapping[str, Explainer]
+    seed: int
+
+    @classmethod
+    def of(cls, methods: str | Sequence[str | Explainer], seed: int) -> Candidates:
+        """Return the methods of rosters, names and explainers.
+
+        Raises:
+            UnknownNameError: there is no such method.
+            ParamsError: a method needs training or is named twice, or there is none.
+        """
+        names: Any = methods
+        explainers: dict[str, Explainer] = {}
+        if isinstance(methods, list | tuple):
+            names = [method for method in methods if not isinstance(method, Explainer)]
+            objects = [method for method in methods if isinstance(method, Explainer)]
+            explainers = {explainer.name: explainer for explainer in objects}
+            if len(explainers) < len(objects):
+                named = ", ".join(explainer.name for explainer in objects)
+                raise ParamsError(f"methods: got {named}; expected each once")
+        options: dict[str, Mapping[str, Any]] = dict(choose_methods(names))
+        for name, explainer in explainers.items():
+            # Everything but the classifier that its scores depend on.
+            options[name] = explainer.options.model_dump(mode="json")
+            if isinstance(explainer, LearnedExplainer):
+                options[name] = {**options[name], "weights": explainer.content_hash()}
+        if not options:
+            raise ParamsError("methods: got none; expected at least one roster, name or explainer")
+        return cls(options, explainers, seed)
+
+    def make(self, name: str) -> tuple[Explainer, dict[str, Any]]:
+        """Return a method and its options: a copy of one of the explainers, since checks change it, or a new one."""
+        if name in self.explainers:
+            return copy.copy(self.explainers[name]), dict(self.options[name])
+        options = with_seed(name, self.options[name], self.seed)
+        return get_explainer(name, **options), options
+
+
 def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return method -> options for rosters and named methods: FLOOR, then quick methods, LEADING ones first in each
-    group.
+    """Return the options of rosters' and named methods: FLOOR, then quick methods, LEADING ones first in each group.
 
     A named method gets its options in the roster light, else its defaults.
 
     Args:
         wanted: names, as a list or separated by commas.
 
-    Raises UnknownNameError for an unknown name, ParamsError for a method that needs training or is named twice, and
-    for anything but names.
+    Returns:
+        Method -> options.
+
+    Raises:
+        UnknownNameError: there is no such method.
+        ParamsError: a method needs training or is named twice, or got anything but names.
     """
     rosters: dict[str, dict[str, Any]] = json.loads(ROSTERS.read_text(encoding="utf-8"))
     names = wanted.split(",") if isinstance(wanted, str) else wanted
@@ -62,27 +134,36 @@ def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:
     for name in names:
         if name in rosters:
             chosen |= rosters[name]
-            continue
-        try:
-            info = get_info(name)
-        except UnknownNameError:
-            usable = (info.name for info in known_infos() if not info.untrained)
-            raise UnknownNameError("method", name, (*rosters, *usable)) from None
-        if info.untrained:
-            raise ParamsError(
-                f"methods: {name!r} needs training; train it with `explearn train` and pass it (--explainer FOLDER, or "
-                "the explainer itself in the list), or leave it out"
-            )
-        chosen[name] = rosters["light"].get(name, {})
+        else:
+            _check_ready(name, rosters)
+            chosen[name] = rosters["light"].get(name, {})
+    return {name: chosen[name] for name in sorted(chosen, key=_rank)}
 
-    def rank(name: str) -> tuple[bool, bool, bool]:
-        return name != FLOOR, get_info(name).costly, name not in LEADING
 
-    return {name: chosen[name] for name in sorted(chosen, key=rank)}
+def _check_ready(name: str, rosters: Collection[str]) -> None:
+    """Raise an error for a method that does not exist, or that needs training."""
+    try:
+        info = get_info(name)
+    except UnknownNameError:
+        usable = [info.name for info in known_infos() if not info.untrained]
+        raise UnknownNameError("method", name, (*rosters, *usable)) from None
+    if info.untrained:
+        raise ParamsError(
+            f"methods: {name!r} needs training; train it with `explearn train` and pass it (--explainer FOLDER, or the "
+            "explainer itself in the list), or leave it out"
+        )
+
+
+def _rank(name: str) -> tuple[bool, bool, bool]:
+    return name != FLOOR, get_info(name).costly, name not in LEADING
 
 
 def parse_budget(value: str | float | None) -> float | None:
-    """Return seconds from a number, or from a string such as 90s, 10m or 1.5h. Raises ParamsError for anything else."""
+    """Return seconds from a number, or from a string such as 90s, 10m or 1.5h.
+
+    Raises:
+        ParamsError: got anything else.
+    """
     if value is None:
         return None
     if isinstance(value, str):
@@ -93,6 +174,19 @@ def parse_budget(value: str | float | None) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST:
         raise ParamsError(f"budget: got {shown(value)}; expected seconds, more than 0 and at most {MOST:,}")
     return float(value)
+
+
+class Deadline:
+    """The end of a comparison's time budget, counted from now."""
+
+    def __init__(self, budget: str | float | None) -> None:
+        """Start the clock; `budget` as for `parse_budget`."""
+        self.limit = parse_budget(budget)
+        self._start = time.perf_counter()
+
+    def left(self) -> float | None:
+        """Return the remaining seconds, which may be below 0; None without a budget."""
+        return None if self.limit is None else self.limit - (time.perf_counter() - self._start)
 
 
 class Plan(Shape):
@@ -114,7 +208,85 @@ class Plan(Shape):
 
     def expected(self, name: str) -> float | None:
         """Seconds to explain all texts by a method and to evaluate it; None if it was not timed."""
-        return self.texts * (self.seconds[name] + JUDGING_PASSES * self.forward) if name in self.seconds else None
+        if name not in self.seconds:
+            return None
+        return self.texts * (self.seconds[name] + JUDGING_PASSES * self.forward)
+
+    def expected_total(self) -> float:
+        """Seconds for all methods that were timed."""
+        return sum(self.expected(name) or 0.0 for name in self.methods)
+
+
+def make_plan(
+    classifier: TransformerPredictor,
+    texts: UserTexts,
+    candidates: Candidates,
+    most: int,
+    deadline: Deadline,
+    unit: Unit = "word",
+) -> Plan:
+    """Time every method on a few texts, for at most half of the budget, and choose methods and texts.
+
+    Without a budget there is nothing to choose, and costly methods, which come last, are not timed: loading their
+    packages alone would delay the first result.
+
+    Args:
+        classifier: the classifier to explain.
+        texts: the user's texts.
+        candidates: the methods.
+        most: most texts.
+        deadline: end of the budget.
+        unit: what methods score.
+
+    Raises:
+        UnsupportedError: no method can explain the classifier.
+    """
+    budget = deadline.left()
+    sample = texts.examples[:TIMED_TEXTS]
+    encodings = classifier.encode(sample)
+    classifier.predict_proba(encodings)  # first calls load kernels and allocate buffers
+    start = time.perf_counter()
+    classifier.predict_proba(encodings)
+    forward = (time.perf_counter() - start) / len(sample)
+    seconds: dict[str, float] = {}
+    left_out: dict[str, str] = {}
+    untimed: list[str] = []
+    for name in candidates.options:
+        left = deadline.left()
+        if budget is not None and left is not None and len(seconds) > 1 and left < budget / 2:
+            left_out[name] = "no time for it within the budget"
+            continue
+        explainer, _ = candidates.make(name)
+        try:
+            if budget is None and get_info(name).costly:
+                explainer.check_explains(classifier)
+                untimed.append(name)
+            else:
+                seconds[name] = _seconds_per_text(explainer, classifier, sample, unit)
+        except UnsupportedError as error:
+            left_out[name] = str(error)
+    if not seconds and not untimed:
+        raise UnsupportedError(f"{classifier.name}: no method can explain it ({'; '.join(left_out.values())})")
+    remaining = deadline.left()
+    if remaining is not None:
+        # The classifier's figures need all texts.
+        labelled = len(texts.examples) if texts.labels else 0
+        remaining = max(0.0, remaining - forward * labelled)
+    # Sanity checks of quick methods explain a few texts on each perturbed model.
+    checked = SANITY_TEXTS * (2 + SanityParams().noise_samples)
+    checks = {name: checked * seconds[name] for name in seconds if not get_info(name).costly}
+    plan = within_budget(seconds, forward, most, remaining, checks)
+    return plan.model_copy(update={"methods": [*plan.methods, *untimed], "left_out": {**left_out, **plan.left_out}})
+
+
+def _seconds_per_text(
+    explainer: Explainer, classifier: TransformerPredictor, sample: Sequence[Example], unit: Unit
+) -> float:
+    few = sample[:TIMED_TEXTS_COSTLY] if get_info(explainer.name).costly else sample
+    list(explainer.explain(classifier, sample[:1], unit=unit))  # first calls load packages
+    start = time.perf_counter()
+    list(explainer.explain(classifier, few, unit=unit))
+    return (time.perf_counter() - start) / len(few)
 
 
 def within_budget(
@@ -129,28 +301,28 @@ def within_budget(
     At least two methods stay, FLOOR among them if it is there; quick methods in LEADING are dropped last.
 
     Args:
-        seconds: method -> time to explain one text. forward: time to classify one text.
-        texts: number of texts. budget: remaining seconds; None for no limit.
+        seconds: method -> time to explain one text.
+        forward: time to classify one text.
+        texts: number of texts.
+        budget: remaining seconds; None for no limit.
         checks: method -> time of its sanity checks, for any number of texts.
     """
     order = sorted(seconds, key=seconds.__getitem__)
     left_out: dict[str, str] = {}
-    if budget is not None:
+    if budget is not None and order:
         fewest = min(FEWEST_TEXTS, texts)
-
-        def of_a_text() -> float:
-            return sum(seconds[name] + JUDGING_PASSES * forward for name in order)
-
-        def of_checks() -> float:
-            return sum(checks.get(name, 0.0) for name in order)
-
         # Without FLOOR, or with FLOOR alone, figures say nothing.
         slow = [name for name in order if name != FLOOR]
         slow.sort(key=lambda name: name not in LEADING or get_info(name).costly)
-        while len(slow) > 1 and len(order) > 2 and fewest * of_a_text() + of_checks() > budget:
-            order.remove(slowest := slow.pop())
+        while True:
+            per_text = sum(seconds[name] + JUDGING_PASSES * forward for name in order)
+            of_checks = sum(checks.get(name, 0.0) for name in order)
+            if len(slow) < 2 or len(order) < 3 or fewest * per_text + of_checks <= budget:
+                break
+            slowest = slow.pop()
+            order.remove(slowest)
             left_out[slowest] = f"too slow for the budget: {seconds[slowest]:.2g} s per text"
-        texts = max(fewest, min(texts, int((budget - of_checks()) / of_a_text()))) if order else texts
+        texts = max(fewest, min(texts, int((budget - of_checks) / per_text)))
     # A plan without methods is completed with methods that were not timed.
     return Plan.model_construct(methods=order, texts=texts, left_out=left_out, seconds=dict(seconds), forward=forward)
 
@@ -164,7 +336,9 @@ def read_plan(folder: Path, request: Mapping[str, Any]) -> Plan | None:
     """Return the plan of an earlier call in this folder with the same request; None if there was none.
 
     Choices by speed are kept, so that an interrupted comparison resumes unchanged.
-    Raises DataError for a damaged plan.
+
+    Raises:
+        DataError: the plan is damaged.
     """
     path = folder / PLAN
     if not path.exists():
@@ -179,4 +353,19 @@ def read_plan(folder: Path, request: Mapping[str, Any]) -> Plan | None:
 
 
 def write_plan(folder: Path, request: Mapping[str, Any], plan: Plan) -> None:
+    """Write a plan with the request that it is for."""
     write_json(folder / PLAN, {"request": request, "plan": plan.model_dump()})
+
+
+def finished_run(
+    path: Path, fingerprint: str, texts: Sequence[Example], options: Mapping[str, Any]
+) -> MethodRun | None:
+    """Return a method's run of an earlier call with the same classifier, texts and options; None if there is none."""
+    try:
+        run = read_run(path)
+    except DataError:  # missing or damaged: it is computed again
+        return None
+    if (run.classifier, run.options) != (fingerprint, dict(options)):
+        return None
+    found = [(attribution.example_id, tuple(attribution.words)) for attribution in run.attributions]
+    return run if found == [(example.id, example.all_words) for example in texts] else None

@@ -16,7 +16,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder
 from explearn.core.errors import ParamsError
 from explearn.core.writing import check_own
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.report.manifest import CODE, hashes, is_manifest, part
 from explearn.report.versions import COMPARISON, python_version, versions
 
@@ -26,14 +26,23 @@ CHANGED_WEIGHTS = ("saved", "nf4", "int8")
 
 def check_manifest_place(out: Path) -> None:
     """Raise ParamsError if a page's manifest would replace the page, or a file that is not a manifest."""
-    place = out.with_suffix(".json")
-    if place == out:
+    manifest = out.with_suffix(".json")
+    if manifest == out:
         raise ParamsError(f"out: got {out}; expected another name: the page's manifest has this one")
-    check_own(place, is_manifest, "a manifest of a page")
+    check_own(manifest, is_manifest, "a manifest of a page")
 
 
-def facts_of(out: Path, model: Classifier, request: Mapping[str, Any]) -> dict[str, str]:
-    """Return how the page was made: heading -> fact. request: the arguments that its figures depend on."""
+def facts_of(out: Path, model: TransformerPredictor, request: Mapping[str, Any]) -> dict[str, str]:
+    """Return how the page was made.
+
+    Args:
+        out: the page.
+        model: the classifier.
+        request: the arguments that its figures depend on.
+
+    Returns:
+        Heading -> fact.
+    """
     program = "/".join(Path(sys.argv[0]).parts[-2:])
     called = program.endswith(("/explearn", "/explearn.exe", "cli/app.py"))
     device = torch.cuda.get_device_name(model.device) if model.device.type == "cuda" else str(model.device)
@@ -47,10 +56,18 @@ def facts_of(out: Path, model: Classifier, request: Mapping[str, Any]) -> dict[s
     }
 
 
+def _from_here(path: object) -> str:
+    """Return a path relative to the working directory, if it is in it."""
+    location = Path(str(path))
+    if location.is_absolute() and location.is_relative_to(Path.cwd()):
+        location = location.relative_to(Path.cwd())
+    return location.as_posix()
+
+
 def manifest_of(
     out: Path,
     classifier: object,
-    model: Classifier,
+    model: TransformerPredictor,
     compute: ComputeOptions,
     files: Iterable[object],
     task: str,
@@ -60,17 +77,18 @@ def manifest_of(
     """Return the manifest of a comparison, with paths relative to the working directory.
 
     Args:
-        classifier: the argument of `compare`. files: its texts and scores; those that are not files are left out.
+        out: the page.
+        classifier: the argument of `compare`.
+        model: the classifier that it stands for.
+        compute: where and how it was computed.
+        files: texts and scores; those that are not files are left out.
         task: name of the texts.
+        request: the arguments that the figures depend on.
+        made: how the page was made.
     """
     here = Path.cwd()
-
-    def name(path: object) -> str:
-        place = Path(str(path))
-        return (place.relative_to(here) if place.is_absolute() and place.is_relative_to(here) else place).as_posix()
-
     named = isinstance(classifier, str | os.PathLike)
-    folders = [name(model.name)] if named and is_folder(Path(model.name)) else []
+    folders = [_from_here(model.name)] if named and is_folder(Path(model.name)) else []
     if any((here / folder).resolve() in (here / out).resolve().parents for folder in folders):
         folders = list(hashes(here, folders))  # the page, too, will be in the folder
     loadable = named and model.completion is None and compute.precision not in CHANGED_WEIGHTS
@@ -78,9 +96,9 @@ def manifest_of(
         "root": os.path.relpath(here, (here / out).parent.resolve()),
         "made": dict(made),
         "parameters": dict(request),
-        "classifiers": {task: {"name": name(model.name), "fingerprint": model.fingerprint}} if loadable else {},
+        "classifiers": {task: {"name": _from_here(model.name), "fingerprint": model.fingerprint}} if loadable else {},
         "parts": {
-            "texts": part(here, [name(file) for file in files if isinstance(file, str | os.PathLike)]),
+            "texts": part(here, [_from_here(file) for file in files if isinstance(file, str | os.PathLike)]),
             "models": part(here, folders),
             "code": part(CODE, ["explearn"]),
         },

@@ -18,7 +18,7 @@ from explearn.text.params import Columns
 from explearn.text.rows import RawRow, read_file
 
 if TYPE_CHECKING:
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 RATIONALES = ("mask", "marked", "spans")
 """Formats in which a column may hold marked words; see `explearn.text.params.Columns`."""
@@ -30,10 +30,17 @@ class TextColumns:
 
     Attributes:
         text: column with the text (default: `text`).
-        pair: with the second segment, for classifiers of pairs. label: with the true label. id: with a unique id.
-        rationales: with the marked words, as FORMAT:COLUMN, with a format of RATIONALES.
+        pair: column with the second segment, for classifiers of pairs.
+        label: column with the true label.
+        id: column with a unique id.
+        rationales: column with the marked words, as FORMAT:COLUMN, with a format of RATIONALES.
         label_names: value in the label column -> class of the classifier; or class -> new name for it.
-        token: with the classified word, for models that classify tokens: its number from 0, or the word itself.
+        token: column with the classified word, for models that classify tokens: its number from 0, or the word itself.
+
+    Example:
+        >>> import explearn
+        >>> explearn.TextColumns(text="review", rationales="mask:marks").pair is None
+        True
     """
 
     text: str | None = None
@@ -44,14 +51,18 @@ class TextColumns:
     label_names: Mapping[str, str] = field(default_factory=dict)
     token: str | None = None
 
-    def renamed(self, classifier: Classifier) -> Classifier:
+    def renamed(self, classifier: TransformerPredictor) -> TransformerPredictor:
         """Return the classifier with classes renamed by `label_names`.
 
-        Raises ParamsError for a key that is not a class if there is no label column whose value it may be.
+        Raises:
+            ParamsError: a key is not a class, and there is no label column whose value it may be.
         """
-        new = self.label_names.items()
-        names = {old: name for old, name in new if old in classifier.labels and name not in classifier.labels}
-        if self.label is None and (others := ", ".join(self.label_names.keys() - names)):
+        names = {}
+        for old, name in self.label_names.items():
+            if old in classifier.labels and name not in classifier.labels:
+                names[old] = name
+        others = ", ".join(self.label_names.keys() - names)
+        if self.label is None and others:
             raise ParamsError(
                 f"label names: got {others}; expected classes, of {', '.join(classifier.labels)}, or a column of "
                 "labels that has such values (--labels)"
@@ -59,7 +70,11 @@ class TextColumns:
         return classifier.renamed(names) if names else classifier
 
     def section(self, text: str) -> Columns:
-        """Return the columns as parameters of a source. Raises ParamsError for malformed `rationales`."""
+        """Return the columns as parameters of a source.
+
+        Raises:
+            ParamsError: `rationales` is malformed.
+        """
         marks: dict[str, str] = {}
         if self.rationales is not None:
             kind, _, column = self.rationales.partition(":")
@@ -102,25 +117,31 @@ class _Unlabelled(CustomRows):
 def given_texts(texts: Any, labels: Sequence[str] | None = None, columns: TextColumns | None = None) -> UserTexts:
     """Return the texts of a file, of a table (pandas, datasets, dicts), or of a list with its labels.
 
-    Raises as `read_texts` and `listed_texts` do; ParamsError for labels with a table and columns with a list.
+    Raises:
+        DataError: a text or row is not valid.
+        ParamsError: got labels with a table, or columns with a list.
     """
-    listed = None if isinstance(texts, str | Path) else list(each_text(texts))
-    if listed is not None and not (listed and all(isinstance(row, Mapping) for row in listed)):
-        if columns is not None:
-            raise ParamsError("columns: go with a file or a table; got a list of texts")
-        return listed_texts(listed, labels)
-    if labels is not None:
-        raise ParamsError("labels: go with a list of texts; of a file or a table, columns.label names their column")
-    columns = columns or TextColumns()
-    if listed is None:
-        return read_texts(texts, columns)
-    return _texts_of_rows([RawRow("texts", "texts", *row) for row in enumerate(listed, start=1)], "texts", columns)
+    no_labels = "labels: go with a list of texts; of a file or a table, columns.label names their column"
+    if isinstance(texts, str | Path):
+        if labels is not None:
+            raise ParamsError(no_labels)
+        return read_texts(texts, columns or TextColumns())
+    listed = list(each_text(texts))
+    if listed and all(isinstance(row, Mapping) for row in listed):
+        if labels is not None:
+            raise ParamsError(no_labels)
+        rows = [RawRow("texts", "texts", number, row) for number, row in enumerate(listed, start=1)]
+        return _texts_of_rows(rows, "texts", columns or TextColumns())
+    if columns is not None:
+        raise ParamsError("columns: go with a file or a table; got a list of texts")
+    return listed_texts(listed, labels)
 
 
 def read_texts(path: str | Path, columns: TextColumns) -> UserTexts:
     """Read the texts of a .csv, .jsonl or .parquet table, or of a .txt file with one text per line.
 
-    Raises DataError, naming file, row and column, for invalid data.
+    Raises:
+        DataError: a row is not valid; the message names file, row and column.
     """
     path = Path(path)
     rows = list(read_file(path))
@@ -131,14 +152,16 @@ def read_texts(path: str | Path, columns: TextColumns) -> UserTexts:
 
 
 def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns) -> UserTexts:
-    text, file = columns.text or TEXT, rows[0].file
-    if text not in rows[0].values and columns.text is None and not (columns.rationales or "").startswith("marked:"):
+    text = columns.text or TEXT
+    # Without a column of texts, those with marks may hold them.
+    missing = columns.text is None and text not in rows[0].values
+    if missing and not (columns.rationales or "").startswith("marked:"):
         raise DataError(
-            f"{file}: got the columns {', '.join(rows[0].values)}; expected a column 'text', or the name of the one "
-            "with the texts (--text-column, TextColumns(text=...))"
+            f"{rows[0].file}: got the columns {', '.join(rows[0].values)}; expected a column 'text', or the name of "
+            "the one with the texts (--text-column, TextColumns(text=...))"
         )
     section = columns.section(text)
-    if columns.text is None and text not in rows[0].values:
+    if missing:
         section = section.model_copy(update={"text": None})
     adapter = (_Unlabelled if columns.label is None else CustomRows)(section, columns.label_names)
     examples: dict[str, Example] = {}
@@ -178,8 +201,9 @@ def _word(row: RawRow, column: str, words: Sequence[str]) -> tuple[int, int]:
 def listed_texts(listed: Sequence[Text], labels: Sequence[str] | None) -> UserTexts:
     """Return the texts of a list of texts or pairs, with their labels in the same order.
 
-    Raises DataError for a text without words, and for anything but texts and pairs; ParamsError if there are not as
-    many labels as texts.
+    Raises:
+        DataError: a text has no words, or is not a text or a pair.
+        ParamsError: there are not as many labels as texts.
     """
     if labels is not None:
         check_listed("labels", labels)

@@ -17,13 +17,14 @@ def is_pair(texts: object) -> bool:
 def each_text(texts: Any) -> Iterable[Any]:
     """Return an iterable of texts: for a table of pandas or datasets its rows, column -> value.
 
-    Raises ParamsError as `check_listed` does, and for a pair, which is one text.
+    Raises:
+        ParamsError: as `check_listed`, and for a pair, which is one text.
     """
     if is_pair(texts):
         raise ParamsError(
             "texts: got a tuple of two strings, which is a pair; expected [(a, b)], or [a, b] for two texts"
         )
-    if hasattr(texts, "iloc") and hasattr(texts, "columns"):
+    if hasattr(texts, "iloc") and hasattr(texts, "columns"):  # pandas; a column has no columns
         rows: Iterable[Any] = texts.to_dict("records")
         return rows
     if not hasattr(texts, "features"):  # datasets
@@ -32,19 +33,27 @@ def each_text(texts: Any) -> Iterable[Any]:
 
 
 def path_of(what: str, path: Any) -> str:
-    """Return a path as a string. Raises ParamsError for anything but a string or a path."""
+    """Return a path as a string; raise ParamsError for anything but a string or a path."""
     if not isinstance(path, str | os.PathLike):
         raise ParamsError(f"{what}: got {kind_of(path)}; expected a path")
     return os.fspath(path)
 
 
 def check_listed(what: str, values: object, of: str = "") -> None:
-    """Raise ParamsError for anything but a list, such as a single string, a mapping or a table."""
+    """Raise ParamsError for anything but a list, such as a single string, a mapping or a table.
+
+    Args:
+        what: name of the parameter.
+        values: its value.
+        of: what the list should hold, for the message. Default: `what`.
+    """
+    expected = f"expected a list of {of or what}"
     # Iterating over a pandas table would give column names, over a table of datasets its rows.
     if hasattr(values, "columns") or hasattr(values, "column_names"):
-        raise ParamsError(f"{what}: got {kind_of(values)}, a table; expected a list of {of or what}, such as a column")
+        raise ParamsError(f"{what}: got {kind_of(values)}, a table; {expected}, such as a column")
+    if isinstance(values, str):
+        raise ParamsError(f"{what}: got one string; {expected}")
     # An array or a tensor without dimensions also has __iter__.
-    single = isinstance(values, str | bytes | Mapping) or getattr(values, "ndim", 1) == 0
+    single = isinstance(values, bytes | Mapping) or getattr(values, "ndim", 1) == 0
     if single or not isinstance(values, Iterable):
-        got = "one string" if isinstance(values, str) else kind_of(values)
-        raise ParamsError(f"{what}: got {got}; expected a list of {of or what}")
+        raise ParamsError(f"{what}: got {kind_of(values)}; {expected}")

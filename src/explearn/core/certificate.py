@@ -5,40 +5,49 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
 from explearn.core.validation import Shape
 
 COVERAGE = 0.9
 """Share of texts whose error is within the bound."""
 
-CERTAIN, RELIABLE = 0.8, 0.5
-"""For a familiar text: the predicted agreement from which its scores are certain, and below which they should not be
-relied on."""
+CERTAIN = 0.8
+"""Predicted agreement from which the scores of a familiar text are certain."""
+
+RELIABLE = 0.5
+"""Predicted agreement below which the scores of a familiar text should not be relied on."""
 
 Verdict = Literal["certain", "check", "do not rely"]
 
 
 class Certificate(Shape):
-    """A method's estimate of how far its scores for one text can be relied on."""
+    """A method's estimate of how far its scores for one text can be relied on.
+
+    Attributes:
+        agreement: predicted correlation between sums of scores and the classifier's answers, when random words are left
+            out.
+        bound: largest difference, for 90 % of texts like those held out, between the sum of the three highest scores
+            and the change in the answer when those three words are left out; in the answer's unit, a probability.
+        familiar: whether the text resembles the training texts. If it does not, agreement and bound mean nothing.
+
+    Example:
+        >>> import explearn
+        >>> explearn.Certificate(agreement=0.9, bound=0.1, familiar=True).verdict
+        'certain'
+    """
 
     agreement: Annotated[float, Field(ge=-1, le=1)]
-    """Predicted correlation between sums of scores and the classifier's answers, when random words are left out."""
     bound: Annotated[float, Field(ge=0)]
-    """Largest difference, for 90 % of texts like those held out, between the sum of the three highest scores and the
-    change in the answer when those three words are left out; in the answer's unit, a probability."""
     familiar: bool
-    """Whether the text resembles the training texts. If it does not, agreement and bound mean nothing."""
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def verdict(self) -> Verdict:
+        """What to make of the scores."""
         if not self.familiar or self.agreement < RELIABLE:
             return "do not rely"
         return "certain" if self.agreement >= CERTAIN else "check"
-
-    def to_record(self) -> dict[str, object]:
-        """Return plain Python values, for JSON."""
-        return {**self.model_dump(), "verdict": self.verdict}
 
     def __str__(self) -> str:
         if not self.familiar:
@@ -50,5 +59,5 @@ class Certificate(Shape):
 
 
 def certificates(rows: Sequence[Sequence[float]]) -> list[Certificate]:
-    """Make certificates from numbers: agreement, bound, and 1 for a familiar text, else 0."""
+    """Return certificates made from numbers: agreement, bound, and 1 for a familiar text, else 0."""
     return [Certificate(agreement=agreement, bound=bound, familiar=familiar > 0) for agreement, bound, familiar in rows]

@@ -45,7 +45,7 @@ _DEVICE = re.compile(r"auto|cpu|mps|cuda(:[0-9]{1,4})?")
 
 @dataclass(frozen=True, slots=True)
 class ComputeOptions:
-    """Options shared by all stages and by `Classifier.from_pretrained`.
+    """Options shared by all stages and by `load_classifier`.
 
     Attributes:
         device: auto (CUDA if there is one, else MPS, else the CPU), cpu, cuda, cuda:N or mps.
@@ -57,7 +57,14 @@ class ComputeOptions:
         device_map: spread the model over several devices, and offload what does not fit; replaces `device`.
         max_memory: with device_map, most bytes of weights on each device: a number, or a size such as "20GiB".
 
-    Raises DeviceError for an unknown device, ParamsError for other options that cannot be used.
+    Raises:
+        DeviceError: the device is unknown.
+        ParamsError: another option cannot be used.
+
+    Example:
+        >>> import explearn
+        >>> explearn.ComputeOptions(device="cpu", precision="bf16").precision
+        'bf16'
     """
 
     device: str = "auto"
@@ -92,7 +99,7 @@ class ComputeOptions:
             raise ParamsError(f"device-map: {what} runs on one device; expected --device instead")
 
     def resolve_device(self) -> torch.device:
-        """Return the device. Raises DeviceError if this machine does not have it."""
+        """Return the device; raise DeviceError if this machine does not have it."""
         import torch
 
         name = self.device
@@ -112,15 +119,15 @@ class ComputeOptions:
         return torch.device(name)
 
     def resolve_dtype(self, device: torch.device) -> torch.dtype:
-        """Return the dtype of matrix products. Raises DeviceError if the device does not support the precision."""
+        """Return the dtype of matrix products; raise DeviceError if the device does not support the precision."""
         import torch
 
         if self.precision == "auto":
             if device.type == "cuda":
                 native = torch.cuda.is_bf16_supported(including_emulation=False)
                 return torch.bfloat16 if native else torch.float16
-            known = torch.cpu.get_capabilities() if device.type == "cpu" else {}
-            native = any(known.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+            capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
+            native = any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
             return torch.bfloat16 if native else torch.float32
         if self.precision == "fp16" and device.type == "cpu":
             raise DeviceError("precision 'fp16' needs a GPU; on a CPU use fp32, bf16 or auto")
@@ -140,11 +147,13 @@ class ComputeOptions:
 
 def read_max_memory(option: str) -> dict[Place, Place] | None:
     """Return EXPLEARN_MAX_MEMORY's value, `0=20GiB,cpu=60GiB`, as device -> size; None for an empty string."""
+    if not option:
+        return None
     sizes: dict[Place, Place] = {}
-    for entry in option.split(",") if option else ():
+    for entry in option.split(","):
         device, _, size = (part.strip() for part in entry.partition("="))
         sizes[int(device) if device.isdecimal() else device] = size
-    return sizes or None
+    return sizes
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> contextlib.AbstractContextManager[None]:

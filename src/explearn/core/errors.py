@@ -20,13 +20,24 @@ SAVED = "expected a folder as save_pretrained writes"
 
 
 class ExplearnError(Exception):
-    """Base of every error that a user can fix; commands print it as one sentence and exit with `exit_code`."""
+    """Base of every error that a user can fix; commands print it as one sentence and exit with `exit_code`.
+
+    Example:
+        >>> import explearn
+        >>> try:
+        ...     explearn.get_explainer("rolout")
+        ... except explearn.ExplearnError as error:
+        ...     print(error)
+        unknown explainer 'rolout'; did you mean rollout?
+    """
 
     exit_code = 2
 
     def __str__(self) -> str:
-        """Return the message, safe to print: text that it repeats from a file or server may hold terminal codes, or be
-        long."""
+        """Return the message, shortened and safe to print.
+
+        Text that it repeats from a file or server may hold terminal codes.
+        """
         return printable(cut(super().__str__()))
 
 
@@ -39,20 +50,20 @@ class ParamsError(ExplearnError):
 
 
 @contextmanager
-def located(place: str) -> Iterator[None]:
-    """Put a place before the message of a DataError or ParamsError that the block raises."""
+def located(where: str) -> Iterator[None]:
+    """Put file, row or field before the message of a DataError or ParamsError that the block raises."""
     try:
         yield
     except (DataError, ParamsError) as error:
-        raise type(error)(f"{place}{error}") from error
+        raise type(error)(f"{where}{error}") from error
 
 
 class UnknownNameError(ExplearnError):
     """An unknown name (explainer, task, adapter, ...); the message suggests similar ones."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        names = sorted(known)
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) if isinstance(name, str) else []
+    def __init__(self, kind: str, name: str, names: Iterable[str]) -> None:
+        names = sorted(names)
+        near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}."
         super().__init__(f"unknown {kind} {shown(name)}; {hint}")
 
@@ -71,8 +82,10 @@ class UnsupportedError(ExplearnError):
 
 def cut(sentence: str) -> str:
     """Shorten a sentence to about MOST_CHARS characters by leaving out its middle."""
+    if len(sentence) <= MOST_CHARS:
+        return sentence
     half = MOST_CHARS // 2
-    return sentence if len(sentence) <= MOST_CHARS else f"{sentence[:half]} ... {sentence[-half:]}"
+    return f"{sentence[:half]} ... {sentence[-half:]}"
 
 
 # ---- parts of sentences ----------------------------------------------------------------------------------------------
@@ -87,7 +100,9 @@ def shown(value: object) -> str:
     """Format a value for an error message: plain values as in Python, shortened; for others the type's name."""
     if isinstance(value, int) and abs(value) >= 10**18:
         return "a huge number"
-    text = repr(value) if isinstance(value, str | bytes | int | float | list | tuple | dict) else kind_of(value)
+    if not isinstance(value, str | bytes | int | float | list | tuple | dict):
+        return kind_of(value)
+    text = repr(value)
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
 
 
@@ -96,9 +111,10 @@ def first_line(error: BaseException) -> str:
 
     The type comes first if Python's message says little without it ("KeyError: 'weight'").
     """
-    line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    bare = isinstance(error, LookupError | TypeError | AttributeError | ArithmeticError | AssertionError)
-    return f"{type(error).__name__}: {line}" if bare and line else line or type(error).__name__
+    line = str(error).strip().partition("\n")[0].strip()
+    if line and not isinstance(error, LookupError | TypeError | AttributeError | ArithmeticError | AssertionError):
+        return line
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
 _NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
@@ -108,14 +124,14 @@ _NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 def sentence_of(error: BaseException) -> str | None:
     """Explain an error of the machine (disk, permission, memory), for the person who can fix it.
 
-    Returns None for any other error: that is a bug, and its traceback must be shown.
+    Returns:
+        None for any other error: that is a bug, and its traceback must be shown.
     """
     if isinstance(error, OSError) and error.errno:
-        files = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
         reason = os.strerror(error.errno)
+        files = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
         return f"{cut(' and '.join(files))}: cannot be used ({reason})" if files else f"the system refused ({reason})"
     no_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     if no_memory or any(words in str(error).lower() for words in _NO_MEMORY):
-        said = f"not enough memory ({first_line(error)})"
-        return f"{said}; use fewer texts, smaller sizes or a lower EXPLEARN_MAX_TOKENS"
+        return f"not enough memory ({first_line(error)}); use fewer texts, smaller sizes or a lower EXPLEARN_MAX_TOKENS"
     return None

@@ -21,9 +21,11 @@ _RAW_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud80
 
 
 def printable(text: str, *, one_line: bool = False) -> str:
-    """Return `text` with control characters as escapes such as `\\x1b`. Escaping twice is the same as once.
+    """Return a text with control characters as escapes such as `\\x1b`; escaping twice is the same as once.
 
-    Tab and line feed stay, except with `one_line`.
+    Args:
+        text: any text.
+        one_line: escape tab and line feed, too.
     """
 
     def escape(match: re.Match[str]) -> str:
@@ -37,9 +39,11 @@ def printable_json(value: object, *, ascii_only: bool = False) -> str:
     """Return one line of JSON with the same characters escaped; a JSON reader gets the value back unchanged.
 
     Args:
+        value: the value.
         ascii_only: escape all non-ASCII characters, for a terminal that accepts no others.
 
-    Raises ValueError for NaN and infinities, which JSON readers treat differently.
+    Raises:
+        ValueError: the value holds NaN or an infinity, which JSON readers treat differently.
     """
     line = json.dumps(value, ensure_ascii=ascii_only, allow_nan=False)
     return _RAW_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", line)

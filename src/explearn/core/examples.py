@@ -7,15 +7,12 @@ in that order.
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from explearn.core.errors import DataError, shown
 from explearn.core.escape import is_unicode
 from explearn.core.validation import Name, UnicodeText, check_fields
 from explearn.core.words import Segment, segments_of
-
-if TYPE_CHECKING:
-    pass
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -55,13 +52,23 @@ def label_problem(labels: Sequence[str]) -> str | None:
 
 
 def check_words(words: Sequence[str], field: str = "words", spaced: bool = False) -> None:
-    """Raise DataError for unusable words (none, white space inside) and for more than MAX_TEXT_CHARS characters;
-    `spaced` for other units, which may contain white space."""
+    """Check the words of a text, and that they have at most MAX_TEXT_CHARS characters.
+
+    Args:
+        words: the words.
+        field: name of the field in messages.
+        spaced: whether they are other units, which may contain white space.
+
+    Raises:
+        DataError: there is no word, one is empty, has white space inside or is not valid Unicode, or the text is too
+            long.
+    """
     if not words:
         raise DataError(f"field {field!r} is empty; expected at least one word")
     total = len(words) - 1
     for position, word in enumerate(words):
-        if not isinstance(word, str) or (not word.strip() if spaced else word.split() != [word]):
+        usable = isinstance(word, str) and bool(word.strip())
+        if not usable or (not spaced and word.split() != [word]):
             raise DataError(f"field {field!r}, word {position}: got {shown(word)}; expected a word without white space")
         if not is_unicode(word):
             raise DataError(f"field {field!r}, word {position}: got {word!r}; expected valid Unicode")
@@ -79,12 +86,27 @@ def check_text(text: str, field: str) -> None:
 class Example:
     """One labelled text.
 
-    `words` are its words and `pair` the words of the second segment (empty for single texts). `joined` are the indices
-    in `all_words` of words that follow the previous word without white space (`explearn.core.words`).
-    `answer` is the [first, end) of `all_words`, within `pair`, that answers a question about a passage; for a single
-    text it is the classified word. `unit` is what `words` and `pair` hold, as in an `Attribution`.
-    Raises DataError if words are missing or unusable, id or label is not valid Unicode, `split` is not one of SPLITS,
-    the answer is not within `pair`, or a joined word has no previous word.
+    Attributes:
+        id: its id, unique among the examples of a task.
+        words: its words.
+        label: the right class.
+        split: train, validation or test.
+        task: name of the task.
+        pair: words of the second segment; empty for single texts.
+        answer: [first, end) of `all_words`, within `pair`, that answers a question about a passage; for a single text
+            it is the classified word.
+        joined: indices in `all_words` of words that follow the previous word without white space
+            (`explearn.core.words`).
+        unit: what `words` and `pair` hold, as in an `Attribution`.
+
+    Raises:
+        DataError: words are missing or unusable, id or label is not valid Unicode, `split` is another name, the answer
+            is not within `pair`, or a joined word has no previous word.
+
+    Example:
+        >>> import explearn
+        >>> explearn.Example("r-1", ("not", "good"), "negative", "test", "reviews").text
+        'not good'
     """
 
     id: Name
@@ -126,16 +148,30 @@ class Example:
 
     @property
     def text(self) -> str:
+        """The text of the first segment."""
         return self.segments[0].text
 
     @property
     def pair_text(self) -> str | None:
+        """The text of the second segment; None if there is none."""
         return self.segments[1].text if self.pair else None
 
 
 @dataclass(frozen=True, slots=True)
 class Rationale:
-    """One annotator's marks on one example: `mask[i]` is True where word i of `Example.all_words` is evidence."""
+    """One annotator's marks on one example.
+
+    Attributes:
+        example_id: id of the example.
+        annotator: name of the annotator.
+        kind: human, llm or author.
+        mask: whether each word of `Example.all_words` is evidence.
+
+    Example:
+        >>> import explearn
+        >>> sum(explearn.Rationale("r-1", "ana", "human", (True, True, False)).mask)
+        2
+    """
 
     example_id: str
     annotator: Name

@@ -6,11 +6,11 @@ import importlib
 import importlib.util
 from types import ModuleType
 
-from explearn.core.errors import ExplearnError, first_line
+from explearn.core.errors import UnsupportedError, first_line
 
 
-class MissingExtraError(ExplearnError, ImportError):
-    """A package that an extra brings is not installed.
+class MissingExtraError(UnsupportedError, ImportError):
+    """A package that an extra brings is not installed. A comparison leaves out the methods that need it.
 
     Attributes:
         name: the module that could not be imported.
@@ -32,10 +32,12 @@ def need(module: str, *, extra: str, what: str | None = None) -> ModuleType:
     Args:
         module: name of the module, such as "dvc" or "optuna.storages.journal".
         extra: the extra in pyproject.toml that contains it.
-        what: what needs it, as the message's first words; default: "this".
+        what: what needs it, as the message's first words. None: "this".
 
-    For type checking, call this first and let an ordinary import follow. Raises MissingExtraError, naming the extra, if
-    the module or one of its own imports is not installed.
+    For type checking, call this first and let an ordinary import follow.
+
+    Raises:
+        MissingExtraError: the module or one of its own imports is not installed; the message names the extra.
     """
     try:
         return importlib.import_module(module)

@@ -33,7 +33,12 @@ def check_weights(named: Iterable[tuple[str, torch.Tensor]], what: str, hint: st
 
 
 def check_logits(logits: NDArray[Any], what: str) -> None:
-    """Raise ModelError if a logit, or a probability computed from it, is NaN or infinite. logits: any shape."""
+    """Raise ModelError if a logit, or a probability computed from it, is NaN or infinite.
+
+    Args:
+        logits: numbers, of any shape.
+        what: the classifier's name, for the message.
+    """
     if not np.isfinite(logits).all():
         raise ModelError(
             f"{what or 'the classifier'}: gave a logit that is not finite; its weights are damaged, or it overflows in "

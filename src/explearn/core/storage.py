@@ -1,70 +1,112 @@
-"""Attributions as Parquet files with a fixed schema."""
+"""Attributions as Arrow tables and Parquet files, one row per attribution.
+
+The columns are the fields of an `Attribution`, and their types are derived from its annotations.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
+import numpy as np
 import pyarrow as pa
 
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, located
-from explearn.core.parquet import (
-    make_schema,
-    open_parquet,
-    read_table,
-    write_table,
-)
+from explearn.core.parquet import read_table, write_table
+from explearn.core.record import as_shape, record_shape
 
-_STRING, _STRINGS, _NUMBERS = pa.string(), pa.list_(pa.string()), pa.list_(pa.float32())
+_PLAIN: dict[Any, pa.DataType] = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 
-ATTRIBUTION_SCHEMA = make_schema(
-    example_id=_STRING,
-    method=_STRING,
-    target=_STRING,
-    predicted=_STRING,
-    probability=pa.float64(),
-    words=_STRINGS,
-    scores=_NUMBERS,
-    tokens=_STRINGS,
-    token_scores=_NUMBERS,
-    aggregation=_STRING,
-    signed=pa.bool_(),
-    unaligned=pa.int32(),
-    completeness_error=pa.float64(),
-    nullable=("completeness_error",),
-)
-_UNIT = pa.field("unit", _STRING)
-"""Optional column: for attributions whose units are not words."""
+
+def arrow_type(annotation: Any) -> pa.DataType:
+    """Return the Arrow type of a field's annotation: lists for tuples and arrays, structs for shapes."""
+    if annotation in _PLAIN:
+        return _PLAIN[annotation]
+    origin = get_origin(annotation)
+    arguments = [argument for argument in get_args(annotation) if argument is not NoneType]
+    if origin is Literal:
+        return pa.string()
+    if origin is np.ndarray:
+        return pa.list_(pa.float32())
+    if origin is tuple:
+        return pa.list_(arrow_type(arguments[0]))
+    if origin in (UnionType, Union):
+        return arrow_type(arguments[0])
+    if origin is not None:  # Annotated
+        return arrow_type(arguments[0])
+    return pa.struct([(name, arrow_type(field.annotation)) for name, field in annotation.model_fields.items()])
+
+
+def _attribution_schema() -> pa.Schema:
+    columns = []
+    for name, field in record_shape().model_fields.items():
+        nullable = NoneType in get_args(field.annotation)
+        columns.append(pa.field(field.alias or name, arrow_type(field.annotation), nullable=nullable))
+    return pa.schema(columns)
+
+
+ATTRIBUTION_SCHEMA = _attribution_schema()
+
+
+def _rows(attributions: Iterable[Attribution]) -> list[dict[str, Any]]:
+    return [as_shape(attribution).model_dump(by_alias=True) for attribution in attributions]
+
+
+def to_table(attributions: Iterable[Attribution]) -> pa.Table:
+    """Return a table with one row per attribution; columns as in ATTRIBUTION_SCHEMA."""
+    return pa.Table.from_pylist(_rows(attributions), schema=ATTRIBUTION_SCHEMA)
+
+
+def from_table(table: pa.Table, source: str = "the table") -> list[Attribution]:
+    """Return the attributions of a table.
+
+    Args:
+        table: columns as in ATTRIBUTION_SCHEMA.
+        source: name of the table in errors.
+
+    Raises:
+        DataError: a record is broken; the message names the row, from 1, and the field.
+    """
+    attributions = []
+    for number, row in enumerate(table.to_pylist(), start=1):
+        with located(f"{source}, row {number}: "):
+            attributions.append(Attribution.from_dict(row))
+    return attributions
 
 
 def write_attributions(
     target: str | os.PathLike[str], attributions: Iterable[Attribution], metadata: Mapping[str, Any] | None = None
 ) -> None:
-    attributions = list(attributions)
-    schema = _attribution_schema(any(attribution.unit != "word" for attribution in attributions))
-    rows = [{name: getattr(attribution, name) for name in schema.names} for attribution in attributions]
-    write_table(target, rows, schema, metadata)
+    """Write attributions as a Parquet file.
 
-
-def _attribution_schema(units: bool) -> pa.Schema:
-    return ATTRIBUTION_SCHEMA.append(_UNIT) if units else ATTRIBUTION_SCHEMA
+    Args:
+        target: the file, which is put in place once it is complete.
+        attributions: one row each.
+        metadata: what the file says of its content (`explearn.core.parquet.read_metadata`).
+    """
+    write_table(target, _rows(attributions), ATTRIBUTION_SCHEMA, metadata)
 
 
 def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
-    """Read attributions. Raises DataError naming file and row (from 1) for a broken record, and a text that is repeated
-    for a class."""
-    attributions: dict[tuple[str, str], Attribution] = {}
-    with open_parquet(path, columns=()) as file:
-        schema = _attribution_schema(_UNIT.name in file.schema_arrow.names)
-    for number, row in enumerate(read_table(path, schema).to_pylist(), start=1):
-        key = row["example_id"], row["target"]
-        if key in attributions:
+    """Read attributions from a Parquet file.
+
+    Args:
+        path: a file that `write_attributions` wrote.
+
+    Raises:
+        DataError: a record is broken, or a text is repeated for a class; the message names file and row, from 1.
+    """
+    attributions = from_table(read_table(path, ATTRIBUTION_SCHEMA), os.fspath(path))
+    seen = set()
+    for number, attribution in enumerate(attributions, start=1):
+        explained = attribution.example_id, attribution.target
+        if explained in seen:
             raise DataError(
-                f"{path}, row {number}, field 'example_id': {key[0]!r} comes twice for the class {key[1]!r}; expected "
-                "each once"
+                f"{path}, row {number}, field 'id': {attribution.example_id!r} comes twice for the class "
+                f"{attribution.target!r}; expected each once"
             )
-        with located(f"{path}, row {number}: "):
-            attributions[key] = Attribution.from_record({**row, "id": row["example_id"]})
-    return list(attributions.values())
+        seen.add(explained)
+    return attributions

@@ -60,13 +60,12 @@ Name = Annotated[str, Field(min_length=1), AfterValidator(_check_unicode)]
 
 
 def whole_number(text: str, most: int = MOST) -> int | None:
-    """Parse a string of ASCII digits; None for any other string, and for numbers above `most`.
-
-    `str.isdigit` alone also accepts "\u00b2", which is not a number.
-    """
+    """Parse a string of ASCII digits; None for any other string, and for numbers above `most`."""
     digits = text.strip()
-    usable = digits.isascii() and digits.isdigit() and len(digits) <= len(str(most)) and int(digits) <= most
-    return int(digits) if usable else None
+    # str.isdigit alone also accepts "\u00b2"; int refuses thousands of digits.
+    if not digits.isascii() or not digits.isdigit() or len(digits) > len(str(most)) or int(digits) > most:
+        return None
+    return int(digits)
 
 
 # ---- groups of fields ------------------------------------------------------------------------------------------------
@@ -100,9 +99,10 @@ def check(kind: Any, value: Any, error: type[ExplearnError] = DataError, before:
 
     Args:
         kind: a Section, a Shape, or a type such as dict[str, Figures].
-        before, after: text around the message, such as the file's name and what the reader can do.
-
-    Raises `error`, naming field, value and what was expected, if the value is invalid.
+        value: what to validate.
+        error: error to raise; its message names field, value and what was expected.
+        before: start of the message, such as the file's name.
+        after: end of the message, such as what the reader can do.
     """
     try:
         return _adapter(kind).validate_python(value)
@@ -112,33 +112,42 @@ def check(kind: Any, value: Any, error: type[ExplearnError] = DataError, before:
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    # Models have their own configuration; a plain dict or list is validated like a document.
-    model = isinstance(kind, type) and issubclass(kind, BaseModel)
-    return TypeAdapter(kind, config=None if model else ConfigDict(strict=True, allow_inf_nan=False))
+    if _is_model(kind, BaseModel):
+        return TypeAdapter(kind)
+    return TypeAdapter(kind, config=ConfigDict(strict=True, allow_inf_nan=False))
+
+
+def _is_model(kind: Any, base: type[BaseModel]) -> bool:
+    return isinstance(kind, type) and issubclass(kind, base)
 
 
 def check_section(section: type[SectionT], values: Mapping[str, Any]) -> SectionT:
-    """Return a section made from values. Raises ParamsError as `check` does."""
+    """Return a section made from values; raise ParamsError as `check` does."""
     checked: SectionT = check(section, dict(values), ParamsError)
     return checked
 
 
 def check_shape(document: Any, shape: Any, path: str | os.PathLike[str], hint: str) -> Any:
-    """Return a document unchanged. Raises DataError, naming the file, as `check` does; `hint` ends the message."""
+    """Return a document unchanged; raise DataError as `check` does, with the file's name and, at the end, `hint`."""
     check(shape, document, DataError, f"{path}, ", f"; {hint}")
     return document
 
 
 def check_fields(record: Any) -> None:
     """Raise DataError if a dataclass field's value does not match its annotation."""
+    values = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
     kind: Any = type(record)
-    check(_fields(kind), {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}, DataError)
+    check(shape_of(kind), values, DataError)
 
 
 @cache
-def _fields(record: Any) -> type[Shape]:
+def shape_of(record: Any) -> type[Shape]:
+    """Return a Shape with the fields, types and defaults of a dataclass."""
     hints = get_type_hints(record, include_extras=True)
-    fields: dict[str, Any] = {field.name: (hints[field.name], ...) for field in dataclasses.fields(record)}
+    fields: dict[str, Any] = {}
+    for field in dataclasses.fields(record):
+        default = ... if field.default is dataclasses.MISSING else field.default
+        fields[field.name] = (hints[field.name], default)
     return create_model(record.__name__, __base__=Shape, **fields)
 
 
@@ -150,48 +159,66 @@ _MOST_NAMES = 25
 
 
 def problems_sentence(error: ValidationError, root: Any = None, before: str = "") -> str:
-    """Describe pydantic's first problems in one sentence, each preceded by `before`.
+    """Describe pydantic's first problems in one sentence.
 
     Args:
+        error: pydantic's error.
         root: the expected Section, for the names of its fields.
+        before: text before each problem.
     """
     problems = error.errors()
-    document = not (isinstance(root, type) and issubclass(root, Section))
-    listed = [f"{before}{_problem_sentence(problem, root, document)}" for problem in problems[:_MOST_PROBLEMS]]
-    more = [f"and {len(problems) - _MOST_PROBLEMS} more"] if len(problems) > _MOST_PROBLEMS else []
-    return "; ".join(listed + more)
+    sentences = [before + _problem_sentence(problem, root) for problem in problems[:_MOST_PROBLEMS]]
+    if len(problems) > _MOST_PROBLEMS:
+        sentences.append(f"and {len(problems) - _MOST_PROBLEMS} more")
+    return "; ".join(sentences)
 
 
-def _problem_sentence(problem: Any, root: Any, document: bool) -> str:
-    # For a key that is not a string, pydantic gives its number and "[key]".
-    places = problem["loc"][:-2] if problem["loc"][-1:] == ("[key]",) else problem["loc"]
-    where = ".".join(str(part) for part in places)[:160]
-    if document:
-        where = f"field {where!r}" if where else "its content"
-    where = f"{where or 'parameters'}: "
+def _problem_sentence(problem: Any, root: Any) -> str:
+    location = problem["loc"]
+    if location[-1:] == ("[key]",):  # a key that is not a string: pydantic gives its number, too
+        location = location[:-2]
+    field = ".".join(map(str, location))[:160]
+    if _is_model(root, Section):
+        where = field or "parameters"
+    elif field:
+        where = f"field {field!r}"
+    else:
+        where = "its content"
+    return f"{where}: {_complaint(problem, root)}"
+
+
+def _complaint(problem: Any, root: Any) -> str:
+    kind = problem["type"]
     value = problem["input"]
-    if problem["type"] == "extra_forbidden":
-        known = _known_fields(problem["loc"], root)
-        near = difflib.get_close_matches(str(problem["loc"][-1]), known, n=1, cutoff=0.5)
-        of = ", ".join(known) if len(known) <= _MOST_NAMES else "those in conf/config.yaml"
-        expected = f"did you mean {near[0]}?" if near else f"expected one of {of}" if known else "there are none"
-        return f"{where}no such parameter; {expected}"
-    if problem["type"] == "value_error":
-        return f"{where}{problem['ctx']['error']}"
-    if problem["type"] == "missing":
-        return f"{where}got none; expected a value"
-    if problem["type"] == "string_type" and isinstance(value, bool):
-        said, written = ("true", "yes") if value else ("false", "no")
-        return f"{where}got {said}; expected a text, in quotation marks, for YAML reads a bare {written} as {said}"
-    return f"{where}got {shown(value)}; expected: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+    if kind == "extra_forbidden":
+        return f"no such parameter; {_suggestion(problem['loc'], root)}"
+    if kind == "value_error":
+        return str(problem["ctx"]["error"])
+    if kind == "missing":
+        return "got none; expected a value"
+    if kind == "string_type" and isinstance(value, bool):
+        return f"got {str(value).lower()}; expected a text; put yes, no, true and false in quotation marks"
+    return f"got {shown(value)}; expected: {problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 
-def _known_fields(location: tuple[int | str, ...], root: Any) -> list[str]:
+def _suggestion(location: tuple[int | str, ...], root: Any) -> str:
+    """Return the names of parameters that may be meant by an unknown one."""
+    names = _field_names(location[:-1], root)
+    near = difflib.get_close_matches(str(location[-1]), names, n=1, cutoff=0.5)
+    if near:
+        return f"did you mean {near[0]}?"
+    if not names:
+        return "there are none"
+    if len(names) > _MOST_NAMES:
+        return "expected one of those in conf/config.yaml"
+    return f"expected one of {', '.join(names)}"
+
+
+def _field_names(location: tuple[int | str, ...], root: Any) -> list[str]:
     """Return the field names of the section at a location, which may lead through lists and mappings."""
     kind = root
-    for part in location[:-1]:
-        is_section = isinstance(kind, type) and issubclass(kind, BaseModel)
-        kind = kind.model_fields[part].annotation if is_section else get_args(kind)[-1]
+    for part in location:
+        kind = kind.model_fields[part].annotation if _is_model(kind, BaseModel) else get_args(kind)[-1]
         if type(None) in get_args(kind):
-            (kind,) = (member for member in get_args(kind) if member is not type(None))
+            (kind,) = [member for member in get_args(kind) if member is not type(None)]
     return [name for name, field in kind.model_fields.items() if not field.exclude]

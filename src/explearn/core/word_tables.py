@@ -9,36 +9,45 @@ import numpy as np
 import pyarrow as pa
 
 from explearn.core.attribution import Attribution, each_attribution
+from explearn.core.certificate import Certificate
 from explearn.core.extras import need
-from explearn.core.parquet import make_schema
+from explearn.core.storage import ATTRIBUTION_SCHEMA
 
 if TYPE_CHECKING:
     import pandas as pd
 
-WORD_SCHEMA = make_schema(
-    text=pa.int64(),
-    id=pa.string(),
-    method=pa.string(),
-    target=pa.string(),
-    predicted=pa.string(),
-    probability=pa.float64(),
-    segment=pa.int32(),
-    index=pa.int32(),
-    start=pa.int32(),
-    end=pa.int32(),
-    word=pa.string(),
-    score=pa.float32(),
-    verdict=pa.string(),
-    agreement=pa.float64(),
-    bound=pa.float64(),
-    nullable=("start", "end", "score", "verdict", "agreement", "bound"),
-)
+_TEXT = ("method", "target", "predicted", "probability", "value", "unit")
+"""Fields of an attribution that are repeated for each of its words."""
+
+_CERTIFICATE = ("verdict", "agreement", "bound", "familiar")
+
+
+def _word_schema() -> pa.Schema:
+    certificate = ATTRIBUTION_SCHEMA.field("certificate").type
+    columns = [
+        pa.field("text", pa.int64(), nullable=False),
+        ATTRIBUTION_SCHEMA.field("id"),
+        *(ATTRIBUTION_SCHEMA.field(name) for name in _TEXT),
+        pa.field("segment", pa.int32(), nullable=False),
+        pa.field("index", pa.int32(), nullable=False),
+        pa.field("start", pa.int32()),
+        pa.field("end", pa.int32()),
+        pa.field("word", pa.string(), nullable=False),
+        pa.field("score", pa.float32()),
+        pa.field("verdict", pa.string()),
+        *(certificate.field(name) for name in Certificate.model_fields),
+    ]
+    return pa.schema(columns)
+
+
+WORD_SCHEMA = _word_schema()
 """One row per word.
 
 text: number of the text among its method's texts, from 0, the same for all its classes. id: of the example, empty for
-free text. segment: 0, or 1 in the second segment of a pair. index: position among the words of both segments, from 0.
-start, end: [start, end) of the word in the characters of its segment, null if unknown. score: null if the classifier
-did not read the word. verdict, agreement, bound: from the text's certificate (`Certificate`), null without one.
+free text. method to unit: as in the `Attribution`. segment: 0, or 1 in the second segment of a pair. index: position
+among the words of both segments, from 0. start, end: [start, end) of the word in the characters of its segment, null if
+unknown. score: null if the classifier did not read the word. verdict, agreement, bound, familiar: from the text's
+certificate (`Certificate`), null without one.
 """
 
 
@@ -53,40 +62,78 @@ class WordRows:
         self._last: dict[str, tuple[int, tuple[object, ...], set[str]]] = {}
 
     def rows(self, attribution: Attribution) -> Iterator[dict[str, Any]]:
-        number, before, classes = self._last.get(attribution.method, (-1, (), set()))
-        text = (attribution.example_id, attribution.words, attribution.pair_start, attribution.token)
-        if text != before or attribution.target in classes:
-            number, classes = number + 1, set()
-        self._last[attribution.method] = number, text, classes | {attribution.target}
-        shared = {
-            "text": number,
-            "id": attribution.example_id,
-            "method": attribution.method,
-            "target": attribution.target,
-            "predicted": attribution.predicted,
-            "probability": attribution.probability,
-        }
-        certificate: dict[str, object] = attribution.certificate.to_record() if attribution.certificate else {}
-        certified = {name: certificate.get(name) for name in ("verdict", "agreement", "bound")}
-        for index, (word, score) in enumerate(zip(attribution.words, attribution.scores.tolist(), strict=True)):
-            start, end = attribution.spans[index] if attribution.spans else (None, None)
+        """Yield the rows of an attribution's words."""
+        shared = {"text": self._number(attribution), "id": attribution.example_id}
+        shared |= {name: getattr(attribution, name) for name in _TEXT}
+        shared |= {name: getattr(attribution.certificate, name, None) for name in _CERTIFICATE}
+        spans = attribution.spans or [(None, None)] * len(attribution.words)
+        scores = attribution.scores.tolist()
+        for index, (start, end) in enumerate(spans):
             second = attribution.pair_start is not None and index >= attribution.pair_start
-            place = {"segment": int(second), "index": index, "start": start, "end": end}
-            yield {**shared, **place, "word": word, "score": None if np.isnan(score) else score, **certified}
+            score = scores[index]
+            yield {
+                **shared,
+                "segment": int(second),
+                "index": index,
+                "start": start,
+                "end": end,
+                "word": attribution.words[index],
+                "score": None if np.isnan(score) else score,
+            }
+
+    def _number(self, attribution: Attribution) -> int:
+        number, before, classes = self._last.get(attribution.method, (-1, (), set()))
+        text = attribution.text_key
+        if text != before or attribution.target in classes:
+            number += 1
+            classes = set()
+        self._last[attribution.method] = (number, text, classes | {attribution.target})
+        return number
 
 
 def to_arrow(attributions: Iterable[Attribution]) -> pa.Table:
-    """Return a table with one row per word; columns as in WORD_SCHEMA. Raises DataError for anything but
-    attributions."""
+    """Return an Arrow table with one row per word.
+
+    Args:
+        attributions: of any texts, classes and methods.
+
+    Returns:
+        Columns as in `explearn.core.word_tables.WORD_SCHEMA`.
+
+    Raises:
+        DataError: an entry is not an attribution.
+
+    Example:
+        >>> import explearn
+        >>> record = {"words": ["not", "good"], "scores": [-0.5, 1], "target": "positive", "method": "mine"}
+        >>> explearn.to_arrow([explearn.Attribution.from_dict(record)])["score"].to_pylist()
+        [-0.5, 1.0]
+    """
     words = WordRows()
-    rows = [row for attribution in each_attribution(attributions) for row in words.rows(attribution)]
+    rows: list[dict[str, Any]] = []
+    for attribution in each_attribution(attributions):
+        rows.extend(words.rows(attribution))
     return pa.Table.from_pylist(rows, schema=WORD_SCHEMA)
 
 
 def to_frame(attributions: Iterable[Attribution]) -> pd.DataFrame:
-    """Return a pandas frame with one row per word; columns as in WORD_SCHEMA.
+    """Return a pandas frame with one row per word.
 
-    A score is NaN if the classifier did not read the word; start and end are nullable integers.
+    Args:
+        attributions: of any texts, classes and methods.
+
+    Returns:
+        Columns as in `to_arrow`. A score is NaN if the classifier did not read the word; start and end are nullable
+        integers.
+
+    Raises:
+        DataError: an entry is not an attribution.
+
+    Example:
+        >>> import explearn
+        >>> record = {"words": ["not", "good"], "scores": [-0.5, 1], "target": "positive", "method": "mine"}
+        >>> explearn.to_frame([explearn.Attribution.from_dict(record)])[["word", "score"]].to_dict("list")
+        {'word': ['not', 'good'], 'score': [-0.5, 1.0]}
     """
     need("pandas", extra="pipeline", what="a frame")
     import pandas as pd

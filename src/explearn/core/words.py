@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -41,7 +41,12 @@ class Segment(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Segment:
-        """Segment a text into words as `word_spans` does."""
+        """Segment a text into words as `word_spans` does.
+
+        Example:
+            >>> Segment.of("a good film").spans
+            ((0, 1), (2, 6), (7, 11))
+        """
         return cls(text, tuple(word_spans(text)))
 
     @property
@@ -52,39 +57,46 @@ class Segment(NamedTuple):
 def word_spans(text: str) -> list[Span]:
     """Return the spans of a text's words (see the module).
 
-    Raises MissingExtraError for a text in a script without spaces if ICU is not installed.
+    Raises:
+        MissingExtraError: the text is in a script without spaces, and ICU is not installed.
     """
-    runs = [match.span() for match in _RUN.finditer(text)]
-    if not _UNSPACED.search(text):
-        return runs
-    return [span for start, end in runs for span in _cut(text[start:end], start)]
+    spans: list[Span] = []
+    for match in _RUN.finditer(text):
+        start, end = match.span()
+        if _UNSPACED.search(match.group()):
+            bounds = [start + bound for bound in _word_bounds(match.group())]
+            spans.extend(pairwise(bounds))
+        else:
+            spans.append((start, end))
+    return spans
 
 
-def _cut(run: str, offset: int) -> Iterable[Span]:
-    if not _UNSPACED.search(run):
-        return [(offset, offset + len(run))]
+def _word_bounds(run: str) -> list[int]:
+    """Return where the words of a run without white space begin and end, by ICU."""
     breakers = need("icu4py.breakers", extra="scripts", what="finding the words of a script without spaces")
-    bounds, place = [0], 0
+    bounds = [0]
+    position = 0
     # ICU's offsets count UTF-16 units; the lengths of its pieces are as in Python.
     for piece in breakers.WordBreaker(run, "en"):
-        place += len(piece)
-        if place == len(run) or _parts(run[place - 1], run[place]):
-            bounds.append(place)
-    return [(offset + start, offset + end) for start, end in pairwise(bounds)]
+        position += len(piece)
+        if position == len(run) or _is_boundary(run[position - 1], run[position]):
+            bounds.append(position)
+    return bounds
 
 
-def _parts(before: str, after: str) -> bool:
-    """Return whether a word boundary of ICU between two characters is kept."""
+def _is_boundary(before: str, after: str) -> bool:
+    """Return whether a word boundary of ICU between two characters counts as one here."""
     if _UNSPACED.match(before) or _UNSPACED.match(after):
         return True
-    return (_PUNCTUATION.match(before) is None) != (_PUNCTUATION.match(after) is None)
+    return bool(_PUNCTUATION.match(before)) != bool(_PUNCTUATION.match(after))
 
 
 def joined_words(spans: Sequence[Span], pair_start: int | None = None) -> tuple[int, ...]:
-    """Return the indices of words that follow the previous word without white space.
+    """Return the numbers of the words that follow the previous word without white space.
 
     Args:
-        spans: of each word. pair_start: index of the first word of the second segment.
+        spans: the words' spans, each within its segment.
+        pair_start: index of the first word of the second segment. None: there is one segment.
     """
     return tuple(i for i in range(1, len(spans)) if spans[i][0] == spans[i - 1][1] and i != pair_start)
 
@@ -93,11 +105,19 @@ def lay_out(words: Sequence[str], joined: Collection[int] = (), first: int = 0) 
     """Join words into a text, with blanks except before joined words.
 
     Args:
-        joined: indices from `joined_words`. first: index of the first of `words` in the numbering of `joined`.
+        words: words of a segment.
+        joined: numbers from `joined_words`.
+        first: number of the first of `words`, where `joined` counts from the start of a longer text.
+
+    Example:
+        >>> lay_out(["don", "'t", "go"], joined=[1]).text
+        "don't go"
     """
-    behind, text, spans = set(joined), "", []
-    for index, word in enumerate(words):
-        text += " " if index and index + first not in behind else ""
+    text = ""
+    spans: list[Span] = []
+    for index, word in enumerate(words, start=first):
+        if spans and index not in joined:
+            text += " "
         spans.append((len(text), len(text) + len(word)))
         text += word
     return Segment(text, tuple(spans))
@@ -105,19 +125,21 @@ def lay_out(words: Sequence[str], joined: Collection[int] = (), first: int = 0) 
 
 def segments_of(words: Sequence[str], joined: Collection[int], pair_start: int | None) -> tuple[Segment, ...]:
     """Join the words of a text, or of a pair of texts, into one segment or two."""
-    parts = [(0, words)] if pair_start is None else [(0, words[:pair_start]), (pair_start, words[pair_start:])]
-    return tuple(lay_out(part, joined, first) for first, part in parts)
+    if pair_start is None:
+        return (lay_out(words, joined),)
+    return lay_out(words[:pair_start], joined), lay_out(words[pair_start:], joined, pair_start)
 
 
 def words_of(segments: Sequence[Segment]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]]:
     """Return the words, the pair and the joined words of an `Example` with these segments."""
-    first, second = segments[0], Segment("", ()) if len(segments) == 1 else segments[1]
+    first, second = (*segments, Segment("", ()))[:2]
     return first.words, second.words, joined_words([*first.spans, *second.spans], len(first.spans))
 
 
 def locate(words: Sequence[str], text: str) -> tuple[Span, ...]:
     """Return the spans of a text's words, which are all of its non-white-space characters, in order."""
-    spans, end = [], 0
+    spans: list[Span] = []
+    end = 0
     for word in words:
         start = text.index(word, end)
         end = start + len(word)
@@ -126,20 +148,29 @@ def locate(words: Sequence[str], text: str) -> tuple[Span, ...]:
 
 
 def word_number(words: Sequence[str], token: int | str, where: str) -> int:
-    """Return the index of a word, given by its index or as a string with or without surrounding punctuation.
+    """Return the index of a word.
 
-    Raises DataError, naming `where`, for a word that does not occur exactly once.
+    Args:
+        words: words of the text.
+        token: index of the word, or the word itself, with or without punctuation around it.
+        where: the text, for messages.
+
+    Raises:
+        DataError: a word that does not occur exactly once.
     """
     if not isinstance(token, str):
         if not 0 <= token < len(words):
             raise DataError(f"{where}: token: got {token}; expected a word's number, 0 to {len(words) - 1}")
         return token
-    bare = [word.strip(string.punctuation) for word in words]
-    places = [i for i, word in enumerate(words) if word == token] or [i for i, w in enumerate(bare) if w == token]
-    if len(places) != 1:
-        stands = f"occurs {len(places)} times, as the words {', '.join(map(str, places))}"
+    positions = [index for index, word in enumerate(words) if word == token]
+    if not positions:
+        positions = [index for index, word in enumerate(words) if word.strip(string.punctuation) == token]
+    if len(positions) != 1:
+        problem = "is none of its words"
+        if positions:
+            problem = f"occurs {len(positions)} times, as the words {', '.join(map(str, positions))}"
         raise DataError(
-            f"{where}: token: got {token!r}, which {stands if places else 'is none of its words'}; expected a word "
-            f"that occurs once, or a word's number, 0 to {len(words) - 1}"
+            f"{where}: token: got {token!r}, which {problem}; expected a word that occurs once, or a word's number, 0 "
+            f"to {len(words) - 1}"
         )
-    return places[0]
+    return positions[0]

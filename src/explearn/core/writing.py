@@ -44,12 +44,15 @@ def check_output(target: str | os.PathLike[str]) -> None:
 
 
 def check_own(target: str | os.PathLike[str], is_such: Callable[[Path], bool], what: str) -> None:
-    """Raise ParamsError if a file other than a `what` of ours would be overwritten and lost.
-
-    Empty files may be overwritten. Also raises the errors of `check_place`.
+    """Raise ParamsError if a file of another kind would be overwritten and lost; an empty file may be overwritten.
 
     Args:
-        is_such: whether a non-empty file is a `what`.
+        target: the file that will be written.
+        is_such: whether a non-empty file is of our kind.
+        what: name of our kind, for messages.
+
+    Raises:
+        DataError: as `check_place`.
     """
     check_place(target)
     target = Path(target)
@@ -73,20 +76,22 @@ def locked(target: str | os.PathLike[str], what: str | None = None) -> Iterator[
     Waits for another writer, with a line on standard error. Removes what a dead writer left.
 
     Args:
-        what: name of the target in that line (default: `target`).
+        target: a file or folder.
+        what: name of the target in that line. None: its path.
     """
-    target, what = Path(target), what or str(_final(Path(target)))
+    target = Path(target)
     with _write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        place = Path(os.path.realpath(target.parent)) / target.name
-        lock = filelock.FileLock(_partial(place, "lock"), is_singleton=True)
+        resolved = Path(os.path.realpath(target.parent)) / target.name
+        lock = filelock.FileLock(_partial(resolved, "lock"), is_singleton=True)
         first = not lock.is_locked
         # filelock retries forever if the lock file cannot be created.
         os.close(os.open(lock.lock_file, os.O_RDWR | os.O_CREAT, _READ_AND_WRITE))
         try:
             lock.acquire(timeout=0)
         except filelock.Timeout:
-            print(f"{what}: another run is writing it; waiting until it has finished", file=sys.stderr, flush=True)
+            name = what or _final(target)
+            print(f"{name}: another run is writing it; waiting until it has finished", file=sys.stderr, flush=True)
             lock.acquire(poll_interval=POLL_SECONDS)
         if first:
             _sweep(target)
@@ -103,7 +108,7 @@ def locked(target: str | os.PathLike[str], what: str | None = None) -> Iterator[
 
 
 def _partial(target: Path, end: str) -> Path:
-    if not target.name or "\0" in str(target):
+    if not target.name:
         raise ParamsError(f"got {str(target)!r} to write to; expected the name of a file or a folder")
     return target.with_name(f".{target.name}.partial-{end}")
 
@@ -140,19 +145,22 @@ def _write_errors(target: Path) -> Iterator[None]:
     """Turn disk errors while writing `target` into a DataError; errors about other files pass."""
     try:
         yield
-    except ExplearnError:
-        raise
     except Exception as error:
-        if isinstance(error, OSError):
-            named = str(error.filename or "")
-            ours = f".{target.name}.partial-" in named or named in (str(target), str(target.parent))
-            full = error.errno in _DISK_IS_FULL
-        else:  # safetensors and torch have their own errors for a full disk
-            ours, full = False, any(words in str(error) for words in _FAILED_WRITES)
-        if not (ours or full):
+        reason = _disk_error(error, target)
+        if reason is None:
             raise
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else first_line(error)
         raise DataError(f"{_final(target)}: cannot be written ({reason}); what was there is unchanged") from error
+
+
+def _disk_error(error: Exception, target: Path) -> str | None:
+    """Return why the disk does not take a file; None for an error about anything else."""
+    if isinstance(error, OSError) and error.errno:
+        name = str(error.filename or "")
+        ours = f".{target.name}.partial-" in name or name in (str(target), str(target.parent))
+        return os.strerror(error.errno) if ours or error.errno in _DISK_IS_FULL else None
+    if not isinstance(error, ExplearnError) and any(words in str(error) for words in _FAILED_WRITES):
+        return first_line(error)
+    return None
 
 
 def _sync(path: Path) -> None:
@@ -171,7 +179,9 @@ def _sync(path: Path) -> None:
 def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a path to write a file to; it replaces `target` when the block ends without an exception.
 
-    Raises ParamsError if `target` is not a regular file, DataError if it cannot be written.
+    Raises:
+        ParamsError: `target` is not a regular file.
+        DataError: it cannot be written.
     """
     target = Path(target)
     check_output(target)
@@ -205,14 +215,17 @@ def put_files(folder: str | os.PathLike[str], target: str | os.PathLike[str]) ->
     """Move every file of a folder to the same relative path below another, replacing existing files.
 
     All files are already on the same disk; only renames remain.
-    Raises ParamsError, before the first move, if one would replace anything but a regular file.
+
+    Raises:
+        ParamsError: one would replace anything but a regular file. Nothing has been moved then.
     """
-    moves = {
-        path: Path(target) / path.relative_to(folder) for path in sorted(Path(folder).rglob("*")) if path.is_file()
-    }
-    for new in moves.values():
-        check_output(new)
-    for path, new in moves.items():
+    moves = []
+    for path in sorted(Path(folder).rglob("*")):
+        if path.is_file():
+            new = Path(target) / path.relative_to(folder)
+            check_output(new)
+            moves.append((path, new))
+    for path, new in moves:
         with locked(new), _write_errors(new):
             path.replace(new)
 
@@ -225,7 +238,11 @@ def write_text(target: str | os.PathLike[str], text: str) -> None:
 
 
 def write_json(target: str | os.PathLike[str], value: object) -> None:
-    """Write JSON, whole or not at all. Raises ValueError for NaN and infinities, which readers treat differently."""
+    """Write JSON, whole or not at all.
+
+    Raises:
+        ValueError: the value holds NaN or an infinity, which readers treat differently.
+    """
     write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -237,11 +254,15 @@ def atomic_folder(target: str | os.PathLike[str], resume: bool = False) -> Itera
     """Yield a folder to fill; it replaces `target` when the block ends without an exception.
 
     An earlier folder is moved aside during the rename: if the process dies then, the next writer restores it first.
-    Raises DataError if the folder cannot be written, or the folder to fill was removed meanwhile (a recreated one would
-    hold only a part).
 
     Args:
+        target: the folder.
         resume: keep the partial folder if the block raises or the process dies; the next call resumes with it.
+
+    Raises:
+        ParamsError: `target` is not a folder.
+        DataError: it cannot be written, or the folder to fill was removed meanwhile (a recreated one would hold only a
+            part).
     """
     target = Path(target)
     if os.path.lexists(target) and not target.is_dir():
@@ -250,16 +271,13 @@ def atomic_folder(target: str | os.PathLike[str], resume: bool = False) -> Itera
     try:
         with locked(target), _write_errors(target):
             partial.mkdir(exist_ok=True)
-            handle = os.open(partial, os.O_RDONLY)  # while it is open no other folder can have its number
-            try:
-                yield partial
-                if not (partial.is_dir() and os.path.samestat(os.fstat(handle), partial.stat())):
-                    raise DataError(
-                        f"{_final(partial)}: its partial output ({partial.name}) was removed meanwhile; nothing was "
-                        "put in place, run it again"
-                    )
-            finally:
-                os.close(handle)
+            created = partial.stat()
+            yield partial
+            if not os.path.samestat(created, partial.stat()):
+                raise DataError(
+                    f"{_final(partial)}: its partial output ({partial.name}) was removed meanwhile; nothing was put in "
+                    "place, run it again"
+                )
             _put(partial, target)
     finally:
         if not resume:
@@ -281,22 +299,28 @@ def scratch_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def check_replaceable(
-    folder: str | os.PathLike[str], is_such: Callable[[Path], bool], what: str, known: Collection[str] = ("*",)
+    folder: str | os.PathLike[str], is_such: Callable[[Path], bool], what: str, patterns: Collection[str] = ("*",)
 ) -> None:
     """Raise ParamsError for a folder with foreign content, which would be lost when it is replaced.
 
     Args:
-        is_such: whether a non-empty folder holds a `what`, and may be replaced.
-        known: patterns of file names that belong to a `what`.
+        folder: the folder that will be written.
+        is_such: whether a non-empty folder is of our kind, and may be replaced.
+        what: name of our kind, for messages.
+        patterns: patterns of the file names that belong to it.
     """
     folder = Path(folder)
-    names = sorted(path.name for path in folder.iterdir() if ".partial-" not in path.name) if folder.is_dir() else []
-    patterns = known if names and is_such(folder) else ()
-    if foreign := [name for name in names if not any(fnmatch(name, pattern) for pattern in patterns)]:
-        raise ParamsError(
-            f"{_final(folder)}: holds {foreign[0]!r}, which belongs to no {what}; expected a new or an empty folder, "
-            f"or one that holds only a {what}"
-        )
+    if not folder.is_dir():
+        return
+    names = sorted(path.name for path in folder.iterdir() if ".partial-" not in path.name)
+    if names and not is_such(folder):
+        patterns = ()
+    for name in names:
+        if not any(fnmatch(name, pattern) for pattern in patterns):
+            raise ParamsError(
+                f"{_final(folder)}: holds {name!r}, which belongs to no {what}; expected a new or an empty folder, or "
+                f"one that holds only a {what}"
+            )
 
 
 def _put(partial: Path, target: Path) -> None:

@@ -1,30 +1,29 @@
 """The parts of an encoder under one set of names, and their inputs and outputs in a forward pass.
 
 Methods that take a classifier apart (relevance propagation, token decomposition) need its linear maps, layer norms and
-activations. `dissect` finds them where `model.architectures` says. Hooks record their inputs and outputs while the
-model runs, or while one of its blocks runs again (`trace_block`).
+activations. `dissect` finds them where the table says (`predictors.architectures`). Hooks record their inputs and
+outputs while the model runs, or while a block runs again (`trace_block`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.errors import UnsupportedError
 from explearn.lens.attention import Attention, AttentionCalls, layer_count
-from explearn.lens.threads import here_only, hooked
+from explearn.lens.hooks import Hooks
 from explearn.predictors.architectures import architecture, blocks_in_order, unusual_build
 from explearn.predictors.encoding import Batch
 from explearn.predictors.heads.question_answering import SpanScorer
 from explearn.predictors.heads.token_classification import WordReader
 
-Activation = Callable[[torch.Tensor], torch.Tensor]
+Activation = Callable[[Tensor], Tensor]
 
 _FUNCTIONS: dict[str, Activation] = {"relu": nn.functional.relu, "tanh": torch.tanh}
 """Activations that a head calls as functions (`architectures.HeadParts`)."""
@@ -104,36 +103,40 @@ def check_outputs(model: nn.Module) -> None:
 def dissect(model: nn.Module) -> Anatomy:
     """Find a classifier's parts.
 
-    Raises UnsupportedError for model types whose parts are not in `model.architectures`, for variants whose blocks are
-    built differently, and for models that answer questions, which have no classification head.
+    Raises:
+        UnsupportedError: the model's type has no parts in the table (`predictors.architectures`), its blocks are built
+            differently, or it answers questions and has no classification head.
     """
     check_head(model)
     check_outputs(model)
     classifier: Any = model
-    base, entry = classifier.base_model, architecture(classifier.config)
+    base = classifier.base_model
+    entry = architecture(classifier.config)
     blocks = dissect_blocks(base)
-    assert entry.head is not None and entry.head.dense is not None and entry.head.activation is not None
+    parts = entry.head
+    assert parts is not None and parts.dense is not None and parts.activation is not None
     with unusual_build(classifier.config):
         head = ClassificationHead(
-            dense=attrgetter(entry.head.dense)(model),
-            activation=activation_of(classifier, entry.head.activation),
-            classifier=linear_map(attrgetter(entry.head.classifier)(model)),
+            dense=attrgetter(parts.dense)(model),
+            activation=activation_of(classifier, parts.activation),
+            classifier=linear_map(attrgetter(parts.classifier)(model)),
         )
         projection = None
         if entry.projection is not None:
-            owner, _, name = entry.projection.rpartition(".")
+            *owner, name = entry.projection.split(".")
+            for part in owner:
+                base = getattr(base, part)
             # Small ELECTRA has a projection, base ELECTRA has none.
-            projection = getattr(attrgetter(owner)(base) if owner else base, name, None)
-    return Anatomy(base.embeddings, projection, blocks, head)
+            projection = getattr(base, name, None)
+    return Anatomy(classifier.base_model.embeddings, projection, blocks, head)
 
 
-def dissect_blocks(base: nn.Module) -> tuple[EncoderBlock, ...]:
+def dissect_blocks(encoder: Any) -> tuple[EncoderBlock, ...]:
     """Find the parts of each block of an encoder without a head (transformers' AutoModel), in the order they run.
 
-    Raises UnsupportedError as `dissect` does.
+    Raises:
+        UnsupportedError: as `dissect`.
     """
-    layer_count(base)
-    encoder: Any = base
     parts = architecture(encoder.config).parts
     if parts is None:
         raise UnsupportedError(
@@ -141,13 +144,14 @@ def dissect_blocks(base: nn.Module) -> tuple[EncoderBlock, ...]:
             "norms behind the residual sums, and here norms stand before the sub-layers; gae, attcat, grad_cam, "
             "attn_lrp, rollout and the methods that look at gradients or perturbed texts explain it"
         )
+    blocks = []
     with unusual_build(encoder.config):
         if getattr(getattr(encoder, "encoder", None), "conv", None) is not None:
             raise AttributeError("a convolution follows its first layer")  # in some DeBERTa models
-        places = {field.name: attrgetter(getattr(parts, field.name)) for field in fields(parts)}
-        return tuple(
-            EncoderBlock(**{name: place(block) for name, place in places.items()}) for block in blocks_in_order(base)
-        )
+        for block in blocks_in_order(encoder):
+            found = {field.name: attrgetter(getattr(parts, field.name))(block) for field in fields(parts)}
+            blocks.append(EncoderBlock(**found))
+    return tuple(blocks)
 
 
 def activation_of(model: Any, name: str) -> Activation:
@@ -171,44 +175,23 @@ def linear_map(module: Any) -> nn.Linear:
 
 @dataclass(frozen=True, slots=True)
 class BlockCall:
-    """A model's call of one of its blocks. Calling it runs the block again, on given hidden states, (b, n, d)."""
+    """A model's call of one of its blocks. Calling it runs the block again, on hidden states (b, n, d).
+
+    Attributes:
+        module: the block.
+        hidden: hidden states that it was called with, (b, n, d).
+        args: the other positional arguments.
+        kwargs: the keyword arguments.
+    """
 
     module: nn.Module
-    hidden: torch.Tensor
+    hidden: Tensor
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
-    def __call__(self, hidden: torch.Tensor) -> torch.Tensor:
+    def __call__(self, hidden: Tensor) -> Tensor:
         output: Any = self.module(hidden, *self.args, **self.kwargs)
-        return cast(torch.Tensor, output[0] if isinstance(output, tuple) else output)
-
-
-@contextmanager
-def block_calls(base: nn.Module) -> Iterator[list[BlockCall]]:
-    """Record the calls of an encoder's blocks in a forward pass inside the `with` block, in the order they run."""
-    calls: list[BlockCall] = []
-
-    def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        calls.append(BlockCall(module, args[0], args[1:], kwargs))
-
-    blocks = dict.fromkeys(blocks_in_order(base))
-    with hooked([b.register_forward_pre_hook(here_only(keep), with_kwargs=True) for b in blocks]):
-        yield calls
-
-
-@contextmanager
-def passing(**modules: nn.Module | None) -> Iterator[dict[str, tuple[torch.Tensor, torch.Tensor]]]:
-    """Record (input, output) of each module's first run in a forward pass inside the `with` block, by name."""
-    kept: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
-
-    def keep(name: str) -> Callable[..., None]:
-        def hook(_module: nn.Module, args: tuple[Any, ...], output: torch.Tensor) -> None:
-            kept.setdefault(name, (args[0] if args else output, output))
-
-        return here_only(hook)
-
-    with hooked([m.register_forward_hook(keep(name)) for name, m in modules.items() if m is not None]):
-        yield kept
+        return cast(Tensor, output[0] if isinstance(output, tuple) else output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,88 +200,134 @@ class BlockTrace:
 
     Attributes:
         input: x, (b, n, d).
-        query, key, value: (b, h, n, d / h), the query not yet scaled.
+        query: (b, h, n, d / h), not yet scaled.
+        key: (b, h, n, d / h).
+        value: (b, h, n, d / h).
         attention: probabilities, (b, h, n, n), row = query.
         context: attention-weighted values, heads side by side, (b, n, d).
         attended: output(context), (b, n, d).
-        attention_sum: x + attended, (b, n, d); middle: y = attention_norm(attention_sum), (b, n, d).
-        expanded: expand(y), (b, n, m); activated: activation(expanded), (b, n, m); contracted: (b, n, d).
-        sum: y + contracted, (b, n, d); result: norm(sum), (b, n, d), the next block's input.
+        attention_sum: x + attended, (b, n, d).
+        middle: y = attention_norm(attention_sum), (b, n, d).
+        expanded: expand(y), (b, n, m).
+        activated: activation(expanded), (b, n, m).
+        contracted: contract(activated), (b, n, d).
+        sum: y + contracted, (b, n, d).
+        result: norm(sum), (b, n, d), the next block's input.
     """
 
-    input: torch.Tensor
-    query: torch.Tensor
-    key: torch.Tensor
-    value: torch.Tensor
-    attention: torch.Tensor
-    context: torch.Tensor
-    attended: torch.Tensor
-    attention_sum: torch.Tensor
-    middle: torch.Tensor
-    expanded: torch.Tensor
-    activated: torch.Tensor
-    contracted: torch.Tensor
-    sum: torch.Tensor
-    result: torch.Tensor
+    input: Tensor
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    attention: Tensor
+    context: Tensor
+    attended: Tensor
+    attention_sum: Tensor
+    middle: Tensor
+    expanded: Tensor
+    activated: Tensor
+    contracted: Tensor
+    sum: Tensor
+    result: Tensor
 
 
-def trace_block(block: EncoderBlock, call: BlockCall, hidden: torch.Tensor | None = None) -> BlockTrace:
-    """Run a block again, on `hidden` or its original input; return its intermediates, with their graph if any."""
-    maps: list[torch.Tensor] = []
+def trace_block(block: EncoderBlock, call: BlockCall, hidden: Tensor | None = None) -> BlockTrace:
+    """Run a block again and return its intermediates, with their graph if there is one.
 
-    def write_out(attention: Attention) -> torch.Tensor:
+    Args:
+        block: parts of the block.
+        call: the model's call of it.
+        hidden: input of the block, (b, n, d). None: its original input.
+    """
+    if hidden is None:
+        hidden = call.hidden
+    maps: list[Tensor] = []
+
+    def write_out(attention: Attention) -> Tensor:
         maps.append(attention.matrix())
-        if attention.value is None:
-            # The model continues with the stored probabilities, so they are part of the graph.
-            assert attention.probabilities is not None
-            return maps[0].to(attention.probabilities.dtype)
-        return maps[0].to(attention.value.dtype) @ attention.value
+        # The model continues with these probabilities, so they are part of the graph.
+        return attention.result(maps[0])
 
-    hidden = call.hidden if hidden is None else hidden
-    names = ("query", "key", "value", "output", "attention_norm", "expand", "contract", "norm")
-    with passing(**{name: getattr(block, name) for name in names}) as seen, AttentionCalls(write_out, lambda: True):
+    with Hooks() as hooks, AttentionCalls(write_out):
+        query = hooks.record(block.query)
+        key = hooks.record(block.key)
+        value = hooks.record(block.value)
+        output = hooks.record(block.output)
+        attention_norm = hooks.record(block.attention_norm)
+        expand = hooks.record(block.expand)
+        contract = hooks.record(block.contract)
+        norm = hooks.record(block.norm)
         call(hidden)
-    query, key, value = (split_heads(seen[name][1], block.heads) for name in names[:3])
     return BlockTrace(
-        hidden, query, key, value, maps[0],
-        *seen["output"], *seen["attention_norm"], seen["expand"][1], *seen["contract"], *seen["norm"],
-    )  # fmt: skip
+        input=hidden,
+        query=split_heads(query.output, block.heads),
+        key=split_heads(key.output, block.heads),
+        value=split_heads(value.output, block.heads),
+        attention=maps[0],
+        context=output.input,
+        attended=output.output,
+        attention_sum=attention_norm.input,
+        middle=attention_norm.output,
+        expanded=expand.output,
+        activated=contract.input,
+        contracted=contract.output,
+        sum=norm.input,
+        result=norm.output,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class TracedPass:
     """A forward pass of a classifier whose blocks can be computed again, one at a time.
 
-    embedded: output of the embeddings, before a projection, (batch, tokens, e). output: of the last block, (batch,
-    tokens, d). activated: head.activation(head.dense(first token)), (batch, d). logits: (batch, C).
+    Attributes:
+        anatomy: the classifier's parts.
+        calls: of the blocks, in the order in which they run.
+        embedded: output of the embeddings, before a projection, (batch, tokens, e).
+        output: of the last block, (batch, tokens, d).
+        activated: head.activation(head.dense(first token)), (batch, d).
+        logits: (batch, C).
     """
 
     anatomy: Anatomy
     calls: list[BlockCall]
-    embedded: torch.Tensor
-    output: torch.Tensor
-    activated: torch.Tensor
-    logits: torch.Tensor
+    embedded: Tensor
+    output: Tensor
+    activated: Tensor
+    logits: Tensor
 
     @classmethod
     def run(cls, model: Any, batch: Batch) -> TracedPass:
-        """Run a classifier. Raises UnsupportedError as `dissect` does."""
-        anatomy, base = dissect(model), model.base_model
-        parts = {"embeddings": anatomy.embeddings, "encoder": base, "head": anatomy.head.classifier}
-        with block_calls(base) as calls, passing(**parts) as seen:
+        """Run a classifier.
+
+        Raises:
+            UnsupportedError: as `dissect`.
+        """
+        anatomy = dissect(model)
+        calls: list[BlockCall] = []
+
+        def on_block(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            calls.append(BlockCall(module, args[0], args[1:], kwargs))
+
+        with Hooks() as hooks:
+            for block in dict.fromkeys(blocks_in_order(model.base_model)):
+                hooks.before(block, on_block)
+            embeddings = hooks.record(anatomy.embeddings)
+            encoder = hooks.record(model.base_model)
+            classifier = hooks.record(anatomy.head.classifier)
             logits = model(**batch.model_inputs()).logits
-        return cls(anatomy, calls, seen["embeddings"][1], seen["encoder"][1][0], seen["head"][0], logits)
+        return cls(anatomy, calls, embeddings.output, encoder.output[0], classifier.input, logits)
 
     def block(self, layer: int) -> BlockTrace:
         """Compute the intermediates of a block again."""
         return trace_block(self.anatomy.blocks[layer], self.calls[layer])
 
 
-def split_heads(vectors: torch.Tensor, heads: int) -> torch.Tensor:
+def split_heads(vectors: Tensor, heads: int) -> Tensor:
     """Split vectors by head: (batch, tokens, d) -> (batch, heads, tokens, d / heads)."""
     return vectors.view(*vectors.shape[:2], heads, -1).transpose(1, 2)
 
 
-def merge_heads(vectors: torch.Tensor) -> torch.Tensor:
+def merge_heads(vectors: Tensor) -> Tensor:
     """Join the vectors of all heads: (batch, heads, tokens, d / heads) -> (batch, tokens, d)."""
     return vectors.transpose(1, 2).flatten(2)

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from explearn.core.compute import at_least_float32
 from explearn.core.errors import ParamsError, UnsupportedError
-from explearn.lens.threads import here_only, hooked
+from explearn.lens.hooks import Hooks
 from explearn.predictors.architectures import (
     ARCHITECTURES,
     architecture,
@@ -30,9 +30,10 @@ from explearn.predictors.architectures import (
     reads,
     unusual_build,
 )
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
-from explearn.predictors.heads.token_classification import marked_position
+from explearn.predictors.heads.token_classification import classified_position
+from explearn.predictors.transformer import TransformerPredictor
+from explearn.text.encoding import POSITION_MARKS
 
 Reduced = TypeVar("Reduced")
 
@@ -45,54 +46,69 @@ class Attention:
     """The attention of one layer in one forward pass; b = batch, h = heads, n = tokens, d = width of a head.
 
     Attributes:
-        query, key, value: (b, h, n, d), the query already scaled, keys and values repeated for each head of a group.
-            None if the model computes the probabilities explicitly.
+        query: (b, h, n, d), already scaled. None if the model computes the probabilities explicitly.
+        key: (b, h, n, d), repeated for each head of a group, or None as the query.
+        value: as the key.
         mask: bool, (b or 1, h or 1, n, n), True where a query sees a key; None: each query sees all of `keys`.
         probabilities: (b, h, n, n) if the model computes them explicitly, else None.
         keys: bool, (b, n), False at padding; None if unknown: `mask` then includes the padding.
-        padded: whether `keys` hides any token.
         reads: how much of each token's vector the head reads, (b, n); see `read_weights`.
     """
 
-    query: torch.Tensor | None = None
-    key: torch.Tensor | None = None
-    value: torch.Tensor | None = None
-    mask: torch.Tensor | None = None
-    probabilities: torch.Tensor | None = None
-    keys: torch.Tensor | None = None
-    padded: bool = True
-    reads: torch.Tensor | None = None
+    query: Tensor | None = None
+    key: Tensor | None = None
+    value: Tensor | None = None
+    mask: Tensor | None = None
+    probabilities: Tensor | None = None
+    keys: Tensor | None = None
+    reads: Tensor | None = None
 
-    def seen(self, texts: slice = slice(None)) -> torch.Tensor | None:
+    def seen(self, texts: slice = slice(None)) -> Tensor | None:
         """Return which keys each query sees, bool, broadcastable to (texts, h, n, n); None: all."""
-        mask = self.mask if self.mask is None or len(self.mask) == 1 else self.mask[texts]
-        keys = self.keys[texts, None, None] if self.keys is not None and self.padded else None
-        return keys if mask is None else mask if keys is None else mask & keys
+        mask = self.mask
+        if mask is not None and len(mask) > 1:
+            mask = mask[texts]
+        if self.keys is None:
+            return mask
+        keys = self.keys[texts, None, None]
+        if mask is None:
+            return keys
+        return mask & keys
 
-    def matrix(self, texts: slice = slice(None)) -> torch.Tensor:
+    def matrix(self, texts: slice = slice(None)) -> Tensor:
         """Return probabilities of some texts, (texts, h, n, n), row = query, at least float32; 0 for hidden keys."""
         if self.probabilities is not None:
             return at_least_float32(self.probabilities[texts])
-        seen, logits = self.seen(texts), self._logits(texts)
+        assert self.query is not None and self.key is not None
+        # Heads that are not contiguous are copied first: copying their transpose takes longer.
+        logits = self.query[texts].contiguous() @ self.key[texts].contiguous().transpose(-1, -2)
+        logits = at_least_float32(logits)
+        seen = self.seen(texts)
         if seen is None:
             return logits.softmax(-1)
-        # Adding costs nothing in the backward pass. A row of only -inf, which masks may have, would give NaN.
-        least = float("-inf") if self.mask is None else torch.finfo(torch.float32).min
-        probabilities = (logits + torch.zeros_like(seen, dtype=logits.dtype).masked_fill_(~seen, least)).softmax(-1)
-        return probabilities if self.mask is None else probabilities * seen
+        # Adding costs nothing in the backward pass. A mask may hide a whole row; a row of only -inf would give NaN.
+        hidden = torch.zeros_like(seen, dtype=logits.dtype).masked_fill_(~seen, torch.finfo(torch.float32).min)
+        return (logits + hidden).softmax(-1) * seen
 
-    def head_mean(self) -> torch.Tensor:
+    def result(self, matrix: Tensor) -> Tensor:
+        """Return what the call returns with `matrix` as its probabilities: the context, or the probabilities."""
+        if self.value is not None:
+            return matrix.to(self.value.dtype) @ self.value
+        assert self.probabilities is not None
+        return matrix.to(self.probabilities.dtype)
+
+    def head_mean(self) -> Tensor:
         """Return the mean over heads, (b, n, n)."""
         return torch.cat([self.matrix(texts).mean(1) for texts in self._blocks()])
 
-    def row(self) -> torch.Tensor:
+    def row(self) -> Tensor:
         """Return the attention from the token that the head reads to each token, (b, n, h).
 
         If the head reads all tokens, this is the mean over them.
         """
         return torch.cat([self._read(self.matrix(texts), texts, 2) for texts in self._blocks()])
 
-    def row_and_column(self) -> torch.Tensor:
+    def row_and_column(self) -> Tensor:
         """Return `row`, then the attention from each token to the one that the head reads, (b, n, 2h); ExpNet eq. 1.
 
         If the head reads all tokens, the column is their mean. Values at padding have no meaning.
@@ -103,25 +119,23 @@ class Attention:
             parts.append(torch.cat([self._read(matrix, texts, axis) for axis in (2, 3)], -1))
         return torch.cat(parts)
 
-    def _read(self, matrix: torch.Tensor, texts: slice, axis: int) -> torch.Tensor:
+    def _read(self, matrix: Tensor, texts: slice, axis: int) -> Tensor:
         """Return the attention from the tokens that the head reads (axis 2), or to them (axis 3), (texts, n, h)."""
         assert self.reads is not None
         # Not a matrix product: autocast would round it.
         reads = self.reads[texts, None, :].to(matrix).unsqueeze(5 - axis)
         return (matrix * reads).sum(axis).transpose(1, 2)
 
-    def _logits(self, texts: slice) -> torch.Tensor:
-        """Return Q K^T, (texts, h, n, n), at least float32."""
-        assert self.query is not None and self.key is not None
-        # Heads that are not contiguous are copied first: copying their transpose takes longer.
-        return at_least_float32(self.query[texts].contiguous() @ self.key[texts].contiguous().transpose(-1, -2))
-
     def _blocks(self) -> list[slice]:
         """Return slices of the batch, small on a CPU."""
-        whole = self.query if self.probabilities is None else self.probabilities
+        whole = self.query
+        if self.probabilities is not None:
+            whole = self.probabilities
         assert whole is not None
         batch, heads, tokens, _ = whole.shape
-        size = max(1, BLOCK_ELEMENTS // (heads * tokens**2)) if whole.device.type == "cpu" else batch
+        size = batch
+        if whole.device.type == "cpu":
+            size = max(1, BLOCK_ELEMENTS // (heads * tokens**2))
         return [slice(start, start + size) for start in range(0, batch, size)]
 
 
@@ -130,37 +144,36 @@ class AttentionCalls(TorchFunctionMode):
 
     The result of a fused call is the context, (b, h, n, d); that of a softmax the probabilities, (b, h, n, n). Only
     calls in the thread that entered the mode are intercepted.
-
-    Args:
-        wanted: decides for each call whether `on_call` gets it.
     """
 
-    def __init__(self, on_call: Callable[[Attention], torch.Tensor | None], wanted: Callable[[], bool]) -> None:
+    def __init__(self, on_call: Callable[[Attention], Tensor | None]) -> None:
         super().__init__()
-        self.on_call, self.wanted = on_call, wanted
+        self.on_call = on_call
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func is nn.functional.scaled_dot_product_attention:
-            if not self.wanted():
+            replaced = self.on_call(_fused_call(*args, **kwargs))
+            if replaced is None:
                 return func(*args, **kwargs)
-            other = self.on_call(_fused_call(*args, **kwargs))
-            return func(*args, **kwargs) if other is None else other
+            return replaced
         result = func(*args, **kwargs)
-        if func not in _SOFTMAX or result.ndim != 4 or not self.wanted():
+        if func not in _SOFTMAX or result.ndim != 4:
             return result
-        other = self.on_call(Attention(probabilities=result))
-        return result if other is None else other
+        replaced = self.on_call(Attention(probabilities=result))
+        if replaced is None:
+            return result
+        return replaced
 
 
-_SOFTMAX = (nn.functional.softmax, torch.softmax, torch.Tensor.softmax)
+_SOFTMAX = (nn.functional.softmax, torch.softmax, Tensor.softmax)
 
 
 def _fused_call(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
@@ -169,19 +182,22 @@ def _fused_call(
     """Return the attention of a call to torch's scaled_dot_product_attention, without dropout."""
     if enable_gqa:
         groups = query.shape[1] // key.shape[1]
-        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+        key = key.repeat_interleave(groups, 1)
+        value = value.repeat_interleave(groups, 1)
     mask = attn_mask
     if is_causal:
         mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()[None, None]
     elif mask is not None and mask.dtype != torch.bool:
         # Masks made by transformers hold 0 and the lowest number, or -inf.
         mask = mask > torch.finfo(mask.dtype).min / 2
-    return Attention(query * (query.shape[-1] ** -0.5 if scale is None else scale), key, value, mask)
+    if scale is None:
+        scale = query.shape[-1] ** -0.5
+    return Attention(query * scale, key, value, mask)
 
 
 @contextmanager
 def attention_layers(
-    model: nn.Module, on_layer: Callable[[int, Attention], torch.Tensor | None], layers: Sequence[int] | None = None
+    model: nn.Module, on_layer: Callable[[int, Attention], Tensor | None], layers: Sequence[int] | None = None
 ) -> Iterator[None]:
     """Pass the attention of some layers to `on_layer`, with the layer's number, in forward passes inside the block.
 
@@ -189,58 +205,65 @@ def attention_layers(
         model: a sequence classifier, to be called with `attention_mask` and `input_ids` as keywords. Layers are counted
             in the order in which they run: ALBERT's shared layer counts once for each time it runs.
         on_layer: its return value, unless None, replaces the model's own (`AttentionCalls`).
-        layers: indices from 0 (None: all).
+        layers: indices from 0. None: all.
 
-    Raises UnsupportedError for a model whose attention cannot be captured (`layer_count`), or is not computed by calls
-    that can be intercepted.
+    Raises:
+        UnsupportedError: the model's attention cannot be captured (`layer_count`), or is not computed by calls that can
+            be intercepted.
     """
-    count, whole = layer_count(model), cast(Any, model)
+    whole: Any = model
     config = whole.config
+    count = layer_count(model)
     parts = architecture(config).parts
-    wanted = set(range(count) if layers is None else layers)
-    seen: dict[str, Any] = {"calls": 0}
-    projected: list[torch.Tensor] = []
+    wanted = range(count) if layers is None else layers
+    pass_fields: dict[str, Any] = {}
+    projected: list[Tensor] = []
+    calls = 0
 
-    def on_model(_module: nn.Module, _args: object, kwargs: dict[str, torch.Tensor]) -> None:
-        keys = kwargs["attention_mask"].bool()
-        batch = Batch((), kwargs["input_ids"], kwargs["attention_mask"], kwargs.get("token_type_ids"))
-        seen.update(calls=0, keys=keys, padded=not keys.all(), reads=read_weights(model, batch))
+    def on_start(_module: nn.Module, _args: object, kwargs: dict[str, Tensor]) -> None:
+        nonlocal calls
+        calls = 0
+        projected.clear()
+        marks = {name: kwargs[name] for name in POSITION_MARKS if name in kwargs}
+        batch = Batch((), kwargs["input_ids"], kwargs["attention_mask"], kwargs.get("token_type_ids"), marks)
+        pass_fields.update(keys=batch.attention_mask.bool(), reads=read_weights(model, batch))
 
-    def on_projection(_module: nn.Module, _args: object, output: torch.Tensor) -> None:
+    def on_projection(_module: nn.Module, _args: object, _kwargs: object, output: Tensor) -> None:
         # Layers that also project distances with these weights (DeBERTa) do so after the content.
-        if len(projected) < 2 and seen["calls"] in wanted:
+        if len(projected) < 2:
             projected.append(output.view(*output.shape[:2], -1, head_size(config)).transpose(1, 2))
 
-    def is_wanted() -> bool:
-        seen["calls"] += 1
-        return seen["calls"] - 1 in wanted
-
-    def on_call(attention: Attention) -> torch.Tensor | None:
-        query, key = attention.query, attention.key
+    def on_call(attention: Attention) -> Tensor | None:
+        nonlocal calls
+        layer = calls
+        calls += 1
         if projected:
-            query, key = projected[0] * head_size(config) ** -0.5, projected[1]
+            query, key = projected
+            attention = replace(attention, query=query * head_size(config) ** -0.5, key=key)
             projected.clear()
-        # A known block (`BlockParts`) attends to all tokens: its mask says no more than `keys`.
-        mask = attention.mask if parts is None else None
-        known = {name: seen[name] for name in ("keys", "padded", "reads")}
-        return on_layer(seen["calls"] - 1, replace(attention, query=query, key=key, mask=mask, **known))
+        if layer not in wanted:
+            return None
+        if parts is not None:
+            # A block in the table attends to all tokens: its mask says no more than `keys`.
+            attention = replace(attention, mask=None)
+        return on_layer(layer, replace(attention, **pass_fields))
 
-    def on_end(_module: nn.Module, _args: object, _output: object) -> None:
-        if seen["calls"] != count:
+    def on_end(_module: nn.Module, _args: object, _kwargs: object, _output: object) -> None:
+        if calls != count:
             raise UnsupportedError(
-                f"this {config.model_type!r} model has {count} layers, and {seen['calls']} of them computed attention "
+                f"this {config.model_type!r} model has {count} layers, and {calls} of them computed attention "
                 "with torch's own functions; load it with attn_implementation 'sdpa' or 'eager'"
             )
 
-    handles = [
-        model.register_forward_pre_hook(here_only(on_model), with_kwargs=True),
-        model.register_forward_hook(here_only(on_end)),
-    ]
-    if parts is not None and (architecture(config).attention == "calls" or config._attn_implementation == "eager"):
-        with unusual_build(config):
-            linears = [m for b in blocks_in_order(whole.base_model) for m in attrgetter(parts.query, parts.key)(b)]
-        handles += [m.register_forward_hook(here_only(on_projection)) for m in dict.fromkeys(linears)]
-    with hooked(handles), AttentionCalls(on_call, is_wanted):
+    with Hooks() as hooks, AttentionCalls(on_call):
+        hooks.before(model, on_start)
+        hooks.after(model, on_end)
+        if parts is not None and (architecture(config).attention == "calls" or config._attn_implementation == "eager"):
+            for block in dict.fromkeys(blocks_in_order(whole.base_model)):
+                with unusual_build(config):
+                    query, key = attrgetter(parts.query, parts.key)(block)
+                hooks.after(query, on_projection)
+                hooks.after(key, on_projection)
         yield
 
 
@@ -252,27 +275,38 @@ def capture_attention(
 
     A second forward pass overwrites the first one's results. Arguments and errors are those of `attention_layers`.
     """
-    kept: dict[int, Reduced] = {}
-    with attention_layers(model, lambda layer, attention: kept.update({layer: reduce(attention)}), layers):
-        yield kept
+    results: dict[int, Reduced] = {}
+
+    def on_layer(layer: int, attention: Attention) -> None:
+        results[layer] = reduce(attention)
+
+    with attention_layers(model, on_layer, layers):
+        yield results
 
 
 def reduced_attention(
-    classifier: Classifier, batch: Batch, reduce: Callable[[Attention], Reduced], layers: Sequence[int] | None = None
-) -> tuple[torch.Tensor, list[Reduced]]:
+    classifier: TransformerPredictor,
+    batch: Batch,
+    reduce: Callable[[Attention], Reduced],
+    layers: Sequence[int] | None = None,
+) -> tuple[Tensor, list[Reduced]]:
     """Classify a batch; return the logits, (b, C), and the reduced attention of some layers, one result for each."""
-    with torch.inference_mode(), capture_attention(classifier.model, reduce, layers) as kept, classifier.autocast():
+    with torch.inference_mode(), capture_attention(classifier.model, reduce, layers) as results, classifier.autocast():
         logits = classifier.model(**batch.model_inputs()).logits.float()
-    return logits, [kept[layer] for layer in layers or range(len(kept))]
+    return logits, [results[layer] for layer in layers or range(len(results))]
 
 
 def layer_count(model: nn.Module) -> int:
-    """Return the number of attention layers; raise UnsupportedError if the model's attention cannot be captured."""
+    """Return the number of attention layers.
+
+    Raises:
+        UnsupportedError: the model's attention cannot be captured.
+    """
     config: Any = model.config
     if not is_captured(architecture(config)):
-        known = ", ".join(sorted(name for name, entry in ARCHITECTURES.items() if is_captured(entry)))
+        supported = ", ".join(sorted(name for name, entry in ARCHITECTURES.items() if is_captured(entry)))
         raise UnsupportedError(
-            f"attention of a {config.model_type!r} model cannot be captured; supported: {known}; input_x_gradient "
+            f"attention of a {config.model_type!r} model cannot be captured; supported: {supported}; input_x_gradient "
             "works for any encoder"
         )
     if getattr(config, "is_decoder", False) and not architecture(config).causal:
@@ -285,14 +319,19 @@ def layer_count(model: nn.Module) -> int:
 
 
 def resolve_layer(model: nn.Module, layer: int) -> int:
-    """Turn a layer index that may count from the end into one from 0; raise ParamsError if there is no such layer."""
+    """Return a layer's index from 0, for an index that may count from the end.
+
+    Raises:
+        ParamsError: there is no such layer.
+        UnsupportedError: as `layer_count`.
+    """
     count = layer_count(model)
     if not -count <= layer < count:
         raise ParamsError(f"layer {layer} does not exist: the model has {count}, 0 to {count - 1} or -{count} to -1")
     return layer % count
 
 
-def read_weights(model: Any, batch: Batch) -> torch.Tensor:
+def read_weights(model: Any, batch: Batch) -> Tensor:
     """Return how much of each token the head reads, float32, (batch, tokens): 1 at one token, or 1 / n at each.
 
     The last token is, as in transformers, the last one whose id is not the padding's.
@@ -302,8 +341,7 @@ def read_weights(model: Any, batch: Batch) -> torch.Tensor:
         real = batch.attention_mask.float()
         return real / real.sum(-1, keepdim=True)
     if place == "marked":
-        assert batch.token_type_ids is not None
-        position = marked_position(batch.token_type_ids)
+        position = classified_position(batch.marks["classified"])
     elif place == "first":
         position = torch.zeros_like(ids[:, 0])
     else:

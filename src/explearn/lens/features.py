@@ -9,15 +9,16 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from explearn.core.errors import ParamsError
 from explearn.core.examples import Example
 from explearn.core.numeric_checks import check_logits
-from explearn.lens.anatomy import passing
 from explearn.lens.attention import Attention, layer_count, reduced_attention, resolve_layer
+from explearn.lens.hooks import Hooks
 from explearn.predictors.batching import run_batches
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 
 Layers = Literal["all"] | Sequence[int]
 """Layers whose attention is taken: indices from 0, or from the end if negative."""
@@ -27,21 +28,23 @@ Layers = Literal["all"] | Sequence[int]
 class TokenFeatures:
     """The features of one batch.
 
-    attention: float, (batch, tokens, layers * 2H): for each layer [A[h, CLS, j] for h] then [A[h, j, CLS] for h].
-    hidden: the last layer's hidden states, (batch, tokens, d), or None if not requested.
-    logits: float32, (batch, C).
+    Attributes:
+        attention: float, (batch, tokens, layers * 2H): for each layer [A[h, CLS, j] for h] then [A[h, j, CLS] for h].
+        hidden: the last layer's hidden states, (batch, tokens, d), or None if not requested.
+        logits: float32, (batch, C).
     """
 
-    attention: torch.Tensor
-    hidden: torch.Tensor | None
-    logits: torch.Tensor
+    attention: Tensor
+    hidden: Tensor | None
+    logits: Tensor
 
 
 def resolve_layers(model: torch.nn.Module, layers: Layers) -> list[int]:
     """Return layer indices from 0.
 
-    Raises UnsupportedError for architectures whose attention cannot be captured, ParamsError for a layer that does not
-    exist or is named twice, and for no layer at all.
+    Raises:
+        UnsupportedError: the model's attention cannot be captured.
+        ParamsError: a layer does not exist or is named twice, or there is none at all.
     """
     if layers == "all":
         return list(range(layer_count(model)))
@@ -52,21 +55,41 @@ def resolve_layers(model: torch.nn.Module, layers: Layers) -> list[int]:
 
 
 @torch.inference_mode()
-def batch_features(classifier: Classifier, batch: Batch, layers: Layers = "all", hidden: bool = False) -> TokenFeatures:
-    """Compute the features of every position in one forward pass. Raises as `resolve_layers` does."""
+def batch_features(
+    classifier: TransformerPredictor, batch: Batch, layers: Layers = "all", hidden: bool = False
+) -> TokenFeatures:
+    """Compute the features of every position in one forward pass.
+
+    Args:
+        classifier: the classifier.
+        batch: the texts.
+        layers: layers whose attention is taken.
+        hidden: whether to return the last layer's hidden states.
+
+    Raises:
+        UnsupportedError: as `resolve_layers`.
+        ParamsError: as `resolve_layers`.
+    """
     indices = resolve_layers(classifier.model, layers)
-    with classifier.gathered(), passing(encoder=classifier.model.base_model) as seen:
+    with classifier.gathered(), Hooks() as hooks:
+        encoder = hooks.record(classifier.model.base_model)
         logits, parts = reduced_attention(classifier, batch, Attention.row_and_column, indices)
         attention = torch.cat(parts, -1)
-    return TokenFeatures(attention, seen["encoder"][1][0].float() if hidden else None, logits)
+    states = encoder.output[0].float() if hidden else None
+    return TokenFeatures(attention, states, logits)
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleFeatures:
     """The stored features of one example, without its special tokens.
 
-    attention: float32, (tokens, layers * 2H), as in TokenFeatures. hidden: float32, (tokens, d), or None. word_ids:
-    int, (tokens,), NO_WORD for a sub-token of no word. predicted: name of the predicted class. probabilities: (C,).
+    Attributes:
+        example_id: id of the example.
+        predicted: name of the predicted class.
+        probabilities: of the classes, (C,).
+        word_ids: int, (tokens,), NO_WORD for a sub-token of no word.
+        attention: float32, (tokens, layers * 2H), as in TokenFeatures.
+        hidden: float32, (tokens, d), or None.
     """
 
     example_id: str
@@ -77,11 +100,12 @@ class ExampleFeatures:
     hidden: NDArray[np.float32] | None = None
 
 
-def feature_source(classifier: Classifier, layers: Layers = "all") -> dict[str, Any]:
+def feature_source(classifier: TransformerPredictor, layers: Layers = "all") -> dict[str, Any]:
     """Describe the source of features.
 
-    classifier: its fingerprint. attended: the layers whose attention is taken, from 0. layers: number of the encoder's
-    layers. heads: number in each layer. hidden_size.
+    Returns:
+        `classifier`, its fingerprint; `attended`, the layers whose attention is taken, from 0; `layers`, the number of
+        the encoder's layers; `heads` in each layer; `hidden_size`.
     """
     config: Any = classifier.model.config
     return {
@@ -94,21 +118,30 @@ def feature_source(classifier: Classifier, layers: Layers = "all") -> dict[str, 
 
 
 def compute_features(
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     examples: Sequence[Example],
     layers: Layers = "all",
     hidden: bool = False,
     description: str | None = None,
 ) -> list[ExampleFeatures]:
-    """Compute the features of examples, in their order, with a progress bar when `description` is set."""
+    """Compute the features of examples, in their order.
+
+    Args:
+        classifier: the classifier.
+        examples: the examples.
+        layers: layers whose attention is taken.
+        hidden: whether to compute the last layer's hidden states.
+        description: title of a progress bar. None: there is no bar.
+    """
     encodings = classifier.encode(examples)
 
     def compute(indices: list[int]) -> Iterator[ExampleFeatures]:
-        features = batch_features(classifier, classifier.batch([encodings[i] for i in indices]), layers, hidden)
-        attention = features.attention.float().cpu().numpy()
-        states = features.hidden.cpu().numpy() if features.hidden is not None else None
+        batch = classifier.batch([encodings[i] for i in indices])
+        features = batch_features(classifier, batch, layers, hidden)
         probabilities = classifier.probabilities(features.logits.double()).cpu().numpy()
         check_logits(probabilities, classifier.name)
+        attention = features.attention.float().cpu().numpy()
+        states = None if features.hidden is None else features.hidden.cpu().numpy()
         for row, index in enumerate(indices):
             positions = encodings[index].positions
             yield ExampleFeatures(
@@ -117,7 +150,7 @@ def compute_features(
                 probabilities=probabilities[row].astype(np.float32),
                 word_ids=np.asarray(encodings[index].word_ids, dtype=np.int32)[positions],
                 attention=attention[row, positions],
-                hidden=states[row, positions] if states is not None else None,
+                hidden=None if states is None else states[row, positions],
             )
 
     return run_batches([len(e) for e in encodings], classifier, compute, description=description)

@@ -7,15 +7,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
-from explearn.lens.threads import hooked
+from explearn.lens.hooks import Hooks
 
 
 @dataclass(slots=True)
 class Passes:
-    """The numbers of texts that passed the classifier, forward and backward; a batch of 8 texts counts as 8."""
+    """The numbers of texts that passed the classifier; a batch of 8 texts counts as 8.
+
+    Attributes:
+        forward: texts in forward passes.
+        backward: texts in backward passes.
+    """
 
     forward: int = 0
     backward: int = 0
@@ -29,13 +33,14 @@ def count_passes(model: nn.Module) -> Iterator[Passes]:
     """
     passes = Passes()
 
-    def on_backward(gradient: torch.Tensor) -> None:
+    def on_backward(gradient: Tensor) -> None:
         passes.backward += len(gradient)
 
-    def on_forward(_module: nn.Module, _inputs: object, output: Any) -> None:
+    def on_forward(_module: nn.Module, _args: object, _kwargs: object, output: Any) -> None:
         passes.forward += len(output.logits)
         if output.logits.requires_grad:
             output.logits.register_hook(on_backward)
 
-    with hooked([model.register_forward_hook(on_forward)]):
+    with Hooks() as hooks:
+        hooks.after(model, on_forward)
         yield passes

@@ -12,25 +12,28 @@ import torch
 from explearn.core.errors import UnknownNameError, UnsupportedError
 from explearn.lens.words import table_weight
 from explearn.predictors.architectures import UNKNOWN, architecture
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.quantised import dequantised
+from explearn.predictors.transformer import TransformerPredictor
 
 _ANY_BLOCK = re.compile(r"\.(?:layers?|h|blocks?)\.(\d+)\.")
 """Common names of blocks, for model types without an entry in the table."""
 
 
-def parts(classifier: Classifier) -> dict[str, list[str]]:
+def parts(classifier: TransformerPredictor) -> dict[str, list[str]]:
     """Return part -> names of its parameters, from the output down: head, layer N .. layer 1, embeddings.
 
     The pooler belongs to the head; ALBERT's layers share their weights and are one part.
     """
-    prefix = f"{classifier.model.base_model_prefix}."
-    known = architecture(classifier.model.config)
-    pattern = _ANY_BLOCK if known is UNKNOWN else re.compile(rf"^{re.escape(prefix + known.blocks)}\.(\d+)\.")
+    model: Any = classifier.transformer.model
+    prefix = f"{model.base_model_prefix}."
+    entry = architecture(model.config)
+    pattern = _ANY_BLOCK
+    if entry is not UNKNOWN:
+        pattern = re.compile(rf"^{re.escape(prefix + entry.blocks)}\.(\d+)\.")
     blocks: dict[int, list[str]] = {}
     head: list[str] = []
     embeddings: list[str] = []
-    for name, _ in classifier.model.named_parameters():
+    for name, _ in model.named_parameters():
         block = pattern.search(name)
         if not name.startswith(prefix) or ".pooler." in name:
             head.append(name)
@@ -42,7 +45,7 @@ def parts(classifier: Classifier) -> dict[str, list[str]]:
     return {"head": head, **layers, "embeddings": embeddings}
 
 
-def _check_weights_here(classifier: Classifier) -> None:
+def _check_weights_here(classifier: TransformerPredictor) -> None:
     if classifier.spread is not None and classifier.spread.offloaded:
         raise UnsupportedError(
             f"{classifier.name}: some of its weights are offloaded, and copies of them are to be changed here; "
@@ -50,23 +53,30 @@ def _check_weights_here(classifier: Classifier) -> None:
         )
 
 
-def randomised(classifier: Classifier, seed: int, chosen: Collection[str] | None = None) -> Classifier:
+def randomised(
+    classifier: TransformerPredictor, seed: int, chosen: Collection[str] | None = None
+) -> TransformerPredictor:
     """Return a copy with new weights, as the model's class initialises them for the same configuration.
 
     Args:
         classifier: is not changed.
         seed: seed of the new weights; a part's new weights do not depend on which other parts are chosen.
-        chosen: names of the `parts` to change (default: all).
+        chosen: names of the `parts` to change. None: all.
 
-    Raises UnknownNameError for a part that the model does not have.
+    Raises:
+        UnknownNameError: the model does not have such a part.
+        UnsupportedError: some of its weights are offloaded.
     """
-    known = parts(classifier)
-    for part in chosen or ():
-        if part not in known:
-            raise UnknownNameError("part of the model", part, known)
-    names = {name for part, members in known.items() if chosen is None or part in chosen for name in members}
+    named = parts(classifier)
+    if chosen is None:
+        chosen = named
+    names: set[str] = set()
+    for part in chosen:
+        if part not in named:
+            raise UnknownNameError("part of the model", part, named)
+        names.update(named[part])
     _check_weights_here(classifier)
-    model: Any = classifier.model
+    model: Any = classifier.transformer.model
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         fresh = dict(type(model)(copy.deepcopy(model.config)).named_parameters())
@@ -78,13 +88,16 @@ def randomised(classifier: Classifier, seed: int, chosen: Collection[str] | None
     return classifier.with_model(changed)
 
 
-def noisy_embeddings(classifier: Classifier, radius: float, seed: int) -> Classifier:
+def noisy_embeddings(classifier: TransformerPredictor, radius: float, seed: int) -> TransformerPredictor:
     """Return a copy with uniform noise from [-radius, radius] added to each entry of the word embeddings.
 
     All occurrences of a sub-token get the same noise, in all passes of a method. `classifier` is not changed.
+
+    Raises:
+        UnsupportedError: the model has no table of word embeddings, or some of its weights are offloaded.
     """
     _check_weights_here(classifier)
-    changed = copy.deepcopy(classifier.model)
+    changed = copy.deepcopy(classifier.transformer.model)
     weight = table_weight(changed)
     generator = torch.Generator().manual_seed(seed)
     noise = torch.rand(weight.shape, generator=generator, dtype=torch.float64) * (2 * radius) - radius

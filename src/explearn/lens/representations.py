@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from explearn.core.compute import at_least_float32
 from explearn.core.errors import ModelError, UnsupportedError
 from explearn.lens.words import table_weight
 from explearn.predictors.batching import run_batches
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, Encoding
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 
 PIECES = 2048
@@ -28,33 +29,47 @@ PIECES = 2048
 
 @torch.inference_mode()
 def aggregate_states(
-    classifier: Classifier, encodings: Sequence[Encoding], description: str | None = None
+    classifier: TransformerPredictor, encodings: Sequence[Encoding], description: str | None = None
 ) -> NDArray[np.float64]:
     """Return hidden states averaged over all layers' outputs and all sub-tokens, special ones included, (n, d).
 
     The embeddings are not a layer's output; padding does not count (IvRA 2.2.3, Atanasova et al. 2020).
-    Raises UnsupportedError for a model that does not return its hidden states.
+
+    Args:
+        classifier: the classifier.
+        encodings: the texts.
+        description: title of a progress bar. None: there is no bar.
+
+    Raises:
+        UnsupportedError: the model does not return its hidden states.
     """
 
-    def means(indices: list[int]) -> NDArray[np.float64]:
+    def average(indices: list[int]) -> NDArray[np.float64]:
         batch = classifier.batch([encodings[i] for i in indices])
         _, parts = _run(classifier, batch)
-        layers = [states for part in parts for states in part[1:]]
         real = batch.attention_mask[..., None].double()
-        states = sum((layer.double() for layer in layers), torch.zeros((), dtype=torch.float64, device=real.device))
-        rows: NDArray[np.float64] = ((states * real).sum(1) / (len(layers) * real.sum(1))).cpu().numpy()
-        return rows
+        total = torch.zeros((), dtype=torch.float64, device=real.device)
+        layers = 0
+        for part in parts:
+            for states in part[1:]:
+                total = total + states.double()
+                layers += 1
+        means = (total * real).sum(1) / (layers * real.sum(1))
+        return np.asarray(means.cpu())
 
-    states = run_batches([len(e) for e in encodings], classifier, means, description=description)
-    width = int(getattr(classifier.model.config, "hidden_size", 0) or 0)
-    return np.array(states) if states else np.zeros((0, width))
+    rows = run_batches([len(e) for e in encodings], classifier, average, description=description)
+    if not rows:
+        return np.zeros((0, int(getattr(classifier.model.config, "hidden_size", 0) or 0)))
+    return np.array(rows)
 
 
-def spaced_layers(classifier: Classifier, count: int) -> list[int]:
+def spaced_layers(classifier: TransformerPredictor, count: int) -> list[int]:
     """Choose at most `count` of a model's layers, evenly spaced from the embeddings (0) to the last layer.
 
     The layers of an encoder-decoder are those of its encoder, then those of its decoder. A function of texts has none.
-    Raises as `read_states` does.
+
+    Raises:
+        UnsupportedError: as `read_states`.
     """
     if not classifier.has_model:
         return []
@@ -64,53 +79,62 @@ def spaced_layers(classifier: Classifier, count: int) -> list[int]:
 
 
 @torch.no_grad()
-def read_states(classifier: Classifier, batch: Batch, layers: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+def read_states(classifier: TransformerPredictor, batch: Batch, layers: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Return logits, (b, C), and the hidden states of some layers side by side, (b, n, layers d), from one pass.
 
     Without layers, for a function of texts, each sub-token gets the hashed pieces of its word (`hashed_pieces`).
-    Raises UnsupportedError for a model that does not return its hidden states.
+
+    Raises:
+        UnsupportedError: the model does not return its hidden states.
+        ModelError: the model does not have one of the layers.
     """
     if not layers:
         return classifier.logits(batch), hashed_pieces(batch.encodings)
     logits, parts = _run(classifier, batch)
-    states = [layer for part in parts for layer in part]
+    states = list(chain.from_iterable(parts))
     if max(layers) >= len(states):
         raise ModelError(f"layers: got {max(layers)}; {classifier.name} gives {len(states)}, numbered from 0")
     return logits, torch.cat([states[layer].float() for layer in layers], -1)
 
 
-def text_states(classifier: Classifier, encodings: Sequence[Encoding], layers: Sequence[int]) -> list[torch.Tensor]:
+def text_states(classifier: TransformerPredictor, encodings: Sequence[Encoding], layers: Sequence[int]) -> list[Tensor]:
     """Return what `read_states` reads of each text, (tokens, layers d), on the CPU; float16 if that holds its values.
 
-    Raises as `read_states` does.
+    Raises:
+        UnsupportedError: as `read_states`.
+        ModelError: as `read_states`.
     """
 
-    def read(indices: list[int]) -> Iterator[torch.Tensor]:
+    def read(indices: list[int]) -> Iterator[Tensor]:
         _, states = read_states(classifier, classifier.batch([encodings[i] for i in indices]), layers)
         for row, index in enumerate(indices):
-            of_text = states[row, : len(encodings[index])].cpu()
+            text = states[row, : len(encodings[index])].cpu()
             # Some decoders have activations beyond 65,504.
-            yield of_text.half() if of_text.abs().max() < torch.finfo(torch.float16).max else of_text.clone()
+            yield text.half() if text.abs().max() < torch.finfo(torch.float16).max else text.clone()
 
     return run_batches([len(e) for e in encodings], classifier, read)
 
 
-def _run(classifier: Classifier, batch: Batch) -> tuple[torch.Tensor, list[list[torch.Tensor]]]:
+def _run(classifier: TransformerPredictor, batch: Batch) -> tuple[Tensor, list[list[Tensor]]]:
     """Return logits, and the embeddings and each layer's output, (b, n, d) each; for an encoder-decoder, of both."""
     with classifier.gathered(), classifier.autocast():
         output: Any = classifier.model(**batch.model_inputs(), output_hidden_states=True)
-    names = ("encoder_hidden_states", "decoder_hidden_states", "hidden_states")
-    parts = [[states.to(classifier.device) for states in getattr(output, name, None) or ()] for name in names]
-    parts = [part for part in parts if len(part) > 1]
-    if not parts or any(states.shape[:2] != batch.attention_mask.shape for part in parts for states in part):
+    parts = []
+    fits = True
+    for name in ("encoder_hidden_states", "decoder_hidden_states", "hidden_states"):
+        layers = [states.to(classifier.device) for states in getattr(output, name, None) or ()]
+        if len(layers) > 1:
+            parts.append(layers)
+            fits = fits and all(states.shape[:2] == batch.attention_mask.shape for states in layers)
+    if not parts or not fits:
         raise UnsupportedError(
-            f"{classifier.name}: a {classifier.model.config.model_type!r} model gives no hidden states, one a "
+            f"{classifier.name}: a {classifier.model.config.model_type!r} model gives no hidden states, one for each "
             "sub-token and layer; l2e, stability by meaning and consistency need them"
         )
     return at_least_float32(output.logits), parts
 
 
-def hashed_pieces(encodings: Sequence[Encoding]) -> torch.Tensor:
+def hashed_pieces(encodings: Sequence[Encoding]) -> Tensor:
     """Return hashed pieces of each sub-token's word, (b, n, PIECES), 0 for a sub-token of no word.
 
     The pieces of a word are the word itself and its character n-grams of three to five letters, with its ends marked,
@@ -119,10 +143,12 @@ def hashed_pieces(encodings: Sequence[Encoding]) -> torch.Tensor:
     """
     from sklearn.feature_extraction.text import HashingVectorizer  # takes a second to import
 
-    words = [["" if owner == NO_WORD else of.words[owner] for owner in of.word_ids] for of in encodings]
-    places = {word: place for place, word in enumerate(dict.fromkeys(["", *chain.from_iterable(words)]))}
-    vectors = HashingVectorizer(analyzer=_pieces, n_features=PIECES, dtype=np.float32).transform(places).toarray()
-    rows = [torch.tensor([places[word] for word in of_text]) for of_text in words]
+    numbers = {"": 0}
+    rows = []
+    for encoding in encodings:
+        words = ["" if owner == NO_WORD else encoding.words[owner] for owner in encoding.word_ids]
+        rows.append(torch.tensor([numbers.setdefault(word, len(numbers)) for word in words]))
+    vectors = HashingVectorizer(analyzer=_pieces, n_features=PIECES, dtype=np.float32).transform(numbers).toarray()
     return torch.from_numpy(vectors)[pad_sequence(rows, batch_first=True)]
 
 
@@ -130,14 +156,19 @@ def _pieces(word: str) -> list[str]:
     if not word:
         return []
     marked = f"<{word.lower()}>"
-    return [marked, *(marked[i : i + size] for size in (3, 4, 5) for i in range(len(marked) - size + 1))]
+    pieces = [marked]
+    for size in (3, 4, 5):
+        pieces += [marked[i : i + size] for i in range(len(marked) - size + 1)]
+    return pieces
 
 
-def word_embeddings(classifier: Classifier, encodings: Sequence[Encoding]) -> list[NDArray[np.float32]]:
+def word_embeddings(classifier: TransformerPredictor, encodings: Sequence[Encoding]) -> list[NDArray[np.float32]]:
     """Return the mean input embedding of each word's sub-tokens, one array (words, d) per text.
 
-    Rows of words without a sub-token are NaN. Raises UnsupportedError for a model without an embedding table, or with
-    an offloaded one.
+    Rows of words without a sub-token are NaN.
+
+    Raises:
+        UnsupportedError: the model has no table of embeddings, or an offloaded one.
     """
     weight = table_weight(classifier.model)
     if weight.is_meta:

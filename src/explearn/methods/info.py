@@ -56,6 +56,8 @@ class About(Section):
     """Options that can still be set for a trained explainer; training fixes all others."""
     base: str | None = None
     """The method whose trained explainer this method refines on every text."""
+    report: str | None = None
+    """`module:function` that makes the method's section of a report; several methods may share one."""
 
 
 class Variant(Section):
@@ -78,12 +80,6 @@ class MethodInfo(About):
     """The method that this one is a variant of."""
     defaults: Mapping[str, Any] = Field(default_factory=dict)
     """The variant's options."""
-
-    @property
-    def room(self) -> str:
-        """The folder of explearn.methods that holds its class, `other` for a method of another package."""
-        parts = self.target.partition(":")[0].split(".")
-        return parts[2] if parts[:2] == ["explearn", "methods"] else "other"
 
     @property
     def learned(self) -> bool:

@@ -9,16 +9,16 @@ import numpy as np
 
 from explearn.core.attribution import MOST_INTERACTING, Attribution, Interaction
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
-from explearn.methods.perturbation.inputs import PerturbedText, Removal
+from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import check_mask_token, outputs, stand_in
-from explearn.methods.perturbation.predictor import Predictor
-from explearn.predictors.classifier import Classifier
-from explearn.text.encoding import Text, as_segments
+from explearn.methods.perturbation.predictor import CachedLogits
+from explearn.predictors.predictor import Predictor
+from explearn.text.encoding import Removal, Text, as_segments
 from explearn.text.units import in_units
 
 
 def interactions(
-    classifier: Classifier, text: Text, attribution: Attribution, top: int = 6, removal: Removal = "mask"
+    classifier: Predictor, text: Text, attribution: Attribution, top: int = 6, removal: Removal = "mask"
 ) -> list[Interaction]:
     """Return the Shapley interaction index of each pair of a text's `top` words, the largest absolute value first.
 
@@ -30,13 +30,29 @@ def interactions(
     Grabisch and Roubens (1999), definition 3. It is exact and takes 2^k forward passes.
 
     Args:
+        classifier: the classifier that is explained.
+        text: the text.
         attribution: the text's attribution, by words or other units, which then replace words.
         top: k, 2 to MOST_INTERACTING; all words if there are fewer.
-        removal: words are masked, or deleted (`delete`).
+        removal: `mask`: words are masked; `delete`: they are deleted.
 
-    Raises ParamsError for another `top`, DataError for an attribution of another text or of fewer than two words,
-    UnsupportedError for texts read window by window, units of pairs, questions, models that classify tokens, and
-    classifiers without a mask token unless words are deleted.
+    Returns:
+        One interaction for each pair; `dataclasses.replace(attribution, interactions=tuple(pairs))` displays them.
+
+    Raises:
+        ParamsError: another `top`.
+        DataError: the attribution is of another text, or of fewer than two words.
+        UnsupportedError: the text is read window by window, is a pair scored by units, a question, or a token to
+            classify; or the classifier has no mask token and words are not deleted.
+
+    Example:
+        >>> import explearn
+        >>> from explearn.testing import make_classifier
+        >>> classifier = make_classifier()
+        >>> attribution = explearn.explain(classifier, "a warm sequel", "occlusion")
+        >>> pairs = explearn.interactions(classifier, "a warm sequel", attribution)
+        >>> sorted(pair.positions for pair in pairs)
+        [(0, 1), (0, 2), (1, 2)]
     """
     if isinstance(top, bool) or not isinstance(top, int) or not 2 <= top <= MOST_INTERACTING:
         raise ParamsError(f"top: got {shown(top)}; expected a whole number from 2 to {MOST_INTERACTING}")
@@ -64,15 +80,22 @@ def interactions(
     sets = np.arange(2**count)[:, None] >> np.arange(count) & 1
     kept = np.ones((len(sets), len(perturbed)), dtype=bool)
     kept[:, players] = sets == 1
-    logits = Predictor(classifier)(perturbed.perturbed(kept, removal))
+    logits = CachedLogits(classifier)(perturbed.perturbed(kept, removal))
     values = outputs(classifier, logits, "probability")[:, classifier.label_index(attribution.target)]
     pairs = []
     for i, j in combinations(range(count), 2):
         without = np.flatnonzero((sets[:, i] == 0) & (sets[:, j] == 0))
-        a, b = 1 << i, 1 << j
-        together = values[without | a | b] - values[without | a] - values[without | b] + values[without]
+        with_i = without | 1 << i
+        with_j = without | 1 << j
+        together = values[with_i | with_j] - values[with_i] - values[with_j] + values[without]
         weights = [1 / ((count - 1) * comb(count - 2, size)) for size in sets[without].sum(axis=1).tolist()]
-        first, second = (int(perturbed.words[players[n]]) for n in (i, j))
-        words = encoding.words[first], encoding.words[second]
-        pairs.append(Interaction(words, (first, second), float(together @ weights)))
+        first = int(perturbed.words[players[i]])
+        second = int(perturbed.words[players[j]])
+        pairs.append(
+            Interaction(
+                words=(encoding.words[first], encoding.words[second]),
+                positions=(first, second),
+                value=float(together @ weights),
+            )
+        )
     return sorted(pairs, key=lambda pair: -abs(pair.value))

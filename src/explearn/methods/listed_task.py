@@ -1,4 +1,4 @@
-"""A task made from lists of texts, for use without the pipeline's files."""
+"""A task made from lists of texts: what `fit` learns from."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from explearn.core.examples import SPLITS, Example, Split
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.targets import check_classifier
-from explearn.methods.base.task import Lessons, TaskData
+from explearn.methods.base.task import LabelledText, Lessons, Marks, TaskData
 from explearn.methods.base.teachers import lessons_of, make_teacher, members
 from explearn.methods.consensus.signals import compute_signals
-from explearn.predictors.classifier import Classifier, ZeroShotClassifier
-
-LabelledText = Example | tuple[str, str]
-"""An example, or a text with its label."""
+from explearn.predictors.heads.zero_shot import ZeroShotPredictor
+from explearn.predictors.transformer import TransformerPredictor
 
 
 class ListedTask:
@@ -28,77 +26,69 @@ class ListedTask:
     Data that the pipeline's stages would have written to files are computed when needed: features by the classifier,
     lessons by the teacher.
 
-        task = ListedTask(classifier, [("A warm, funny sequel.", "positive"), ...], validation)
-        ivra = IvRA(criteria=["comp", "suff"]).fit(task)
-
     Args:
         classifier: the classifier to be explained.
-        train, validation: examples, or pairs of a text and its label. The N-th pair of `train` gets the id `train-N`,
-            from N = 1.
-        gold: example id -> which of its words are evidence.
-        rationale_split: split of the texts in `gold`.
+        train: strings, pairs of a text and its label, or examples. Text N that is no example gets the id `train-N`,
+            from N = 1; a string has no label.
+        validation: as `train`.
+        gold: which words are evidence: for each text of `train` a mask over its words or None, or example id -> mask.
         others: other tasks, for methods that learn from them.
         name: name of the task.
-        lessons: teacher's name -> its scores of the texts; other teachers are made and explain the texts.
         teachers: teacher's name -> its options (default: the method's defaults).
-        encoder, encoder_revision: pretrained encoder that the classifier was fine-tuned from.
+        encoder: pretrained encoder that the classifier was fine-tuned from.
+        encoder_revision: git revision of `encoder`.
         balanced: whether the classifier was fine-tuned with class weights inverse to frequency.
-        skill: Matthews correlation of the classifier's predictions with the labels of unseen texts, by which consensus
-            weights the other tasks (default: equal weights).
         layers: layers whose attention features are used (default: all); negative indices count from the end.
         seed: seed of teachers.
 
-    Raises DataError for a text that is neither an example nor a pair, and for marks without a text or with another
-    number of words; ParamsError for an argument of another kind; UnsupportedError for a zero-shot classifier.
+    Raises:
+        DataError: a text is not a string, a pair or an example; marks are without a text, or with another number of
+            words.
+        ParamsError: an argument is of another kind.
+        UnsupportedError: the classifier is a zero-shot classifier.
     """
+
+    rationale_split = "train"
+    skill = None
 
     def __init__(
         self,
-        classifier: Classifier,
+        classifier: TransformerPredictor,
         train: Sequence[LabelledText],
         validation: Sequence[LabelledText] = (),
         *,
-        gold: Mapping[str, Sequence[bool]] | None = None,
-        rationale_split: Split = "train",
+        gold: Marks | None = None,
         others: Sequence[TaskData] = (),
         name: str = "texts",
-        lessons: Mapping[str, Lessons] | None = None,
         teachers: Mapping[str, Mapping[str, Any]] | None = None,
         encoder: str | None = None,
         encoder_revision: str | None = None,
         balanced: bool = True,
-        skill: float | None = None,
         layers: Layers = "all",
         seed: int = 13,
     ) -> None:
         check_classifier(classifier)
-        if isinstance(classifier, ZeroShotClassifier):
+        if isinstance(classifier, ZeroShotPredictor):
             raise UnsupportedError(
                 f"{classifier.name}: has candidate labels; expected the model without them, for pairs of a text and a "
                 "hypothesis: what it trains explains its zero-shot answers, too"
             )
-        check_listed("train", train, "texts with their labels")
-        check_listed("validation", validation, "texts with their labels")
-        self.classifier, self.name, self.others = classifier, name, others
-        self.gold, self.rationale_split = dict(gold or {}), rationale_split
-        self.encoder, self.encoder_revision, self.balanced = encoder, encoder_revision, balanced
-        self.skill, self.layers, self.seed = skill, layers, seed
-        self.teachers, self._lessons = teachers or {}, dict(lessons or {})
+        self.classifier = classifier
+        self.others = others
+        self.name = name
+        self.teachers = teachers or {}
+        self.encoder = encoder
+        self.encoder_revision = encoder_revision
+        self.balanced = balanced
+        self.layers = layers
+        self.seed = seed
         self._splits: dict[str, list[Example]] = {
-            "train": _examples(train, "train", name),
-            "validation": _examples(validation, "validation", name),
+            "train": _examples("texts", train, "train", name),
+            "validation": _examples("validation", validation, "validation", name),
         }
-        lengths = {example.id: len(example.all_words) for example in self.examples()}
-        for example_id, mask in self.gold.items():
-            if example_id not in lengths:
-                known = ", ".join(repr(one) for one in list(lengths)[:2]) or "none"
-                raise DataError(
-                    f"gold: no text has the id {example_id!r}; expected ids of the task's texts ({known}, ...)"
-                )
-            if len(mask) != (words := lengths[example_id]):
-                raise DataError(
-                    f"gold of text {example_id!r}: {len(mask)} marks; expected one for each of its {words} words"
-                )
+        self._lessons: dict[str, Lessons] = {}
+        self.gold = _by_id(gold, self._splits["train"])
+        _check_masks(self.gold, self.examples())
 
     @property
     def device(self) -> torch.device:
@@ -126,13 +116,46 @@ class ListedTask:
         return self._lessons[teacher]
 
 
-def _examples(texts: Sequence[LabelledText], split: Split, task: str) -> list[Example]:
+def _examples(argument: str, texts: Sequence[LabelledText], split: Split, task: str) -> list[Example]:
+    check_listed(argument, texts, "texts with their labels")
     examples = []
     for number, text in enumerate(texts, start=1):
-        if not isinstance(text, Example):
-            if not isinstance(text, tuple) or len(text) != 2 or not all(isinstance(part, str) for part in text):
-                got = type(text).__name__
-                raise DataError(f"{split} text {number}: got {got}; expected explearn.Example, or a text and its label")
-            text = Example(f"{split}-{number}", tuple(text[0].split()), text[1], split, task)
-        examples.append(text)
+        if isinstance(text, Example):
+            examples.append(text)
+            continue
+        words, label = (text, "") if isinstance(text, str) else _pair(text, f"{split} text {number}")
+        examples.append(Example(f"{split}-{number}", tuple(words.split()), label, split, task))
     return examples
+
+
+def _pair(text: object, where: str) -> tuple[str, str]:
+    if isinstance(text, tuple) and len(text) == 2 and all(isinstance(part, str) for part in text):
+        return text
+    got = type(text).__name__
+    raise DataError(f"{where}: got {got}; expected a string, a text and its label, or an explearn.Example")
+
+
+def _by_id(marks: Marks | None, examples: Sequence[Example]) -> dict[str, Sequence[bool]]:
+    if marks is None:
+        return {}
+    if isinstance(marks, Mapping):
+        return dict(marks)
+    check_listed("rationales", marks, "one mask over the words, or None, for each text")
+    if len(marks) != len(examples):
+        raise DataError(f"rationales: got {len(marks)} for {len(examples)} texts; expected one mask, or None, for each")
+    return {example.id: mask for example, mask in zip(examples, marks, strict=True) if mask is not None}
+
+
+def _check_masks(gold: Mapping[str, Sequence[bool]], examples: Sequence[Example]) -> None:
+    lengths = {example.id: len(example.all_words) for example in examples}
+    for example_id, mask in gold.items():
+        if example_id not in lengths:
+            some = ", ".join(map(repr, list(lengths)[:2])) or "none"
+            raise DataError(
+                f"rationales: no text has the id {example_id!r}; expected ids of the task's texts ({some}, ...)"
+            )
+        words = lengths[example_id]
+        if len(mask) != words:
+            raise DataError(
+                f"rationales of text {example_id!r}: {len(mask)} marks; expected one for each of its {words} words"
+            )

@@ -86,7 +86,21 @@ def register(cls: AnyClass) -> AnyClass:
     A package names its methods in the entry-point group `explearn.methods` instead, so that every process finds them.
     A later class with the same name, as in a notebook, replaces the earlier one.
 
-    Raises ParamsError for anything but a method, and for the name of one of Explearn's own.
+    Args:
+        cls: a subclass of `Explainer` with `about`.
+
+    Raises:
+        ParamsError: it is no method, or has the name of one of Explearn's own.
+
+    Example:
+        >>> import explearn
+        >>> from explearn.methods.chance.random import Random
+        >>> @explearn.register
+        ... class Chance(Random):
+        ...     'Random scores under another name.'
+        ...     about = explearn.About(name="chance", family="chance", cost="one forward pass")
+        >>> explearn.get_explainer("chance").name
+        'chance'
     """
     info = _check_class(cls)
     if info.name in _index():
@@ -96,14 +110,30 @@ def register(cls: AnyClass) -> AnyClass:
 
 
 def list_explainers() -> list[str]:
-    """Return the names of all methods: Explearn's by family, learned first, then registered ones, then packages'."""
+    """Return the names of all methods: Explearn's by family, learned first, then registered ones, then packages'.
+
+    Example:
+        >>> import explearn
+        >>> "lime" in explearn.list_explainers()
+        True
+    """
     return list(dict.fromkeys([*_index(), *_registered, *_plug_ins()]))
 
 
 def get_info(name: str) -> MethodInfo:
     """Return the facts about a method.
 
-    Raises UnknownNameError, with similar names, and ParamsError for a package's method that cannot be loaded.
+    Args:
+        name: one of `list_explainers()`.
+
+    Raises:
+        UnknownNameError: there is no such method; the message suggests similar names.
+        ParamsError: a package's method cannot be loaded.
+
+    Example:
+        >>> import explearn
+        >>> explearn.get_info("lime").family
+        'perturbation'
     """
     if not isinstance(name, str):
         raise UnknownNameError("explainer", name, list_explainers())
@@ -144,34 +174,39 @@ def with_seed(name: str, options: Mapping[str, Any], seed: int) -> dict[str, Any
     return {**({"seed": seed} if "seed" in accepted_options(name) else {}), **options}
 
 
-def get_explainer(name: str, *, path: str | None = None, **options: Any) -> Explainer:
-    """Make a method by name.
+def get_explainer(name: str, **options: Any) -> Explainer:
+    """Make an explainer by the name of its method.
 
     Args:
         name: one of `list_explainers()`.
-        path: folder of a trained explainer, for learned methods; for a method with a `base`, the folder of a trained
-            explainer of that name.
         options: options of the method; for a variant, they override its own.
 
-    Raises UnknownNameError for an unknown name (suggesting similar ones), ParamsError for an unknown option or a bad
-    value, and ModelError if `path` does not hold such an explainer.
+    Returns:
+        The explainer. One of a learned method is not trained; `load` returns a trained one.
+
+    Raises:
+        UnknownNameError: there is no such method; the message suggests similar names.
+        ParamsError: an option is unknown or has a bad value.
+
+    Example:
+        >>> import explearn
+        >>> explearn.get_explainer("lime", samples=100).options.samples
+        100
     """
-    return make_explainer(get_info(name), options, path)
+    return make_explainer(get_info(name), options)
 
 
 def make_explainer(info: MethodInfo, options: Mapping[str, Any], path: str | None = None) -> Explainer:
     """Make a method, or a variant of one; otherwise as `get_explainer`."""
-    from explearn.methods.base.learned import LearnedExplainer, RefiningExplainer
-
     cls: Any = explainer_class(info.of or info.name)
     chosen = {**info.defaults, **options}
     if path is None:
         explainer: Explainer = cls(**chosen)
-    elif issubclass(cls, LearnedExplainer):
+    elif info.trained:
         if fixed := [name for name in options if name not in info.later]:
             raise ParamsError(f"options: got {', '.join(fixed)}; the trained explainer in {path} fixes these options")
         explainer = cls.from_pretrained(path, **options)
-    elif issubclass(cls, RefiningExplainer):
+    elif info.base is not None:
         explainer = cls.from_pretrained(path, **chosen)
     else:
         raise ParamsError(f"method {info.name!r} needs no training; it has nothing to load from {path!r}")

@@ -1,8 +1,8 @@
 """The results of a run, as input to its report: facts about the run, and each task's figures.
 
-Evaluation code fills these objects and passes them to `explearn.show`. A learned method's folder may have a module
-`report` with a function `report(run, tasks) -> list[Block]` that returns its section of the report, empty if the run
-does not have the method (`explearn.report.page`).
+Evaluation code fills these objects and passes them to `explearn.report`. A method may name a function
+`report(run, tasks) -> list[Block]` (`About.report`) that returns its section, empty if the run does not have the
+method.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from explearn.core.attribution import Attribution
 from explearn.core.examples import Example, RationaleKind
 from explearn.methods.info import FAMILIES, MethodInfo
-from explearn.metrics.catalogue import CATALOGUE
 from explearn.metrics.params import EvaluateParams
+from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import PairedTests
 
 Number = int | float | None
@@ -111,14 +111,14 @@ class TaskReport:
         split_counts: texts of each split.
         agreement: figures of `explearn.text.agreement.agreement_metrics`; any may be missing or None.
         classifier: by split, accuracy, macro_f1, mcc, majority_rate, texts; any may be missing.
-        methods: by method, the metrics of `explearn.metrics.evaluate.evaluate_task`, costs joined.
+        methods: by method, the figures of `explearn.evaluate`, costs joined.
         texts: example texts.
         k: number of words that the top-K rule chooses in a text; None where unknown.
         positive_rate: share of marked words in training; None where unknown.
         thresholds: method -> lowest score of a chosen word, for methods that choose by a threshold.
         comparisons: by metric, the paired tests, the best methods, and those that tie with them.
         by_text: metric -> method -> its value on each text, (texts,), in the same order for all methods, NaN where
-            undefined; names are those of `explearn.metrics.catalogue.Metric.by_text`.
+            undefined; names are those of `explearn.Metric.by_text`.
         method_agreement: mean rank correlation of every two methods' scores, (methods, methods), in the order of
             `methods`; None where it is not known.
         sanity: texts, and by method random_model, random_labels, max_sensitivity and skipped

@@ -14,20 +14,25 @@ Array = NDArray[np.float64]
 
 
 def rank_agreement(scores: Mapping[str, Sequence[ArrayLike]]) -> Array:
-    """Spearman's rho of two methods' word scores in a text, mean over texts: (methods, methods), in [-1, 1].
+    """Compute Spearman's rho of two methods' word scores in a text, mean over texts.
 
     A text in which one of the two methods gives all words the same score has no rho and is left out for that pair; NaN
     if no text is left. The diagonal is 1.
 
     Args:
-        scores: by method, one array (words,) per text; the texts in the same order for all methods.
+        scores: method -> one array (words,) per text; the texts in the same order for all methods.
 
-    Raises DataError for scores that are not finite.
+    Returns:
+        (methods, methods), in [-1, 1].
+
+    Raises:
+        DataError: a score is not finite.
     """
-    total, known = np.zeros((len(scores),) * 2), np.zeros((len(scores),) * 2)
+    total = np.zeros((len(scores), len(scores)))
+    texts = np.zeros_like(total)
     for of_text in zip(*scores.values(), strict=True):
         ranked = ranks([check_scores(of_method) for of_method in of_text])
         rho = correlation(ranked[:, None], ranked[None, :])
         total += np.nan_to_num(rho)
-        known += ~np.isnan(rho)
-    return ratio(total, known)
+        texts += ~np.isnan(rho)
+    return ratio(total, texts)

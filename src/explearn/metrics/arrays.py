@@ -28,14 +28,23 @@ def correlation(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
 
     For ranks this is Spearman's rho.
     """
-    a, b = (x - x.mean(axis=-1, keepdims=True) for x in map(np.asarray, (first, second)))
+    a = np.asarray(first)
+    b = np.asarray(second)
+    a = a - a.mean(axis=-1, keepdims=True)
+    b = b - b.mean(axis=-1, keepdims=True)
     return ratio((a * b).sum(axis=-1), np.sqrt((a * a).sum(axis=-1) * (b * b).sum(axis=-1)))
 
 
 def mean_of_known(values: Iterable[float | None]) -> float | None:
     """Return the mean of the values that are not None; None if all are."""
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
+    defined = [value for value in values if value is not None]
+    return fmean(defined) if defined else None
+
+
+def mean_where_defined(values: NDArray[np.float64]) -> float | None:
+    """Return the mean without NaN; None if all values are NaN."""
+    defined = values[~np.isnan(values)]
+    return float_or_none(defined.mean()) if defined.size else None
 
 
 def float_or_none(value: float) -> float | None:

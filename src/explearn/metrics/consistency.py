@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.metrics.arrays import correlation, ranks
-from explearn.metrics.context import Context, MetricColumns
+from explearn.metrics.base import Measurement, Metric
+from explearn.metrics.context import Context, Explanations
 from explearn.metrics.plausibility import check_scores
 from explearn.metrics.significance import pooled_interval
 
@@ -34,7 +35,8 @@ class ConsistencyResult:
             has two different distances of both kinds.
         by_text: rho over a text's pairs with the other texts of its batch, shape (n,), NaN where undefined; used to
             compare methods text by text.
-        low, high: bounds of the interval of `value`; None if undefined.
+        low: lower bound of the interval of `value`; None if undefined.
+        high: upper bound, likewise.
     """
 
     value: float | None
@@ -45,7 +47,6 @@ class ConsistencyResult:
 
 def padded(scores: Sequence[ArrayLike]) -> Array:
     """Return each text's scores divided by the sum of their absolute values, padded with zeros: (n, longest)."""
-
     values = [check_scores(text) for text in scores]
     rows = np.zeros((len(values), max(map(len, values), default=0)))
     for row, text in zip(rows, values, strict=True):
@@ -70,70 +71,97 @@ def consistency(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> dict[str, ConsistencyResult]:
-    """Return the rank correlation of distances between texts and between their explanations, by method.
+    """Compute the rank correlation of distances between texts and between their explanations.
 
     All methods use the same batches.
 
     Args:
         states: aggregate hidden states, (n, d).
-        scores: by method, one array (words,) a text.
-        batch_size: most texts a batch (IvRA: 64); batches are even, drawn by `seed`.
-        confidence: of the interval, which is from the jackknife over texts on the scale of Fisher's z.
+        scores: method -> one array (words,) per text.
+        batch_size: most texts in a batch (IvRA: 64); batches are even, drawn by `seed`.
+        confidence: level of the interval, which is from the jackknife over texts on the scale of Fisher's z.
+        seed: seed of the batches.
 
-    Raises DataError for scores that are not finite.
+    Returns:
+        Method -> its consistency.
+
+    Raises:
+        DataError: a score is not finite.
     """
     # scipy takes a while to load; importing this module should not.
     from scipy.spatial.distance import pdist
 
     vectors = np.asarray(states, dtype=np.float64)
-    explanations = {method: padded(of_method) for method, of_method in scores.items()}
-    by_text = {method: np.full(len(vectors), np.nan) for method in scores}
-    # By method, for each batch where it is defined, its figure, and that without each text of the task, (n,).
-    values: dict[str, list[tuple[float, Array]]] = {method: [] for method in scores}
-    for rows in batches(len(vectors), batch_size, seed):
-        if len(rows) < 3:
-            continue
-        pairs = np.stack(np.triu_indices(len(rows), 1))
-        # Numbers of all pairs, and for each text of those that it is in, and is not in.
-        every = np.arange(len(pairs[0]))[None]
-        within = np.stack([np.flatnonzero((pairs == i).any(axis=0)) for i in range(len(rows))])
-        outside = np.stack([np.flatnonzero((pairs != i).all(axis=0)) for i in range(len(rows))])
-        near = pdist(vectors[rows])
-        for method, of_method in explanations.items():
-            far = pdist(of_method[rows])
-            whole, by_text[method][rows], of_batch = (
-                correlation(ranks(near[part]), ranks(far[part])) for part in (every, within, outside)
-            )
-            if not np.isnan(whole[0]):
-                without = np.full(len(vectors), whole[0])
-                without[rows] = of_batch
-                values[method].append((float(whole[0]), without))
+    parts = [rows for rows in batches(len(vectors), batch_size, seed) if len(rows) >= 3]
+    near = [pdist(vectors[rows]) for rows in parts]
     results = {}
-    for method, of_batches in values.items():
-        value = float(np.mean([whole for whole, _ in of_batches])) if of_batches else None
-        without_one = np.mean([without for _, without in of_batches], axis=0) if of_batches else np.empty(0)
-        low, high = pooled_interval(np.nan if value is None else value, without_one, confidence, least=-1.0)
-        results[method] = ConsistencyResult(value, by_text[method], low, high)
+    for method, texts in scores.items():
+        explanations = padded(texts)
+        by_text = np.full(len(vectors), np.nan)
+        # Of each batch where it is defined, its figure, and that without each text of the task, (n,).
+        figures: list[float] = []
+        without_one: list[Array] = []
+        for rows, distances in zip(parts, near, strict=True):
+            figure, by_text[rows], without = _batch_correlations(distances, pdist(explanations[rows]), len(rows))
+            if not np.isnan(figure):
+                figures.append(figure)
+                without_one.append(np.full(len(vectors), figure))
+                without_one[-1][rows] = without
+        value = low = high = None
+        if figures:
+            value = float(np.mean(figures))
+            low, high = pooled_interval(value, np.mean(without_one, axis=0), confidence, least=-1.0)
+        results[method] = ConsistencyResult(value, by_text, low, high)
     return results
 
 
-def measure(context: Context, columns: MetricColumns) -> None:
-    """Add consistency, for methods whose model has hidden states."""
+def _batch_correlations(near: Array, far: Array, texts: int) -> tuple[float, Array, Array]:
+    """Return Spearman's rho of two distances over all pairs of a batch, over each text's pairs, and over the others.
+
+    Args:
+        near: distance of each pair, (pairs,), in the order of `np.triu_indices`.
+        far: the other distance, likewise.
+        texts: number of texts in the batch.
+    """
+    pairs = np.stack(np.triu_indices(texts, 1))
+    within = np.stack([np.flatnonzero((pairs == text).any(axis=0)) for text in range(texts)])
+    outside = np.stack([np.flatnonzero((pairs != text).all(axis=0)) for text in range(texts)])
+    every = correlation(ranks(near[None]), ranks(far[None]))
+    own = correlation(ranks(near[within]), ranks(far[within]))
+    others = correlation(ranks(near[outside]), ranks(far[outside]))
+    return float(every[0]), own, others
+
+
+def _all_methods(context: Context) -> dict[str, ConsistencyResult]:
+    scores = {}
+    for method, texts in context.attributions.items():
+        scores[method] = [text.filled(0.0) for text in texts]
     params = context.params
-    for model in context.models:
-        if model.states is None:
-            continue
-        results = consistency(
-            model.states,
-            {method: [text.filled(0.0) for text in texts] for method, texts in model.attributions.items()},
-            params.consistency_batch,
-            params.confidence,
-            context.seed,
-        )
-        for method, result in results.items():
-            columns.by_text["consistency"][method] = result.by_text
-            columns.figures[method] |= {
-                "consistency": result.value,
-                "consistency_low": result.low,
-                "consistency_high": result.high,
-            }
+    assert context.states is not None
+    return consistency(context.states, scores, params.consistency_batch, params.confidence, context.seed)
+
+
+def measure(explanations: Explanations) -> Measurement | None:
+    """Return a method's consistency; None if its model has no hidden states."""
+    if explanations.context.states is None:
+        return None
+    result = explanations.context.shared(_all_methods)[explanations.method]
+    return Measurement(result.by_text, result.value, result.low, result.high)
+
+
+METRICS = (
+    Metric(
+        "consistency",
+        "Consistency",
+        "rank correlation between the distances of texts in the classifier's states and the distances of their "
+        "explanations",
+        "higher",
+        measure,
+        group="behaviour",
+        reference="IvRA, section 2.2.3, equations 12 and 18",
+        lowest=-1.0,
+        highest=1.0,
+        of_model=True,
+    ),
+)
+"""Similarity of explanations of texts that are close to the model."""

@@ -1,103 +1,355 @@
-"""Input and output of families of metrics: a task's texts with all methods' explanations, and columns of figures."""
+"""What metrics read: some texts with the explanations of several methods, and the classifier that they explain."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from explearn.core.arguments import check_listed
 from explearn.core.attribution import Attribution
-from explearn.core.examples import Example
-from explearn.metrics.arrays import float_or_none
+from explearn.core.errors import DataError, UnsupportedError, kind_of
+from explearn.core.examples import Example, Rationale
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.predictions import Predictions
 from explearn.metrics.runs import MethodRun
+from explearn.text.rationales import merge_annotators
 
 if TYPE_CHECKING:
     # explearn.predictors imports torch, which takes seconds; reading results does not need it.
-    from explearn.predictors.classifier import Classifier
-    from explearn.predictors.encoding import Encoding
+    from explearn.predictors.transformer import TransformerPredictor
+    from explearn.text.encoding import Encoding
+
+logger = logging.getLogger(__name__)
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-MethodMetrics = dict[str, int | float | None]
+Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExplainedModel:
-    """A classifier, and the methods that explain it.
+class Shared:
+    """An object that keeps what functions computed from it, so that several metrics compute it once."""
 
-    Attributes:
-        classifier: the model.
-        attributions: by method, of the n texts in the order of `Context.examples`.
-        encodings: by example id, the unchanged texts in this model's encoding.
-        states: the texts' aggregate hidden states, (n, d); None if the model has none.
-        predictions: shared by all metrics, so that each input is classified once.
-    """
+    def __init__(self) -> None:
+        self._results: dict[Callable[[Any], Any], Any] = {}
 
-    classifier: Classifier
-    attributions: Mapping[str, Sequence[Attribution]]
-    encodings: Mapping[str, Encoding]
-    states: Array | None
-    predictions: Predictions
+    def shared(self, compute: Callable[[Any], Result]) -> Result:
+        """Return `compute(self)`, which is computed the first time only."""
+        if compute not in self._results:
+            self._results[compute] = compute(self)
+        result: Result = self._results[compute]
+        return result
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Context:
-    """One task, checked and in one order.
+class Context(Shared):
+    """Some texts, and all methods that explain one classifier on them.
 
     Attributes:
-        task: name, for messages.
+        classifier: the explained model.
         examples: the n texts.
-        attributions: by method, one for each text, in the order of `examples`.
-        runs: by method, how the attributions were made.
         gold: marked words of each text, bool (words,); all False for a text that nobody marked.
-        chosen: by method, the words that it chooses in each text by its own rule, bool (words,).
-        models: each classifier that is explained, with its methods.
-        labels: class names of the task's classifier.
-        embeddings: of each text's words, (words, d); None where the task's classifier has none.
-        k: words chosen a text by the top-K rule.
-        params: of all metrics.
-        seed: of all draws.
+        methods: method -> its explanations.
+        params: settings of all metrics.
+        seed: seed of all draws.
+        predictions: predictions for shortened texts, shared by all metrics.
+        task: name of the texts, for messages.
+        k: number of words that the top-K rule chooses in a text. None: the mean number of marked words.
+        positive_rate: share of marked words, for methods that choose at random. None: that of these texts.
     """
 
-    task: str
-    examples: Sequence[Example]
-    attributions: Mapping[str, Sequence[Attribution]]
-    runs: Mapping[str, MethodRun]
-    gold: Sequence[Mask]
-    chosen: Mapping[str, Sequence[Mask]]
-    models: Sequence[ExplainedModel]
-    labels: Sequence[str]
-    embeddings: Sequence[ArrayLike] | None
-    k: int
-    params: EvaluateParams
-    seed: int
+    def __init__(
+        self,
+        classifier: TransformerPredictor,
+        examples: Sequence[Example],
+        gold: Sequence[Mask],
+        params: EvaluateParams | None = None,
+        seed: int = 13,
+        *,
+        task: str = "texts",
+        k: int | None = None,
+        positive_rate: float | None = None,
+        encodings: Mapping[str, Encoding] | None = None,
+        predictions: Predictions | None = None,
+        task_context: Context | None = None,
+    ) -> None:
+        """Describe some texts; `add` adds methods.
+
+        Args:
+            classifier: the explained model.
+            examples: the texts.
+            gold: marked words of each text.
+            params: settings of all metrics.
+            seed: seed of all draws.
+            task: name of the texts, for messages.
+            k: number of words that the top-K rule chooses. None: the mean number of marked words.
+            positive_rate: share of marked words. None: that of these texts.
+            encodings: example id -> the text as `classifier` reads it. None: the classifier encodes them.
+            predictions: what `classifier` has predicted before. None: nothing.
+            task_context: the same texts with the classifier of the task, if `classifier` was trained by a method: its
+                word embeddings are those that the students of simulatability read.
+        """
+        super().__init__()
+        self.classifier = classifier
+        self.examples = examples
+        self.gold = gold
+        self.methods: dict[str, Explanations] = {}
+        self.params = params or EvaluateParams()
+        self.seed = seed
+        self.task = task
+        self.k = k
+        self.positive_rate = positive_rate
+        self.predictions = predictions or Predictions(classifier)
+        self._encodings = encodings
+        self._task_context = task_context
+
+    @classmethod
+    def of(
+        cls,
+        classifier: Any,
+        attributions: Mapping[str, Sequence[Attribution]],
+        rationales: Any = None,
+        **settings: Any,
+    ) -> Context:
+        """Return the context of some methods' attributions.
+
+        Args:
+            classifier: the explained classifier, or what `explearn.explain` takes for one.
+            attributions: method -> one attribution for each text, in any order.
+            rationales: marked words, as in `explearn.evaluate`.
+            settings: other arguments of the class.
+
+        Raises:
+            DataError: the methods explain different texts, or scores or marks do not fit their text.
+        """
+        ordered, listed = read_texts(attributions, None, "texts")
+        context = cls(loaded(classifier), listed, gold_masks(rationales, listed), **settings)
+        for method, of_method in ordered.items():
+            context.add(method, of_method)
+        return context
+
+    def add(
+        self, method: str, attributions: Sequence[Attribution], rule: str = "top_k", run: MethodRun | None = None
+    ) -> Explanations:
+        """Add a method.
+
+        Args:
+            method: name.
+            attributions: one for each text, in the order of `examples`.
+            rule: how the method chooses words (`explearn.metrics.plausibility.binarise`).
+            run: how the attributions were made, if known.
+
+        Returns:
+            The method's explanations.
+        """
+        self.methods[method] = Explanations(self, method, attributions, rule, run or MethodRun(method, attributions))
+        self._results.clear()
+        return self.methods[method]
+
+    @property
+    def attributions(self) -> dict[str, Sequence[Attribution]]:
+        """The attributions of each method, in the order of `examples`."""
+        return {method: explanations.attributions for method, explanations in self.methods.items()}
+
+    @cached_property
+    def encodings(self) -> dict[str, Encoding]:
+        """The unchanged texts as the classifier reads them, by example id."""
+        if self._encodings is not None:
+            return {example.id: self._encodings[example.id] for example in self.examples}
+        for example in self.examples:
+            if example.unit != "word":
+                raise UnsupportedError(
+                    f"example {example.id!r}: scores of each {example.unit}; expected scores of words (other units: "
+                    "explearn.compare)"
+                )
+        encoded = self.classifier.encode(self.examples)
+        return {example.id: encoding for example, encoding in zip(self.examples, encoded, strict=True)}
+
+    @cached_property
+    def states(self) -> Array | None:
+        """The texts' aggregate hidden states, (n, d); None if the model has none."""
+        states: Array | None = self._inside(_states)
+        return states
+
+    @cached_property
+    def embeddings(self) -> Sequence[ArrayLike] | None:
+        """Embeddings of each text's words, (words, d), by the task's classifier; None if it has none."""
+        if self._task_context is not None:
+            return self._task_context.embeddings
+        embeddings: Sequence[ArrayLike] | None = self._inside(_embeddings)
+        return embeddings
+
+    def _inside(self, compute: Callable[[Context], Any]) -> Any:
+        """Compute something inside the model; None for a function of texts and, with a warning, if unsupported."""
+        if not self.classifier.has_model:
+            return None
+        try:
+            return compute(self)
+        except UnsupportedError as error:
+            logger.warning("%s: %s, and stay empty", self.task, error)
+            return None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MetricColumns:
-    """Values by text and figures of a task's methods, filled by families of metrics.
+class Explanations(Shared):
+    """One method's explanations of the texts of a context: what a metric measures.
 
     Attributes:
-        by_text: metric -> method -> value on each text, (texts,), NaN where undefined.
-        figures: method -> metric -> figure; its interval, if any, as METRIC_low and METRIC_high.
+        context: the texts and the classifier.
+        method: name.
+        attributions: one for each text, in the order of `context.examples`.
+        rule: how the method chooses words.
+        run: how the attributions were made.
     """
 
-    by_text: defaultdict[str, dict[str, Array]] = field(default_factory=lambda: defaultdict(dict))
-    figures: defaultdict[str, MethodMetrics] = field(default_factory=lambda: defaultdict(dict))
+    def __init__(
+        self, context: Context, method: str, attributions: Sequence[Attribution], rule: str, run: MethodRun
+    ) -> None:
+        super().__init__()
+        self.context = context
+        self.method = method
+        self.attributions = attributions
+        self.rule = rule
+        self.run = run
 
-    def add(self, method: str, metric: str, values: Array) -> None:
-        """Add a metric whose figure is the mean over the texts where it is defined."""
-        self.by_text[metric][method] = values
-        self.figures[method][metric] = mean_where_defined(values)
+    @property
+    def classifier(self) -> TransformerPredictor:
+        return self.context.classifier
 
 
-def mean_where_defined(values: Array) -> float | None:
-    """Return the mean without NaN; None if all values are NaN."""
-    known = values[~np.isnan(values)]
-    return float_or_none(known.mean()) if known.size else None
+def _states(context: Context) -> Array:
+    from explearn.lens.representations import aggregate_states
+
+    inside = context.classifier.inside(list(context.encodings.values()))
+    return aggregate_states(inside.transformer, inside.encodings, f"{context.task}: states")
+
+
+def _embeddings(context: Context) -> Sequence[ArrayLike]:
+    from explearn.lens.representations import word_embeddings
+
+    return word_embeddings(context.classifier, list(context.encodings.values()))
+
+
+def loaded(classifier: Any) -> TransformerPredictor:
+    """Return a classifier as it is, or loaded from what `explearn.explain` takes for one."""
+    if hasattr(classifier, "predict_proba") and hasattr(classifier, "labels"):
+        predictor: TransformerPredictor = classifier
+        return predictor
+    from explearn.predictors.pretrained import as_predictor
+
+    return as_predictor(classifier)
+
+
+def by_method(attributions: Any) -> dict[str, list[Attribution]]:
+    """Return attributions by method: of a list, grouped by `Attribution.method`; of a mapping, as they are.
+
+    Raises:
+        ParamsError: got anything but a list or a mapping.
+        DataError: an entry is not an attribution.
+    """
+    if isinstance(attributions, Mapping):
+        return {method: numbered(texts) for method, texts in attributions.items()}
+    check_listed("attributions", attributions)
+    grouped: dict[str, list[Attribution]] = {}
+    for attribution in attributions:
+        if not isinstance(attribution, Attribution):
+            raise DataError(f"attributions: got {kind_of(attribution)}; expected attributions, of `explearn.explain`")
+        grouped.setdefault(attribution.method, []).append(attribution)
+    return {method: numbered(texts) for method, texts in grouped.items()}
+
+
+def numbered(attributions: Sequence[Attribution]) -> list[Attribution]:
+    """Return attributions of free texts, which have no ids, with their numbers as ids; others as they are."""
+    if any(attribution.example_id for attribution in attributions):
+        return list(attributions)
+    return [replace(attribution, example_id=f"text-{n}") for n, attribution in enumerate(attributions, start=1)]
+
+
+def example_of(attribution: Attribution) -> Example:
+    """Return the text of an attribution, without a label."""
+    first = len(attribution.words) if attribution.pair_start is None else attribution.pair_start
+    token = attribution.token
+    return Example(
+        attribution.example_id,
+        attribution.words[:first],
+        "",
+        "test",
+        "texts",
+        attribution.words[first:],
+        None if token is None else (token, token + 1),
+        attribution.joined,
+        attribution.unit,
+    )
+
+
+def read_texts(
+    attributions: Mapping[str, Sequence[Attribution]], texts: Iterable[Example] | None, task: str
+) -> tuple[dict[str, list[Attribution]], list[Example]]:
+    """Return each method's attributions in one order, and the texts in that order.
+
+    Args:
+        attributions: method -> its attributions, in any order.
+        texts: the texts among others. None: they are made from the first method's attributions.
+        task: name of the texts, for messages.
+
+    Raises:
+        DataError: methods explain different texts, words are not those of the example, or a score is infinite.
+    """
+    if texts is None:
+        texts = [example_of(attribution) for attribution in next(iter(attributions.values()), ())]
+    examples = {example.id: example for example in texts}
+    ordered: dict[str, list[Attribution]] = {}
+    ids: list[str] = []
+    for method, of_method in attributions.items():
+        by_id = {attribution.example_id: attribution for attribution in of_method}
+        ids = ids or list(by_id)
+        if len(by_id) < len(of_method):
+            raise DataError(f"task {task!r}, method {method!r}: got two texts with one example_id; expected unique ids")
+        if odd := by_id.keys() ^ set(ids):
+            raise DataError(
+                f"task {task!r}, method {method!r}: example {min(odd)!r} is not explained by all methods; expected all "
+                "on the same examples"
+            )
+        ordered[method] = [by_id[i] for i in ids]
+        for attribution in ordered[method]:
+            where = f"task {task!r}, method {method!r}, example {attribution.example_id!r}"
+            example = examples.get(attribution.example_id)
+            if example is None or tuple(attribution.words) != example.all_words:
+                raise DataError(f"{where}: {len(attribution.words)} words; expected those of an example of this task")
+            if len(attribution.scores) != len(attribution.words) or np.isinf(attribution.scores).any():
+                raise DataError(f"{where}: {len(attribution.scores)} scores; expected a finite one for each word")
+    return ordered, [examples[i] for i in ids]
+
+
+def gold_masks(rationales: Any, examples: Sequence[Example]) -> list[Mask]:
+    """Return the marked words of each text, bool (words,); all False for a text that nobody marked.
+
+    Args:
+        rationales: example id -> mask; or a list of Rationales, of one or more annotators; or a list of masks, one for
+            each text; or None.
+        examples: the texts.
+
+    Raises:
+        DataError: a mask does not have one entry for each word of its text.
+    """
+    if rationales is None:
+        rationales = {}
+    if not isinstance(rationales, Mapping):
+        listed = list(rationales)
+        if all(isinstance(rationale, Rationale) for rationale in listed):
+            rationales = merge_annotators(listed)
+        elif len(listed) == len(examples):
+            rationales = {example.id: mask for example, mask in zip(examples, listed, strict=True)}
+        else:
+            raise DataError(f"rationales: got {len(listed)} for {len(examples)} texts; expected one for each")
+    masks = []
+    for example in examples:
+        words = len(example.all_words)
+        mask = rationales.get(example.id)
+        masks.append(np.zeros(words, dtype=np.bool_) if mask is None else np.asarray(mask, dtype=np.bool_))
+        if masks[-1].shape != (words,):
+            raise DataError(f"rationale of example {example.id!r}: {masks[-1].size} entries; expected {words}")
+    return masks

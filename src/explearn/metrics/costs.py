@@ -1,21 +1,110 @@
-"""The cost of explanations."""
+"""The cost of explanations: passes are counted, times and memory measured on the machine."""
 
 from __future__ import annotations
 
 from explearn.metrics.arrays import mean_of_known
-from explearn.metrics.context import Context, MetricColumns
+from explearn.metrics.base import Measurement, Metric
+from explearn.metrics.context import Explanations
 
 
-def measure(context: Context, columns: MetricColumns) -> None:
-    """Add each method's passes per text, its completeness error, and the numbers of texts and words measured.
+def forward_passes(explanations: Explanations) -> Measurement:
+    """Return the passes that the run counted, per text."""
+    return Measurement(None, explanations.run.forward_passes)
 
-    unaligned_words: words without a sub-token, or that the model did not read.
-    """
-    for method, texts in context.attributions.items():
-        columns.figures[method] |= {
-            "forward_passes": context.runs[method].forward_passes,
-            "backward_passes": context.runs[method].backward_passes,
-            "completeness_error": mean_of_known([text.missed for text in texts]),
-            "texts": len(texts),
-            "unaligned_words": sum(text.unaligned for text in texts),
-        }
+
+def backward_passes(explanations: Explanations) -> Measurement:
+    """Return the backward passes that the run counted, per text."""
+    return Measurement(None, explanations.run.backward_passes)
+
+
+def completeness_error(explanations: Explanations) -> Measurement:
+    """Return the mean of `Attribution.missed`, over texts that have one."""
+    return Measurement(None, mean_of_known([text.missed for text in explanations.attributions]))
+
+
+METRICS = (
+    Metric(
+        "throughput",
+        "Texts per second",
+        "classified and explained",
+        "higher",
+        group="cost",
+        lowest=0.0,
+        of_machine=True,
+        decimals=1,
+    ),
+    Metric(
+        "relative_throughput",
+        "Speed",
+        "time of classifying alone, divided by the time of classifying and explaining; 1× costs nothing",
+        "higher",
+        group="cost",
+        lowest=0.0,
+        highest=1.0,
+        of_machine=True,
+        decimals=2,
+        suffix="×",
+    ),
+    Metric(
+        "time",
+        "Time",
+        "the inverse: how many times longer than classifying alone",
+        "lower",
+        group="cost",
+        lowest=1.0,
+        of_machine=True,
+        derived=True,
+        decimals=1,
+        suffix="×",
+    ),
+    Metric(
+        "forward_passes",
+        "Forward passes",
+        "forward and backward passes through the classifier per explained text",
+        "lower",
+        forward_passes,
+        group="cost",
+        lowest=0.0,
+        by_text="",
+        passes=True,
+        decimals=1,
+        term="Forward, backward passes",
+    ),
+    Metric(
+        "backward_passes",
+        "Backward passes",
+        "backward passes through the classifier per explained text",
+        "lower",
+        backward_passes,
+        group="cost",
+        lowest=0.0,
+        by_text="",
+        passes=True,
+        decimals=1,
+        explained_with="forward_passes",
+    ),
+    Metric(
+        "peak_memory_mb",
+        "Memory, MiB",
+        "peak memory while explaining, including the model: of the GPU, or else of the whole process",
+        "lower",
+        group="cost",
+        lowest=0.0,
+        of_machine=True,
+        decimals=0,
+        term="Memory",
+    ),
+    Metric(
+        "completeness_error",
+        "Completeness error",
+        "for methods whose scores should add up to a known number: by how much they miss it, as a share of their "
+        "absolute sum, on average",
+        "lower",
+        completeness_error,
+        group="cost",
+        lowest=0.0,
+        highest=1.0,
+        by_text="",
+    ),
+)
+"""Costs of an explanation."""

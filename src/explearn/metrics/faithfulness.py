@@ -7,28 +7,38 @@ Shares of k percent and their mean (AOPC) are as in ERASER.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError
-from explearn.metrics.catalogue import INPUTS
-from explearn.metrics.context import Context, MetricColumns, mean_where_defined
+from explearn.metrics.arrays import mean_where_defined
+from explearn.metrics.base import Direction, Measure, Metric
+from explearn.metrics.context import Context, Explanations
 from explearn.metrics.params import EvaluateParams
-from explearn.metrics.plausibility import ranking
+from explearn.metrics.plausibility import chosen_words, ranking
 from explearn.metrics.predictions import Predictions
 from explearn.metrics.protocols import FaithfulnessProtocol, as_sub_tokens, log_probability, top_count
 
 if TYPE_CHECKING:
     # explearn.predictors imports torch, which takes seconds; reading results does not need it.
-    from explearn.predictors.classifier import Classifier
     from explearn.predictors.encoding import Encoding
+    from explearn.predictors.transformer import TransformerPredictor
 
 Array = NDArray[np.float64]
+
+INPUTS = {
+    "full": "whole text",
+    "without": "without the top words",
+    "only": "only the top words",
+    "masked": "top words masked",
+}
+"""The inputs whose confidence is recorded, with their names in the report: the text, and the shortened texts of
+comprehensiveness, sufficiency and log-odds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +60,8 @@ class FaithfulnessResult:
                 larger is better.
             confidence_INPUT: largest class probability of each of INPUTS; for a multi-label classifier the larger of
                 the probabilities of the target and of its absence.
-        comprehensiveness_by_percent, sufficiency_by_percent: shape (n, len(params.percents)).
+        comprehensiveness_by_percent: by share of the words, (n, len(params.percents)).
+        sufficiency_by_percent: likewise.
     """
 
     values: dict[str, Array]
@@ -77,8 +88,14 @@ def logit(probabilities: Array, targets: NDArray[np.int64]) -> Array:
 class _Rows(NamedTuple):
     """The rows of the predictions that one attribution needs.
 
-    without, only: (len(percents) + 1,), the last one for the headline share. positive, negative: rows with the words
-    for or against the target masked.
+    Attributes:
+        full: the whole text.
+        without: without the top words, for each share; the last one for the headline share.
+        only: only the top words, likewise.
+        masked: the top words masked.
+        positive: the words for the target masked.
+        negative: the words against the target masked.
+        kept: only the top words of L2E's agreement of predictions.
     """
 
     full: int
@@ -91,7 +108,7 @@ class _Rows(NamedTuple):
 
 
 def faithfulness(
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     encodings: Mapping[str, Encoding],
     attributions: Mapping[str, Sequence[Attribution]],
     params: EvaluateParams,
@@ -120,18 +137,19 @@ def faithfulness(
         rationales: method -> example id -> chosen words, bool (n,); needed only by protocol eraser.
         predictions: predictions whose evaluated inputs are shared with other metrics (default: none).
 
+    Returns:
+        Method -> its values.
+
     Raises:
-        DataError: scores that are not finite, or under protocol aml scores that are not one per sub-token.
+        DataError: a score is not finite, or protocol aml did not get one score for each sub-token.
         ModelError: the classifier gave a probability that is not finite.
     """
     protocol = FaithfulnessProtocol.of(params)
     pool = predictions or Predictions(classifier)
-    rows = {
-        method: [
-            _request(pool, encodings[a.example_id], a, protocol, (rationales or {}).get(method, {})) for a in texts
-        ]
-        for method, texts in attributions.items()
-    }
+    rows: dict[str, list[_Rows]] = {}
+    for method, texts in attributions.items():
+        chosen = (rationales or {}).get(method, {})
+        rows[method] = [_request(pool, encodings[text.example_id], text, protocol, chosen) for text in texts]
     pool.evaluate(f"faithfulness of {len(attributions)} methods")
     return {method: _result(texts, rows[method], protocol, pool) for method, texts in attributions.items()}
 
@@ -145,33 +163,27 @@ def _request(
 ) -> _Rows:
     mask = pool.classifier.mask_token_id
     # A word that is itself classified stays in every text.
-    stays = encoding.in_question
-    order = [word for word in ranking(attribution.filled()).tolist() if word not in stays]
+    order = [word for word in ranking(attribution.filled()).tolist() if word not in encoding.in_question]
     text, units = encoding, order
     if protocol.by_sub_token:
-        if len(encoding.positions) != len(attribution.token_scores):
-            raise DataError(
-                f"method {attribution.method!r}, example {attribution.example_id!r}: {len(attribution.token_scores)} "
-                f"sub-token scores; expected one for each of the text's {len(encoding.positions)}"
-            )
-        text = replace(as_sub_tokens(encoding), words=attribution.tokens)
-        units = ranking(attribution.token_scores).tolist() if encoding.positions else []
-        stays = text.in_question
-        units = [unit for unit in units if unit not in stays]
+        text, units = _sub_tokens(encoding, attribution)
+    single = units[: protocol.count(len(units), protocol.headline_percent)]
     if protocol.protocol == "eraser":
         single = np.flatnonzero(rationales[attribution.example_id]).tolist()
-    else:
-        single = units[: protocol.count(len(units), protocol.headline_percent)]
-    parts = [*(units[: protocol.count(len(units), percent)] for percent in protocol.percents), single]
+    parts = [units[: protocol.count(len(units), percent)] for percent in protocol.percents]
+    parts.append(single)
+    full = pool.request(encoding)
+    without = [pool.request(protocol.without(text, part, mask)) for part in parts]
+    only = [pool.request(protocol.only(text, part, set(units).difference(part), mask)) for part in parts]
     top = order[: top_count(len(order), protocol.headline_percent)]
     bottom = order[::-1][: len(top)]
     scores = attribution.scores
     positive = [word for word in top if scores[word] > 0 or not attribution.signed]
     negative = [word for word in bottom if scores[word] < 0 and attribution.signed]
     return _Rows(
-        full=pool.request(encoding),
-        without=[pool.request(protocol.without(text, part, mask)) for part in parts],
-        only=[pool.request(protocol.only(text, part, set(units).difference(part), mask)) for part in parts],
+        full=full,
+        without=without,
+        only=only,
         masked=pool.request(text.mask(single, mask)),
         positive=pool.request(encoding.mask(positive, mask)),
         negative=pool.request(encoding.mask(negative, mask)),
@@ -179,58 +191,213 @@ def _request(
     )
 
 
+def _sub_tokens(encoding: Encoding, attribution: Attribution) -> tuple[Encoding, list[int]]:
+    """Return the text with its sub-tokens as units, and the units from the best to the worst.
+
+    Raises:
+        DataError: the attribution does not have one score for each sub-token.
+    """
+    if len(encoding.positions) != len(attribution.token_scores):
+        raise DataError(
+            f"method {attribution.method!r}, example {attribution.example_id!r}: {len(attribution.token_scores)} "
+            f"sub-token scores; expected one for each of the text's {len(encoding.positions)}"
+        )
+    text = replace(as_sub_tokens(encoding), words=attribution.tokens)
+    if not encoding.positions:
+        return text, []
+    return text, [unit for unit in ranking(attribution.token_scores).tolist() if unit not in text.in_question]
+
+
+class _Answers:
+    """The predictions for a method's inputs: probabilities of two or more classes, and of each text's target.
+
+    If labels do not exclude each other, the two classes of a text are its target and the target's absence.
+    """
+
+    def __init__(self, attributions: Sequence[Attribution], pool: Predictions) -> None:
+        explained = [pool.classifier.labels.index(attribution.target) for attribution in attributions]
+        self.pool = pool
+        self.explained = np.array(explained, dtype=np.int64)
+        self.by_label = pool.classifier.problem == "multi_label"
+        self.targets = np.ones_like(self.explained) if self.by_label else self.explained
+
+    def classes(self, rows: Sequence[int]) -> Array:
+        """Return the probabilities for one input per text, (n, C), or (n, 2) for a multi-label classifier."""
+        p = self.pool.probabilities[np.array(rows, dtype=np.intp)]
+        if not self.by_label:
+            return p
+        target = np.take_along_axis(p, self.explained[:, None], axis=1)
+        return np.concatenate([1 - target, target], axis=1)
+
+    def target(self, rows: Sequence[int]) -> Array:
+        """Return the target's probability for one input per text, (n,)."""
+        return np.take_along_axis(self.classes(rows), self.targets[:, None], axis=1)[:, 0]
+
+    def logits(self, rows: Sequence[int]) -> Array:
+        """Return the target's logit for one input per text, (n,)."""
+        return logit(self.classes(rows), self.targets)
+
+
 def _result(
     attributions: Sequence[Attribution], rows: Sequence[_Rows], protocol: FaithfulnessProtocol, pool: Predictions
 ) -> FaithfulnessResult:
-    explained = np.array([pool.classifier.labels.index(a.target) for a in attributions], dtype=np.int64)
-    # If labels do not exclude each other, the two classes of a text are its target and the target's absence.
-    by_label = pool.classifier.problem == "multi_label"
-    targets = np.ones_like(explained) if by_label else explained
-
-    def classes(inputs: Iterable[int]) -> Array:
-        """Return the probabilities for one input per text, (n, C), or (n, 2) for a multi-label classifier."""
-        p = pool.probabilities[np.array(list(inputs), dtype=np.intp)]
-        if not by_label:
-            return p
-        of_label = np.take_along_axis(p, explained[:, None], axis=1)
-        return np.concatenate([1 - of_label, of_label], axis=1)
-
-    def of_target(p: Array) -> Array:
-        return np.take_along_axis(p, targets[:, None], axis=1)[:, 0]
-
-    full, masked, kept = (classes(getattr(r, name) for r in rows) for name in ("full", "masked", "kept"))
-    without, only = (
-        [classes(getattr(r, name)[share] for r in rows) for share in range(len(protocol.percents) + 1)]
-        for name in ("without", "only")
-    )
-    comprehensiveness, sufficiency = (
-        np.stack([of_target(full) - of_target(p) for p in of_shares], axis=1) for of_shares in (without, only)
-    )
+    answers = _Answers(attributions, pool)
+    full = [row.full for row in rows]
+    masked = [row.masked for row in rows]
+    kept = [row.kept for row in rows]
+    p = answers.target(full)
+    comprehensiveness = np.zeros((len(rows), len(protocol.percents) + 1))
+    sufficiency = np.zeros_like(comprehensiveness)
+    for share in range(len(protocol.percents) + 1):
+        without = [row.without[share] for row in rows]
+        only = [row.only[share] for row in rows]
+        comprehensiveness[:, share] = p - answers.target(without)
+        sufficiency[:, share] = p - answers.target(only)
+    logits = answers.logits(full)
+    positive = logits - answers.logits([row.positive for row in rows])
+    negative = logits - answers.logits([row.negative for row in rows])
     signed = np.array([attribution.signed for attribution in attributions], dtype=np.bool_)
-    logits = logit(full, targets)
+    same = answers.classes(kept).argmax(axis=1) == answers.classes(full).argmax(axis=1)
     values = {
         "comprehensiveness": comprehensiveness[:, -1],
         "sufficiency": sufficiency[:, -1],
-        "log_odds": log_probability(of_target(masked)) - log_probability(of_target(full)),
+        "log_odds": log_probability(answers.target(masked)) - log_probability(p),
         "aopc_comprehensiveness": comprehensiveness[:, :-1].sum(axis=1) / protocol.aopc_steps,
         "aopc_sufficiency": sufficiency[:, :-1].sum(axis=1) / protocol.aopc_steps,
-        "delta_log_odds_positive": logits - logit(classes(r.positive for r in rows), targets),
-        "delta_log_odds_negative": np.where(signed, logits - logit(classes(r.negative for r in rows), targets), np.nan),
-        "prediction_agreement": (kept.argmax(axis=1) == full.argmax(axis=1)).astype(np.float64),
+        "delta_log_odds_positive": positive,
+        "delta_log_odds_negative": np.where(signed, negative, np.nan),
+        "prediction_agreement": same.astype(np.float64),
     }
-    for name, p in zip(INPUTS, (full, without[-1], only[-1], masked), strict=True):
-        values[f"confidence_{name}"] = p.max(axis=1)
+    # The last share is the headline's.
+    for name, inputs in zip(INPUTS, (full, without, only, masked), strict=True):
+        values[f"confidence_{name}"] = answers.classes(inputs).max(axis=1)
     return FaithfulnessResult(values, comprehensiveness[:, :-1], sufficiency[:, :-1])
 
 
-def measure(context: Context, columns: MetricColumns) -> None:
-    """Add the metrics of `FaithfulnessResult`, with the model that each method explains."""
-    ids = [example.id for example in context.examples]
-    rationales = {method: dict(zip(ids, masks, strict=True)) for method, masks in context.chosen.items()}
-    for model in context.models:
-        results = faithfulness(
-            model.classifier, model.encodings, model.attributions, context.params, rationales, model.predictions
-        )
-        for method, result in results.items():
-            for name, values in result.values.items():
-                columns.add(method, name, values)
+def _all_methods(context: Context) -> dict[str, FaithfulnessResult]:
+    rationales: dict[str, dict[str, ArrayLike]] = {}
+    if context.params.protocol == "eraser":
+        ids = [example.id for example in context.examples]
+        for method, explanations in context.methods.items():
+            rationales[method] = dict(zip(ids, explanations.shared(chosen_words), strict=True))
+    return faithfulness(
+        context.classifier, context.encodings, context.attributions, context.params, rationales, context.predictions
+    )
+
+
+def _measure(name: str) -> Measure:
+    """Return the function that measures one of `FaithfulnessResult.values`."""
+
+    def measure(explanations: Explanations) -> Array:
+        return explanations.context.shared(_all_methods)[explanations.method].values[name]
+
+    return measure
+
+
+def _metric(
+    name: str, heading: str, summary: str, direction: Direction, limits: tuple[float | None, float | None], **more: Any
+) -> Metric:
+    lowest, highest = limits
+    return Metric(
+        name,
+        heading,
+        summary,
+        direction,
+        _measure(name),
+        group="faithfulness",
+        reference="ERASER (DeYoung et al. 2020), section 4.2; L2E (Situ et al. 2021), section 4.4",
+        lowest=lowest,
+        highest=highest,
+        of_model=True,
+        **more,
+    )
+
+
+DIFFERENCE = (-1.0, 1.0)
+"""Limits of a difference of two probabilities."""
+
+NO_LIMITS = (None, None)
+
+METRICS = (
+    _metric(
+        "comprehensiveness",
+        "Comprehensiveness",
+        "how much p falls without the {top} of the {unit}s",
+        "higher",
+        DIFFERENCE,
+    ),
+    _metric("sufficiency", "Sufficiency", "how much p falls if only those {unit}s are kept", "lower", DIFFERENCE),
+    _metric("log_odds", "Log-odds", "change of log p when those {unit}s are masked", "lower", NO_LIMITS),
+    _metric(
+        "aopc_comprehensiveness",
+        "AOPC compr.",
+        "the first two, mean over the top {percents} %",
+        "higher",
+        DIFFERENCE,
+        term="AOPC compr., AOPC suff.",
+    ),
+    _metric(
+        "aopc_sufficiency",
+        "AOPC suff.",
+        "sufficiency, mean over the top {percents} %",
+        "lower",
+        DIFFERENCE,
+        explained_with="aopc_comprehensiveness",
+    ),
+    _metric(
+        "delta_log_odds_positive",
+        "Δ log-odds +",
+        "how much logit p falls when the {unit}s of the {top} that are evidence for the label are masked",
+        "higher",
+        NO_LIMITS,
+    ),
+    _metric(
+        "delta_log_odds_negative",
+        "Δ log-odds −",
+        "the same for as many {unit}s that are evidence against it; only for signed methods",
+        "lower",
+        NO_LIMITS,
+    ),
+    _metric(
+        "prediction_agreement",
+        "Prediction kept",
+        "share of texts whose predicted label stays if only the {top} are kept",
+        "higher",
+        (0.0, 1.0),
+    ),
+)
+"""Agreement with the model."""
+
+
+OPTIMISED = (
+    Metric("difference", "Difference", "comprehensiveness - sufficiency", "higher", of_model=True),
+    Metric("aopc_difference", "AOPC difference", "aopc_comprehensiveness - aopc_sufficiency", "higher", of_model=True),
+    Metric(
+        "agreement",
+        "Agreement",
+        "share of texts whose class stays if only the words of an explanation are kept (L2E)",
+        "higher",
+        of_model=True,
+    ),
+)
+"""Figures that methods optimise or report of their training; `explearn.evaluate` does not measure them."""
+
+BY_NAME = {metric.name: metric for metric in (*METRICS, *OPTIMISED)}
+"""For methods that optimise one: they depend on no other metric's code."""
+
+
+def _confidence(name: str, inputs: str) -> Metric:
+    return Metric(
+        f"confidence_{name}",
+        f"Confidence, {inputs}",
+        f"largest class probability, {inputs}",
+        None,
+        _measure(f"confidence_{name}"),
+        lowest=0.0,
+        highest=1.0,
+        of_model=True,
+    )
+
+
+CONFIDENCE = tuple(_confidence(name, inputs) for name, inputs in INPUTS.items())
+"""The classifier's confidence on the inputs of faithfulness metrics."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from explearn.metrics.context import Context, MetricColumns
+from explearn.metrics.base import Metric
+from explearn.metrics.context import Array, Explanations
 from explearn.metrics.plausibility import check_scores
 
 THRESHOLDS = np.arange(1, 10) / 10
@@ -13,10 +14,12 @@ THRESHOLDS = np.arange(1, 10) / 10
 
 
 def important_share(scores: ArrayLike) -> float:
-    """Share of the scores of a text that lie above z once scaled to [0, 1], mean over z in 0.1, 0.2 .. 0.9.
+    """Return the share of the scores of a text that lie above z once scaled to [0, 1], mean over z in 0.1, 0.2 .. 0.9.
 
     Small for an explanation of few words. Where all scores are alike no one stands out, and all count: 1.
-    Raises DataError for scores that are not finite.
+
+    Raises:
+        DataError: a score is not finite.
     """
     values = check_scores(scores)
     spread = values.max() - values.min()
@@ -25,7 +28,22 @@ def important_share(scores: ArrayLike) -> float:
     return float(((values - values.min()) / spread > THRESHOLDS[:, None]).mean())
 
 
-def measure(context: Context, columns: MetricColumns) -> None:
-    """Add important_words: `important_share` of each text."""
-    for method, texts in context.attributions.items():
-        columns.add(method, "important_words", np.array([important_share(text.filled()) for text in texts]))
+def important_words(explanations: Explanations) -> Array:
+    """Return `important_share` of each text, (texts,)."""
+    return np.array([important_share(text.filled()) for text in explanations.attributions])
+
+
+METRICS = (
+    Metric(
+        "important_words",
+        "Important words",
+        "share of a text's words that the method calls important (IvRA)",
+        "lower",
+        important_words,
+        reference="IvRA, appendix D",
+        lowest=0.0,
+        highest=1.0,
+        tested=False,
+    ),
+)
+"""How concise explanations are."""

@@ -13,30 +13,33 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.attribution import Attribution
-from explearn.metrics.context import Context, MetricColumns
+from explearn.metrics.base import Metric
+from explearn.metrics.context import Context, Explanations
 from explearn.metrics.plausibility import check_scores
 from explearn.metrics.predictions import Predictions
 
 if TYPE_CHECKING:
-    from explearn.predictors.classifier import Classifier
     from explearn.predictors.encoding import Encoding
+    from explearn.predictors.transformer import TransformerPredictor
 
 
 def draw_masks(words: int, samples: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Sets of words to mask, (samples, words): of each the size is drawn evenly from 1 to `words`, then the words."""
+    """Draw sets of words to mask, (samples, words): of each the size evenly from 1 to `words`, then the words."""
     sizes = rng.integers(1, words + 1, size=samples)
     order = np.argsort(rng.random((samples, words)), axis=1)
     return np.asarray(np.argsort(order, axis=1) < sizes[:, None])
 
 
 def infidelity_of_text(scores: ArrayLike, masks: ArrayLike, drops: ArrayLike) -> float:
-    """Mean over the samples of (b I^T scores - drop)^2, I the mask, in squared probabilities; smaller is better.
+    """Return the mean of (b I^T scores - drop)^2 over the samples, I the mask, in squared probabilities.
 
     Methods have units of their own, so b is the factor that suits the method best on this text, sum(I^T scores drop) /
     sum((I^T scores)^2), as captum does with normalize=True; 0 where all the sums are 0.
 
     Args:
-        scores: (words,). masks: bool (samples, words). drops: p(x) - p(x masked), (samples,).
+        scores: scores of the words, (words,).
+        masks: masked words, bool (samples, words).
+        drops: p(x) - p(x masked), (samples,).
     """
     predicted = np.asarray(masks, dtype=np.float64) @ check_scores(scores)
     observed = np.asarray(drops, dtype=np.float64)
@@ -46,47 +49,85 @@ def infidelity_of_text(scores: ArrayLike, masks: ArrayLike, drops: ArrayLike) ->
 
 
 def infidelity(
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     encodings: Mapping[str, Encoding],
     attributions: Mapping[str, Sequence[Attribution]],
     samples: int = 10,
     seed: int = 0,
     predictions: Predictions | None = None,
 ) -> dict[str, NDArray[np.float64]]:
-    """Infidelity of every method on each of its texts, shape (texts,), in [0, 1].
+    """Compute infidelity of every method on each of its texts.
 
-    A text's masks depend on `seed` and its place in `encodings` alone, so that methods meet the same ones.
+    A text's masks depend on `seed` and its position in `encodings` alone, so all methods meet the same ones.
 
     Args:
-        encodings: by example id, the unchanged texts. attributions: by method.
-        samples: masks a text. predictions: to share evaluated inputs with other metrics.
+        classifier: the explained model.
+        encodings: example id -> unchanged text.
+        attributions: method -> attributions of any number of texts.
+        samples: masks per text.
+        seed: seed of the masks.
+        predictions: predictions whose evaluated inputs are shared with other metrics (default: none).
 
-    Raises DataError for scores that are not finite, ModelError for a probability that is not finite.
+    Returns:
+        Method -> infidelity of each text, (texts,), in [0, 1].
+
+    Raises:
+        DataError: a score is not finite.
+        ModelError: the classifier gave a probability that is not finite.
     """
     pool = predictions or Predictions(classifier)
     rng = np.random.default_rng(seed)
     masks = {i: draw_masks(len(encoding.words), samples, rng) for i, encoding in encodings.items()}
     rows: dict[str, list[int]] = {}
     for i, encoding in encodings.items():
-        masked = (encoding.mask(np.flatnonzero(mask).tolist(), classifier.mask_token_id) for mask in masks[i])
-        rows[i] = [pool.request(text) for text in (encoding, *masked)]
+        rows[i] = [pool.request(encoding)]
+        for mask in masks[i]:
+            masked = encoding.mask(np.flatnonzero(mask).tolist(), classifier.mask_token_id)
+            rows[i].append(pool.request(masked))
     pool.evaluate("infidelity")
+    values: dict[str, NDArray[np.float64]] = {}
+    for method, texts in attributions.items():
+        values[method] = np.zeros(len(texts))
+        for number, text in enumerate(texts):
+            target = classifier.labels.index(text.target)
+            p = pool.probabilities[rows[text.example_id], target]
+            values[method][number] = infidelity_of_text(text.filled(0.0), masks[text.example_id], p[0] - p[1:])
+    return values
 
-    def of_text(attribution: Attribution) -> float:
-        p = pool.probabilities[rows[attribution.example_id], classifier.labels.index(attribution.target)]
-        return infidelity_of_text(attribution.filled(0.0), masks[attribution.example_id], p[0] - p[1:])
 
-    return {method: np.array([of_text(text) for text in texts]) for method, texts in attributions.items()}
+def _all_methods(context: Context) -> dict[str, NDArray[np.float64]]:
+    return infidelity(
+        context.classifier,
+        context.encodings,
+        context.attributions,
+        context.params.infidelity_samples,
+        context.seed,
+        context.predictions,
+    )
 
 
-def measure(context: Context, columns: MetricColumns) -> None:
-    """Add infidelity, unless `params.infidelity_samples` is 0."""
-    samples = context.params.infidelity_samples
-    if not samples:
-        return
-    for model in context.models:
-        by_method = infidelity(
-            model.classifier, model.encodings, model.attributions, samples, context.seed, model.predictions
-        )
-        for method, values in by_method.items():
-            columns.add(method, "infidelity", values)
+def measure(explanations: Explanations) -> NDArray[np.float64] | None:
+    """Return a method's infidelity on each text, (texts,); None if `params.infidelity_samples` is 0."""
+    if not explanations.context.params.infidelity_samples:
+        return None
+    return explanations.context.shared(_all_methods)[explanations.method]
+
+
+METRICS = (
+    Metric(
+        "infidelity",
+        "Infidelity",
+        "squared error of predicting the effect of masking random {unit}s on p from the scores, after multiplying "
+        "each text's scores by the factor, of either sign, that fits these masks best: only proportions count, which "
+        "favours unsigned methods",
+        "lower",
+        measure,
+        group="faithfulness",
+        reference="Yeh et al. 2019, definition 2.1",
+        lowest=0.0,
+        highest=1.0,
+        of_model=True,
+        decimals=4,
+    ),
+)
+"""Errors of scores in predicting the effect of masking."""

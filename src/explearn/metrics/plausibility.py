@@ -11,14 +11,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError
-from explearn.metrics.arrays import float_or_none, ratio
-from explearn.metrics.context import Context, MetricColumns, mean_where_defined
+from explearn.metrics.arrays import float_or_none, mean_where_defined, ratio
+from explearn.metrics.base import Measure, Measurement, Metric
+from explearn.metrics.context import Context, Explanations
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.significance import mean_interval, pooled_interval, resampled_areas, resampled_means
 
@@ -53,7 +55,11 @@ def select_top_k(scores: ArrayLike, k: int) -> Mask:
     Of equal scores at the cut, the earlier word is chosen. In a text of fewer than k words all are chosen, whatever
     their signs (ExpNet A.4, steps 1 to 5).
 
-    Returns a mask, bool (n,). Raises DataError for scores that are not finite.
+    Returns:
+        The chosen words, bool (n,).
+
+    Raises:
+        DataError: a score is not finite.
     """
     values = check_scores(scores)
     if len(values) < k:
@@ -71,7 +77,13 @@ def rationale_k(mean_length: float | None) -> int:
 def select_threshold(scores: ArrayLike, threshold: float) -> Mask:
     """Choose words that score at least `threshold`; if there is none, the single best word, the first of equal ones.
 
-    This is ExpNet's rule (3.4). Returns a mask, bool (n,), never empty. Raises DataError for non-finite scores.
+    This is ExpNet's rule (3.4).
+
+    Returns:
+        The chosen words, bool (n,), at least one.
+
+    Raises:
+        DataError: a score is not finite.
     """
     values = check_scores(scores)
     mask = values >= threshold
@@ -94,7 +106,8 @@ def select_expected_f1(probabilities: ArrayLike) -> Mask:
     Args:
         probabilities: (n,), of each word being marked.
 
-    Raises DataError for numbers that are not probabilities.
+    Raises:
+        DataError: a number is not a probability.
     """
     p = check_scores(probabilities)
     if p.min() < -ROUNDING or p.max() > 1 + ROUNDING:
@@ -109,7 +122,20 @@ def binarise(scores: ArrayLike, rule: str, *, k: int, threshold: float | None, p
     """Choose words by a method's own rule, one of `explearn.methods.info.Binarisation`.
 
     With the rule positive_rate, for scores drawn uniformly from [0, 1), each word is chosen with that probability.
-    Raises ValueError for any other rule, and as the rule's own function does.
+
+    Args:
+        scores: scores of the words, (n,).
+        rule: the rule.
+        k: number of words of the rule top_k.
+        threshold: lowest score of a chosen word by the rule threshold.
+        positive_rate: share of words that the rule positive_rate chooses.
+
+    Returns:
+        The chosen words, bool (n,).
+
+    Raises:
+        ValueError: there is no such rule.
+        DataError: a score is not finite.
     """
     if rule == "top_k":
         return select_top_k(scores, k)
@@ -129,7 +155,8 @@ def rationale_counts(selected: Sequence[ArrayLike], gold: Sequence[ArrayLike]) -
     """Count words chosen and marked (TP), only chosen (FP), only marked (FN) in each text: int64, shape (texts, 3)."""
     counts = np.zeros((len(gold), 3), dtype=np.int64)
     for row, (chosen, marked) in enumerate(zip(selected, gold, strict=True)):
-        s, g = np.asarray(chosen, dtype=np.bool_), np.asarray(marked, dtype=np.bool_)
+        s = np.asarray(chosen, dtype=np.bool_)
+        g = np.asarray(marked, dtype=np.bool_)
         counts[row] = (s & g).sum(), (s & ~g).sum(), (~s & g).sum()
     return counts
 
@@ -169,9 +196,13 @@ def spans_of_mask(mask: ArrayLike, boundary: int | None = None) -> list[Span]:
     """
     chosen = np.asarray(mask, dtype=np.int8)
     change = np.diff(np.concatenate([[0], chosen, [0]]))
+    starts = np.flatnonzero(change == 1).tolist()
+    ends = np.flatnonzero(change == -1).tolist()
     spans: list[Span] = []
-    for start, end in zip(np.flatnonzero(change == 1).tolist(), np.flatnonzero(change == -1).tolist(), strict=True):
-        cuts = [start, boundary, end] if boundary is not None and start < boundary < end else [start, end]
+    for start, end in zip(starts, ends, strict=True):
+        cuts = [start, end]
+        if boundary is not None and start < boundary < end:
+            cuts = [start, boundary, end]
         spans.extend(pairwise(cuts))
     return spans
 
@@ -184,16 +215,20 @@ def span_counts(
     A predicted span is a hit if its largest overlap (words in both, divided by words in either) with any true span of
     the text is at least `threshold`. Overlapping spans are not merged, so a text may have more hits than true spans.
     """
-
-    def overlap(first: Span, second: Span) -> float:
-        both = max(0, min(first[1], second[1]) - max(first[0], second[0]))
-        return both / (first[1] - first[0] + second[1] - second[0] - both)
-
     counts = np.zeros((len(predicted), 3), dtype=np.int64)
     for row, (guesses, truths) in enumerate(zip(predicted, true, strict=True)):
-        hits = sum(max((overlap(guess, truth) for truth in truths), default=0.0) >= threshold for guess in guesses)
+        hits = 0
+        for guess in guesses:
+            overlaps = [_overlap(guess, truth) for truth in truths]
+            hits += max(overlaps, default=0.0) >= threshold
         counts[row] = hits, len(guesses), len(truths)
     return counts
+
+
+def _overlap(first: Span, second: Span) -> float:
+    """Return the words in both spans, divided by the words in either."""
+    both = max(0, min(first[1], second[1]) - max(first[0], second[0]))
+    return both / (first[1] - first[0] + second[1] - second[0] - both)
 
 
 def iou_f1(counts: NDArray[np.int64], resamples: NDArray[np.int64]) -> Array:
@@ -203,12 +238,19 @@ def iou_f1(counts: NDArray[np.int64], resamples: NDArray[np.int64]) -> Array:
     For recall, too, hits are predicted spans, so recall may exceed 1 in a text.
 
     Args:
-        counts: as `span_counts` returns them. resamples: number of times that each text is in each resample, (samples,
-            texts).
+        counts: as `span_counts` returns them.
+        resamples: number of times that each text is in each resample, (samples, texts).
     """
     hits, predicted, true = counts.T
-    precision, recall = (np.nan_to_num(resampled_means(ratio(hits, total), resamples)) for total in (predicted, true))
+    precision = np.nan_to_num(resampled_means(ratio(hits, predicted), resamples))
+    recall = np.nan_to_num(resampled_means(ratio(hits, true), resamples))
     return ratio(2 * precision * recall, precision + recall, undefined=0.0)
+
+
+def auroc_of_text(scores: ArrayLike, marked: ArrayLike) -> float:
+    """Return the probability that a marked word of a text scores above an unmarked one; NaN without one of both."""
+    areas, _ = resampled_areas([scores], [marked], np.ones((1, 1), dtype=np.int64))
+    return float(areas[0])
 
 
 def auprc_of_text(scores: ArrayLike, marked: ArrayLike) -> float:
@@ -222,8 +264,25 @@ def auprc_of_text(scores: ArrayLike, marked: ArrayLike) -> float:
     return float(auc(recall, precision))
 
 
-FIGURES = ("f1", "f1_topk", "macro_f1", "iou_f1", "auroc", "auprc", "eraser_auprc")
-"""Figures with an interval; precision and recall have none."""
+POOLED = ("f1", "f1_topk", "iou_f1", "auroc", "auprc")
+"""Figures pooled over the texts, whose intervals are from the jackknife."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlausibilityResult:
+    """The plausibility of one method.
+
+    Attributes:
+        texts: numbers of the measured texts.
+        figures: f1, f1_topk, macro_f1, iou_f1, auroc, auprc and eraser_auprc with their intervals (NAME_low,
+            NAME_high), precision and recall; None if undefined.
+        by_text: text_f1, text_f1_topk, text_iou_f1, text_auroc, text_auprc, precision and recall of each measured
+            text, NaN where undefined.
+    """
+
+    texts: Sequence[int]
+    figures: dict[str, float | None]
+    by_text: dict[str, Array]
 
 
 def plausibility(
@@ -237,76 +296,196 @@ def plausibility(
     """Compare one method's scores and chosen words with the marked words of n texts.
 
     Args:
+        attributions: one for each text.
         chosen: words chosen by the method's own rule, one mask per text.
         gold: marked words, one mask per text.
         boundaries: first word of a text's second segment, or None; no span crosses it.
         k: number of words of the top-K rule.
         params: gives the `confidence` of the intervals, which are over whole texts.
 
-    Returns FIGURES, precision and recall, None if undefined, with intervals as NAME_low and NAME_high; and text_f1,
-    text_f1_topk, text_iou_f1, text_auroc and text_auprc, each (n,).
+    Returns:
+        The figures and the values by text, (n,), of a PlausibilityResult.
     """
-    texts = len(attributions)
     scores = [text.filled() for text in attributions]
+    top_words = [text.read & select_top_k(values, k) for text, values in zip(attributions, scores, strict=True)]
     own_rule = rationale_counts(chosen, gold)
-    top_k = rationale_counts(
-        [text.read & select_top_k(of_text, k) for text, of_text in zip(attributions, scores, strict=True)], gold
-    )
-    predicted, true = (
-        [spans_of_mask(*pair) for pair in zip(masks, boundaries, strict=True)] for masks in (chosen, gold)
-    )
+    top_k = rationale_counts(top_words, gold)
+    predicted = [spans_of_mask(mask, boundary) for mask, boundary in zip(chosen, boundaries, strict=True)]
+    true = [spans_of_mask(mask, boundary) for mask, boundary in zip(gold, boundaries, strict=True)]
     spans = span_counts(predicted, true)
-    once = np.ones((1, 1), dtype=np.int64)
+    hits, too_many, missed = own_rule.T
     by_text = {
         "text_f1": f1_of_texts(own_rule),
         "text_f1_topk": f1_of_texts(top_k),
         "text_iou_f1": ratio(2 * spans[:, 0], spans[:, 1] + spans[:, 2]),
-        "text_auroc": np.array([resampled_areas([s], [m], once)[0][0] for s, m in zip(scores, gold, strict=True)]),
-        "text_auprc": np.array([auprc_of_text(s, m) for s, m in zip(scores, gold, strict=True)]),
+        "text_auroc": np.array([auroc_of_text(text, marked) for text, marked in zip(scores, gold, strict=True)]),
+        "text_auprc": np.array([auprc_of_text(text, marked) for text, marked in zip(scores, gold, strict=True)]),
+        "precision": ratio(hits, hits + too_many),
+        "recall": ratio(hits, hits + missed),
     }
     agreement = pooled_agreement(own_rule)
-    figures: dict[str, float | None] = {"precision": agreement.precision, "recall": agreement.recall}
-    if not texts:
-        return figures | dict.fromkeys(f"{name}{end}" for name in FIGURES for end in ("", "_low", "_high")), by_text
-    # All texts as they are, then all but each one.
+    figures = {"precision": agreement.precision, "recall": agreement.recall}
+    means = {"macro_f1": by_text["text_f1"], "eraser_auprc": by_text["text_auprc"]}
+    if not attributions:
+        for name in (*POOLED, *means):
+            figures |= {name: None, f"{name}_low": None, f"{name}_high": None}
+        return figures, by_text
+    pooled = _resampled_figures(scores, gold, own_rule, top_k, spans)
+    for name in POOLED:
+        figure, *without_one = pooled[name]
+        low, high = pooled_interval(figure, without_one, params.confidence)
+        figures |= {name: float_or_none(figure), f"{name}_low": low, f"{name}_high": high}
+    for name, values in means.items():
+        low, high = mean_interval(values, params.confidence)
+        figures |= {name: mean_where_defined(values), f"{name}_low": low, f"{name}_high": high}
+    return figures, by_text
+
+
+def _resampled_figures(
+    scores: Sequence[ArrayLike],
+    gold: Sequence[Mask],
+    own_rule: NDArray[np.int64],
+    top_k: NDArray[np.int64],
+    spans: NDArray[np.int64],
+) -> dict[str, Array]:
+    """Return each of POOLED over all texts, and then over all texts but each one: (1 + texts,)."""
+    texts = len(scores)
     draws = np.vstack([np.ones((1, texts), dtype=np.int64), 1 - np.eye(texts, dtype=np.int64)])
     auroc, auprc = resampled_areas(scores, gold, draws)
-    pooled = {
+    return {
         "f1": f1_of_texts(draws @ own_rule),
         "f1_topk": f1_of_texts(draws @ top_k),
         "iou_f1": iou_f1(spans, draws),
         "auroc": auroc,
         "auprc": auprc,
     }
-    for name, values in pooled.items():
-        low, high = pooled_interval(values[0], values[1:], params.confidence)
-        figures |= {name: float_or_none(values[0]), f"{name}_low": low, f"{name}_high": high}
-    for name, of_texts in (("macro_f1", by_text["text_f1"]), ("eraser_auprc", by_text["text_auprc"])):
-        low, high = mean_interval(of_texts, params.confidence)
-        figures |= {name: mean_where_defined(of_texts), f"{name}_low": low, f"{name}_high": high}
-    return figures, by_text
 
 
-def measure(context: Context, columns: MetricColumns) -> None:
-    """Add plausibility, over the texts with a marked word that the method's model classifies correctly.
+def words_to_choose(context: Context) -> int:
+    """Return K of the top-K rule: the context's, or from the mean number of marked words of its texts."""
+    if context.k is not None:
+        return context.k
+    lengths = [int(mask.sum()) for mask in context.gold if mask.any()]
+    return rationale_k(float(np.mean(lengths)) if lengths else None)
+
+
+def share_of_marked(context: Context) -> float:
+    """Return the share of marked words: the context's, or that of its texts with a marked word."""
+    if context.positive_rate is not None:
+        return context.positive_rate
+    marked = [mask for mask in context.gold if mask.any()]
+    return float(np.concatenate(marked).mean()) if marked else 0.0
+
+
+def chosen_words(explanations: Explanations) -> list[Mask]:
+    """Return the words that a method chooses by its own rule, bool (words,) for each text."""
+    context = explanations.context
+    k = context.shared(words_to_choose)
+    positive_rate = context.shared(share_of_marked)
+    chosen = []
+    for text in explanations.attributions:
+        mask = binarise(
+            text.filled(), explanations.rule, k=k, threshold=explanations.run.threshold, positive_rate=positive_rate
+        )
+        # A word without a score is never chosen.
+        chosen.append(text.read & mask)
+    return chosen
+
+
+def texts_with_marks(explanations: Explanations) -> list[int]:
+    """Return the numbers of the texts with a marked word that the method's model classifies correctly.
 
     A text without a label (empty) counts as correct.
     """
-    for method, texts in context.attributions.items():
-        judged = [
-            i
-            for i, (text, example, mask) in enumerate(zip(texts, context.examples, context.gold, strict=True))
-            if (text.predicted == example.label or not example.label) and mask.any()
-        ]
-        figures, by_text = plausibility(
-            [texts[i] for i in judged],
-            [context.chosen[method][i] for i in judged],
-            [context.gold[i] for i in judged],
-            [len(context.examples[i].words) or None for i in judged],
-            context.k,
-            context.params,
-        )
-        columns.figures[method] |= figures | {"plausibility_texts": len(judged)}
-        for name, values in by_text.items():
-            columns.by_text[name][method] = np.full(len(texts), np.nan)
-            columns.by_text[name][method][judged] = values
+    context = explanations.context
+    texts = []
+    for number, text in enumerate(explanations.attributions):
+        label = context.examples[number].label
+        if context.gold[number].any() and (not label or text.predicted == label):
+            texts.append(number)
+    return texts
+
+
+def agreement_with_people(explanations: Explanations) -> PlausibilityResult:
+    """Measure plausibility over the texts of `texts_with_marks`."""
+    context = explanations.context
+    texts = explanations.shared(texts_with_marks)
+    chosen = explanations.shared(chosen_words)
+    figures, by_text = plausibility(
+        [explanations.attributions[number] for number in texts],
+        [chosen[number] for number in texts],
+        [context.gold[number] for number in texts],
+        [len(context.examples[number].words) or None for number in texts],
+        context.shared(words_to_choose),
+        context.params,
+    )
+    return PlausibilityResult(texts, figures, by_text)
+
+
+def _measure(name: str, by_text: str) -> Measure:
+    """Return the function that measures one of the figures."""
+
+    def measure(explanations: Explanations) -> Measurement:
+        result = explanations.shared(agreement_with_people)
+        values = np.full(len(explanations.attributions), np.nan)
+        values[result.texts] = result.by_text[by_text]
+        low = result.figures.get(f"{name}_low")
+        high = result.figures.get(f"{name}_high")
+        return Measurement(values, result.figures[name], low, high)
+
+    return measure
+
+
+def _metric(name: str, heading: str, summary: str, by_text: str, **more: Any) -> Metric:
+    more.setdefault("highest", 1.0)
+    return Metric(
+        name,
+        heading,
+        summary,
+        "higher",
+        _measure(name, by_text or name),
+        group="plausibility",
+        reference="ExpNet (2026), appendix B",
+        lowest=0.0,
+        by_text=by_text,
+        **more,
+    )
+
+
+METRICS = (
+    _metric(
+        "f1",
+        "F1",
+        "harmonic mean of precision and recall, {unit}s chosen by the method's own rule; in brackets its {confidence} "
+        "% interval over the texts",
+        "text_f1",
+    ),
+    _metric("precision", "Precision", "share of the chosen {unit}s that are marked", ""),
+    _metric("recall", "Recall", "share of the marked {unit}s that are chosen", ""),
+    _metric(
+        "f1_topk",
+        "F1 top-K",
+        "F1 with one rule for all: each method's K highest-scoring {unit}s, K being the mean length of a rationale",
+        "text_f1_topk",
+    ),
+    _metric("macro_f1", "Macro F1", "F1 of each text, then the mean", "text_f1"),
+    _metric(
+        "iou_f1",
+        "Span F1",
+        "the same for runs of {unit}s: a chosen run counts if it overlaps a marked one by half or more (ERASER)",
+        "text_iou_f1",
+        # Two chosen spans may hit one marked span, so that recall exceeds 1.
+        highest=None,
+    ),
+    _metric(
+        "auroc", "AUROC", "probability that a marked {unit} scores above an unmarked one; 0.5 is chance", "text_auroc"
+    ),
+    _metric("auprc", "AUPRC", "mean precision over the ranking of all {unit}s by score", "text_auprc"),
+    _metric(
+        "eraser_auprc",
+        "AUPRC by text",
+        "area under each text's precision-recall curve, then the mean (ERASER)",
+        "text_auprc",
+    ),
+)
+"""Agreement with the words that people marked."""

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     # explearn.predictors imports torch, which takes seconds; reading results does not need it.
-    from explearn.predictors.classifier import Classifier
     from explearn.predictors.encoding import Encoding
+    from explearn.predictors.transformer import TransformerPredictor
 
 
 class Predictions:
@@ -24,7 +24,7 @@ class Predictions:
         probabilities: float64, (evaluated inputs, C).
     """
 
-    def __init__(self, classifier: Classifier) -> None:
+    def __init__(self, classifier: TransformerPredictor) -> None:
         self.classifier = classifier
         self.probabilities: NDArray[np.float64] = np.zeros((0, len(classifier.labels)))
         self._rows: dict[object, int] = {}

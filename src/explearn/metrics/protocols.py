@@ -32,7 +32,7 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 
 def top_count(words: int, percent: int) -> int:
-    """Number of words in the top `percent` of `words`: max(1, round(words percent / 100)), halves rounded up.
+    """Return how many words the top `percent` of `words` are: max(1, round(words percent / 100)), halves rounded up.
 
     In whole numbers, because Python's own `round` goes to the even neighbour (2.5 -> 2, 3.5 -> 4).
     """
@@ -40,7 +40,7 @@ def top_count(words: int, percent: int) -> int:
 
 
 def log_probability(p: ArrayLike) -> NDArray[np.float64]:
-    """Natural logarithm of probabilities raised to EPSILON, shape as given."""
+    """Return the natural logarithm of probabilities raised to EPSILON, shape as given."""
     return np.asarray(np.log(np.maximum(p, EPSILON)))
 
 
@@ -58,7 +58,8 @@ class FaithfulnessProtocol:
     Attributes:
         protocol: whose counts.
         removal: how words leave the text for comprehensiveness and sufficiency. Log-odds always masks.
-        percents: shares of the AOPC. headline_percent: that of the single values.
+        percents: shares of the AOPC.
+        headline_percent: share of the single values.
     """
 
     protocol: ProtocolName

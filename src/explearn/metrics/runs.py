@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,8 @@ class MethodRun:
         attributions: one a text.
         classifier: fingerprint of the classifier that it explained.
         options: of the method.
-        forward_passes, backward_passes: passes through the model, mean per text; None where they are not known.
+        forward_passes: passes through the model, mean per text; None where they are not known.
+        backward_passes: backward passes, likewise.
         threshold: the method's threshold on the scores; None for a method without one.
         notes: what the method noted about its work (`explearn.methods.base.explainer.Explainer.notes`).
         cost: None where it is not known.
@@ -86,13 +87,21 @@ def write_run(path: Path, run: MethodRun, with_cost: bool = False) -> None:
     metadata = {name: getattr(run, name) for name in _RunShape.model_fields if name != "cost"}
     if with_cost:
         metadata["cost"] = None if run.cost is None else run.cost.model_dump()
-    write_attributions(path, run.attributions, {**metadata, "texts": len(run.attributions)})
+    attributions = run.attributions
+    if not with_cost:
+        attributions = [replace(attribution, seconds=0.0) for attribution in attributions]
+    write_attributions(path, attributions, {**metadata, "texts": len(attributions)})
 
 
 def read_run(path: Path, attributions: bool = True) -> MethodRun:
     """Read what `write_run` wrote; without the attributions where only the metadata are wanted.
 
-    Raises DataError for a file that is missing, damaged or of something else.
+    Args:
+        path: the file.
+        attributions: whether to read the attributions, too.
+
+    Raises:
+        DataError: the file is missing, damaged or of something else.
     """
     known = check(_RunShape, read_metadata(path), before=f"{path}, its description, ", after="; make it anew")
     return MethodRun(attributions=read_attributions(path) if attributions else (), **dict(known))

@@ -20,13 +20,12 @@ from explearn.core.errors import DataError, ExplearnError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.lens.perturb import noisy_embeddings, parts, randomised
 from explearn.lens.words import table_weight
-from explearn.metrics.arrays import correlation, ranks
-from explearn.metrics.context import mean_where_defined
+from explearn.metrics.arrays import correlation, mean_where_defined, ranks
 from explearn.metrics.params import SanityParams
 from explearn.metrics.plausibility import check_scores, ranking
 from explearn.metrics.protocols import top_count
 from explearn.metrics.significance import mean_interval
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.units import Unit
 
 logger = logging.getLogger(__name__)
@@ -41,8 +40,12 @@ CONFIDENCE = 0.95
 class ScoreSimilarity:
     """The similarity of a method's scores before and after a change of the model, means over texts.
 
-    spearman: rank correlation of the word scores, in [-1, 1], with its interval; None where no text has two
-        different scores before and after. overlap: share of the top words in common, in [0, 1].
+    Attributes:
+        spearman: rank correlation of the word scores, in [-1, 1]; None where no text has two different scores before
+            and after.
+        spearman_low: lower bound of its interval.
+        spearman_high: upper bound, likewise.
+        overlap: share of the top words in common, in [0, 1].
     """
 
     spearman: float | None
@@ -70,23 +73,31 @@ class SanityResult:
 
 
 def rank_correlations(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> Array:
-    """Spearman's rho of each text's scores before and after: (texts,), NaN where all words of one score the same.
+    """Compute Spearman's rho of each text's scores before and after.
 
-    Raises DataError for scores that are not finite.
+    Args:
+        first: scores before, one array (words,) per text.
+        second: scores after, likewise.
+
+    Returns:
+        (texts,), NaN where all words of a text score the same.
+
+    Raises:
+        DataError: a score is not finite.
     """
-    return np.array(
-        [correlation(*map(ranks, map(check_scores, pair))).item() for pair in zip(first, second, strict=True)]
-    )
+    rho = np.zeros(len(first))
+    for text, (before, after) in enumerate(zip(first, second, strict=True)):
+        rho[text] = correlation(ranks(check_scores(before)), ranks(check_scores(after)))
+    return rho
 
 
 def top_overlaps(first: Sequence[ArrayLike], second: Sequence[ArrayLike], percent: int = 20) -> Array:
-    """Share of each text's top words (`top_count` of them) in common before and after: (texts,); errors as above."""
-
-    def overlap(before: ArrayLike, after: ArrayLike) -> float:
+    """Compute the share of each text's top words (`top_count` of them) in common before and after, (texts,)."""
+    overlaps = np.zeros(len(first))
+    for text, (before, after) in enumerate(zip(first, second, strict=True)):
         count = top_count(np.size(before), percent)
-        return len(np.intersect1d(ranking(before)[:count], ranking(after)[:count])) / count
-
-    return np.array([overlap(before, after) for before, after in zip(first, second, strict=True)])
+        overlaps[text] = len(np.intersect1d(ranking(before)[:count], ranking(after)[:count])) / count
+    return overlaps
 
 
 def max_sensitivity(scores: Sequence[ArrayLike], perturbed: Sequence[Sequence[ArrayLike]]) -> Array:
@@ -95,19 +106,20 @@ def max_sensitivity(scores: Sequence[ArrayLike], perturbed: Sequence[Sequence[Ar
     As captum's `sensitivity_max`; where all scores are 0 the difference is not divided.
 
     Args:
-        scores: one array (words,) a text. perturbed: by draw of the noise, the same.
+        scores: one array (words,) per text.
+        perturbed: for each draw of the noise, the same.
     """
-
     changes = np.zeros((len(perturbed), len(scores)))
     for draw, of_draw in enumerate(perturbed):
         for text, (before, after) in enumerate(zip(scores, of_draw, strict=True)):
-            a, b = check_scores(before), check_scores(after)
-            changes[draw, text] = np.linalg.norm(b - a) / (np.linalg.norm(a) or 1.0)
+            a = check_scores(before)
+            difference = check_scores(after) - a
+            changes[draw, text] = np.linalg.norm(difference) / (np.linalg.norm(a) or 1.0)
     return np.asarray(changes.max(axis=0))
 
 
 def similarity(first: Sequence[ArrayLike], second: Sequence[ArrayLike], percent: int) -> ScoreSimilarity:
-    """Rank correlation and overlap of scores before and after, with an interval over texts."""
+    """Return rank correlation and overlap of scores before and after, with an interval over texts."""
     rho = rank_correlations(first, second)
     low, high = mean_interval(rho, CONFIDENCE)
     return ScoreSimilarity(mean_where_defined(rho), low, high, float(top_overlaps(first, second, percent).mean()))
@@ -115,12 +127,12 @@ def similarity(first: Sequence[ArrayLike], second: Sequence[ArrayLike], percent:
 
 def check_methods(
     explainers: Sequence[Any],
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     examples: Sequence[Example],
     params: SanityParams,
     seed: int,
     percent: int = 20,
-    other_labels: Callable[[int], Classifier] | None = None,
+    other_labels: Callable[[int], TransformerPredictor] | None = None,
     unit: Unit = "word",
 ) -> dict[str, SanityResult]:
     """Explain the same texts on the classifier and on perturbed copies of it, and compare.
@@ -138,56 +150,80 @@ def check_methods(
         other_labels: the same encoder fine-tuned on permuted labels, for a seed.
         unit: what is scored.
 
-    Raises DataError if there is no text.
+    Returns:
+        Method -> its checks.
+
+    Raises:
+        DataError: there is no text.
     """
     if not examples:
         raise DataError("there is no text to explain; expected at least one test example")
-    names = list(parts(classifier))
-    depths = range(1, len(names) + 1) if params.cascade else [len(names)]
-    # Made one at a time: each holds a whole model.
-    copies: dict[tuple[str, str], Callable[[], Classifier]] = {("as it is", ""): lambda: classifier}
-    for depth in depths:
-        copies["random down to", names[depth - 1]] = partial(randomised, classifier, seed, names[:depth])
-    try:
-        table_weight(classifier.model)
-    except UnsupportedError as error:
-        logger.warning("%s: no noise on its word embeddings: %s", classifier.name, error)
-    else:
-        for sample in range(params.noise_samples):
-            copies["noise", str(sample)] = partial(noisy_embeddings, classifier, params.noise_radius, seed + sample)
-    if other_labels is not None:
-        copies["other labels", ""] = partial(other_labels, seed)
-
     targets = classifier.predict(examples)
-    scores: dict[str, dict[tuple[str, str], list[NDArray[np.float32]]]] = {e.name: {} for e in explainers}
+    scores: dict[str, dict[Change, list[NDArray[np.float32]]]] = {explainer.name: {} for explainer in explainers}
     skipped: dict[str, str] = {}
-    for copy, make in copies.items():
+    for change, make in _changed_models(classifier, params, seed, other_labels).items():
         model = make()
         for explainer in explainers:
             if explainer.name in skipped:
                 continue
-            description = " ".join(("sanity,", *copy, explainer.name))
+            description = " ".join(("sanity,", *change, explainer.name))
             try:
-                attributions = explainer.explain(model, examples, targets, description=description, unit=unit)
-                scores[explainer.name][copy] = [attribution.filled() for attribution in attributions]
+                attributions = explainer.explain(
+                    model, examples, targets, description=description, unit=unit, other_models=True
+                )
+                scores[explainer.name][change] = [attribution.filled() for attribution in attributions]
             except ExplearnError as error:
                 logger.warning("%s: %s", description, error)
                 skipped[explainer.name] = str(error)
     results = {}
-    for name, of_copies in scores.items():
-        if name in skipped:
-            results[name] = SanityResult(skipped=skipped[name])
-            continue
-        before = of_copies["as it is", ""]
-        noisy = [after for (change, _), after in of_copies.items() if change == "noise"]
-        relabelled = of_copies.get(("other labels", ""))
-        results[name] = SanityResult(
-            random_model={
-                part: similarity(before, after, percent)
-                for (change, part), after in of_copies.items()
-                if change == "random down to"
-            },
-            random_labels=None if relabelled is None else similarity(before, relabelled, percent),
-            max_sensitivity=float(max_sensitivity(before, noisy).mean()) if noisy else None,
-        )
+    for name, by_change in scores.items():
+        results[name] = SanityResult(skipped=skipped[name]) if name in skipped else _compare(by_change, percent)
     return results
+
+
+Change = tuple[str, str]
+"""A change of the model, and its part or draw."""
+
+UNCHANGED: Change = ("as it is", "")
+RELABELLED: Change = ("other labels", "")
+RANDOM = "random down to"
+NOISE = "noise"
+
+
+def _changed_models(
+    classifier: TransformerPredictor,
+    params: SanityParams,
+    seed: int,
+    other_labels: Callable[[int], TransformerPredictor] | None,
+) -> dict[Change, Callable[[], TransformerPredictor]]:
+    """Return functions that make the original and each perturbed model, one at a time: each holds a whole model."""
+    models: dict[Change, Callable[[], TransformerPredictor]] = {UNCHANGED: lambda: classifier}
+    names = list(parts(classifier))
+    depths = range(1, len(names) + 1) if params.cascade else [len(names)]
+    for depth in depths:
+        models[RANDOM, names[depth - 1]] = partial(randomised, classifier, seed, names[:depth])
+    try:
+        table_weight(classifier.transformer.model)
+    except UnsupportedError as error:
+        logger.warning("%s: no noise on its word embeddings: %s", classifier.name, error)
+    else:
+        for sample in range(params.noise_samples):
+            models[NOISE, str(sample)] = partial(noisy_embeddings, classifier, params.noise_radius, seed + sample)
+    if other_labels is not None:
+        models[RELABELLED] = partial(other_labels, seed)
+    return models
+
+
+def _compare(scores: Mapping[Change, list[NDArray[np.float32]]], percent: int) -> SanityResult:
+    """Compare a method's scores of the original model with those of the perturbed ones."""
+    before = scores[UNCHANGED]
+    random_model = {}
+    noisy = []
+    for (change, part), after in scores.items():
+        if change == RANDOM:
+            random_model[part] = similarity(before, after, percent)
+        elif change == NOISE:
+            noisy.append(after)
+    random_labels = similarity(before, scores[RELABELLED], percent) if RELABELLED in scores else None
+    sensitivity = float(max_sensitivity(before, noisy).mean()) if noisy else None
+    return SanityResult(random_model, random_labels, sensitivity)

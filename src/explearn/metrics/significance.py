@@ -9,14 +9,13 @@ one metric's column (as L2E, footnote 6).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.metrics.arrays import ranks, ratio
-from explearn.metrics.catalogue import METRICS
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -49,9 +48,10 @@ def mean_interval(values: ArrayLike, confidence: float) -> Interval:
 
     array = np.asarray(values, dtype=np.float64)
     known = array[~np.isnan(array)]
-    count, mean = len(known), float(known.mean()) if len(known) else 0.0
+    count = len(known)
     if count < 2:
         return None, None
+    mean = float(known.mean())
     if np.isin(known, (0, 1)).all():
         exact = binomtest(int(known.sum()), count).proportion_ci(confidence)
         return float(exact.low), float(exact.high)
@@ -71,12 +71,15 @@ def pooled_interval(
     """Return the interval of a pooled figure, from the jackknife on the logit scale.
 
     Args:
-        figure: over all texts, from `least` to 1. without_one: over all texts but each one, (texts,), ignoring NaN.
+        figure: figure over all texts, from `least` to 1.
+        without_one: figure over all texts but each one, (texts,), ignoring NaN.
+        confidence: level of the interval.
         least: -1 for a correlation, whose Fisher's z is half the logit of its position in [-1, 1].
         variance: additional variance, such as from draws of a training.
 
-    Returns (None, None) for fewer than two texts, and if the figure is NaN. For a figure at an end of its range, which
-    has no logit, both bounds are the figure.
+    Returns:
+        The bounds; (None, None) for fewer than two texts, and if the figure is NaN. For a figure at an end of its
+        range, which has no logit, both bounds are the figure.
     """
     from scipy.stats import t
 
@@ -102,12 +105,16 @@ def resampled_areas(scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], co
     NaN in resamples with only one kind of word.
 
     Args:
-        scores, marked: one array (words,) per text. counts: how often each text is in each resample, (samples, texts).
+        scores: scores of the words, one array (words,) per text.
+        marked: marked words, likewise.
+        counts: how often each text is in each resample, (samples, texts).
     """
     sizes = [np.size(text) for text in scores]
     if not sizes:
-        return np.full(len(counts), np.nan), np.full(len(counts), np.nan)
-    values, truth = np.concatenate([*scores]), np.concatenate([*marked]).astype(np.bool_)
+        undefined = np.full(len(counts), np.nan)
+        return undefined, undefined
+    values = np.concatenate([*scores])
+    truth = np.concatenate([*marked]).astype(np.bool_)
     _, group = np.unique(values, return_inverse=True)
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
@@ -120,7 +127,8 @@ def resampled_areas(scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], co
         # By distinct score, from the lowest up: (samples, scores).
         hits = np.add.reduceat(weights * truth, starts, axis=1)
         misses = np.add.reduceat(weights * ~truth, starts, axis=1)
-        positives, negatives = hits.sum(axis=1), misses.sum(axis=1)
+        positives = hits.sum(axis=1)
+        negatives = misses.sum(axis=1)
         below = np.cumsum(misses, axis=1) - misses / 2
         chosen_hits = np.cumsum(hits[:, ::-1], axis=1)[:, ::-1]
         chosen = chosen_hits + np.cumsum(misses[:, ::-1], axis=1)[:, ::-1]
@@ -142,7 +150,8 @@ class PairedTests:
     """The comparison of all methods in one metric.
 
     Attributes:
-        metric: name. larger_is_better: its direction.
+        metric: name.
+        larger_is_better: its direction.
         methods: the m methods that have the metric, in the order given.
         values: their figures, (m,).
         texts: number of texts on which both of a pair are defined, int64 (m, m).
@@ -188,11 +197,11 @@ class PairedTests:
         return bool((len(upper) * 2.0 ** (1 - upper) < self.significance).any())
 
     def p_value(self, first: str, second: str) -> float:
-        """Corrected p-value of the difference between two methods."""
+        """Return the corrected p-value of the difference between two methods."""
         return float(self.adjusted[self.methods.index(first), self.methods.index(second)])
 
     def outcomes(self, level: float) -> Signs:
-        """1 if the row's method is significantly better than the column's, -1 if worse, else 0: int8 (m, m).
+        """Return 1 if the row's method is significantly better than the column's, -1 if worse, else 0: int8 (m, m).
 
         A difference counts if the figures and the test agree on its direction. They can disagree if the figure pools
         the words of all texts, while the test uses figures by text.
@@ -226,8 +235,9 @@ def paired_tests(
     """
     figures = {method: value for method, value in values.items() if value is not None}
     rows = [np.asarray(by_text[method], dtype=np.float64) for method in figures]
-    methods, count = tuple(figures), len(figures)
-    p_values, adjusted = np.ones((count, count)), np.ones((count, count))
+    count = len(figures)
+    p_values = np.ones((count, count))
+    adjusted = np.ones((count, count))
     direction = np.zeros((count, count), dtype=np.int8)
     matrix = np.array(rows).reshape(count, rows[0].size if rows else 0)
     known = ~np.isnan(matrix)
@@ -241,11 +251,12 @@ def paired_tests(
         # Of the sum of signed ranks, zeros without one; NaN last and zeros first, where they move no other's rank.
         ranked = ranks(np.where(np.isnan(sizes), np.inf, sizes)) - (sizes == 0).sum(axis=1, keepdims=True)
         signs = np.sign(np.nansum(np.sign(differences) * ranked, axis=1)).astype(np.int8)
-        direction[first, second], direction[second, first] = signs, -signs
+        direction[first, second] = signs
+        direction[second, first] = -signs
     return PairedTests(
         metric,
         larger_is_better,
-        methods,
+        tuple(figures),
         values=np.array(list(figures.values()), dtype=np.float64),
         texts=known.astype(np.int64) @ known.T,
         p_values=p_values,
@@ -253,31 +264,6 @@ def paired_tests(
         direction=direction,
         significance=significance,
     )
-
-
-def compare_methods(
-    metrics: Mapping[str, Mapping[str, float | None]],
-    by_text: Mapping[str, Mapping[str, ArrayLike]],
-    own: Collection[str] = (),
-    significance: float = 0.05,
-) -> dict[str, PairedTests]:
-    """Compare a task's methods in every metric of the catalogue that has values by text.
-
-    Args:
-        metrics: method -> metric -> figure. by_text: metric -> method -> value on each text, (texts,).
-        own: methods with their own classifier, which are only compared in metrics that do not depend on the
-            classifier: figures for different classifiers cannot be compared.
-    """
-    return {
-        metric.name: paired_tests(
-            metric.name,
-            {m: figures.get(metric.name) for m, figures in metrics.items() if not (metric.of_model and m in own)},
-            by_text.get(metric.by_text, {}),
-            metric.larger_is_better,
-            significance,
-        )
-        for metric in METRICS.values()
-    }
 
 
 def holm(p_values: ArrayLike) -> Array:
@@ -305,7 +291,8 @@ def _wilcoxon(differences: Array) -> Array:
     exact = ~tied & (known <= MOST_EXACT)
     # Where no text differs there is nothing to test.
     testable = np.nansum(np.abs(differences), axis=1) > 0
-    few, many = testable & (known <= MOST_FLIPPED), testable & (known > MOST_FLIPPED)
+    few = testable & (known <= MOST_FLIPPED)
+    many = testable & (known > MOST_FLIPPED)
     for row in np.flatnonzero(few):
         p_values[row] = _all_sign_flips(differences[row])
     for rows, method in ((many & exact, "exact"), (many & ~exact, "approx")):
@@ -315,7 +302,7 @@ def _wilcoxon(differences: Array) -> Array:
 
 
 def _all_sign_flips(differences: Array) -> float:
-    """Wilcoxon's exact two-sided p-value of at most MOST_FLIPPED values besides NaN, (texts,).
+    """Return Wilcoxon's exact two-sided p-value of at most MOST_FLIPPED values besides NaN, (texts,).
 
     Ties and zeros are allowed (zeros have no rank): the sum of the positive ranks is compared with that under each of
     the 2^n choices of signs. scipy gives the same p-value, but makes each choice in Python.

@@ -19,16 +19,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from tqdm.auto import tqdm
 
 from explearn.core.errors import DataError
-from explearn.metrics.context import Context, MetricColumns
+from explearn.metrics.base import Measurement, Metric
+from explearn.metrics.context import Context, Explanations
 from explearn.metrics.params import SimulatabilityParams
 from explearn.metrics.plausibility import check_scores
+
+if TYPE_CHECKING:
+    import torch
 
 Array = NDArray[np.float64]
 
@@ -39,9 +43,11 @@ together."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SimulatabilityResult:
-    """Accuracy at predicting the classifier's class for held-out texts, averaged over partitions, shape (texts,).
+    """Accuracy at predicting the classifier's class for held-out texts, averaged over partitions.
 
-    with_explanations: for the student trained with this method's explanations. without: for the one trained without.
+    Attributes:
+        with_explanations: of the student trained with this method's explanations, (texts,).
+        without: of the student trained without, (texts,).
     """
 
     with_explanations: Array
@@ -75,15 +81,22 @@ def simulatability(
     on the others, so each text is tested `params.repeats` times.
 
     Args:
-        embeddings: by text, (words, d), NaN rows for words unknown to the classifier.
+        embeddings: of each text's words, (words, d), NaN rows for words unknown to the classifier.
         classes: index of each text's predicted class.
-        scores: by method, one array (words,) per text.
+        scores: method -> one array (words,) per text.
         params: size and training of the student.
         seed: seed of the partitions and initial weights.
         description: text of a progress bar (default: no bar).
 
-    Raises DataError if a score is not finite, no word has an embedding, or there are fewer texts than folds.
+    Returns:
+        Method -> accuracy of its students.
+
+    Raises:
+        DataError: a score is not finite, no word has an embedding, or there are fewer texts than folds.
     """
+    # torch takes seconds to load; importing this module should not.
+    import torch
+
     params = params or SimulatabilityParams()
     words, known = principal_components(embeddings, params.dimensions)
     texts = len(words)
@@ -91,41 +104,47 @@ def simulatability(
     if texts < params.folds:
         raise DataError(f"{texts} texts; expected at least one for each of {params.folds} folds")
     rng = np.random.default_rng(seed)
-    partitions = [rng.permutation(texts) % params.folds for _ in range(params.repeats)]
-    # True where a student learns: (students, texts).
-    learns = np.array([partition != fold for partition in partitions for fold in range(params.folds)])
-    classes_count = int(target.max()) + 1
+    learns = _training_texts(texts, params, rng)
     generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
     first = torch.randn(words.shape[-1], generator=generator) / words.shape[-1] ** 0.5
 
     # The student trained without explanations is the same for all methods: it comes first, with weight 0.
     arms = np.zeros((1 + len(scores), *known.shape), dtype=np.float32)
     for arm, of_method in zip(arms[1:], scores.values(), strict=True):
-        for row, real, of_text in zip(arm, known.numpy(), of_method, strict=True):
-            values = check_scores(of_text)
+        for row, real, text in zip(arm, known.numpy(), of_method, strict=True):
+            values = check_scores(text)
             row[real] = to_simplex(values[real[: len(values)]])
-    weights = torch.tensor([0.0, *(params.weight for _ in scores)])
+    weights = torch.tensor([0.0] + [params.weight] * len(scores))
+    students = _Students(words, known, target, torch.from_numpy(learns), first, params)
     size = max(1, CHUNK_ENTRIES // (len(learns) * known.numel()))
     right = []
     with tqdm(total=len(arms), desc=description, unit="method", disable=None if description else True) as bar:
-        for part in (slice(start, start + size) for start in range(0, len(arms), size)):
-            chunk = torch.from_numpy(arms[part])
-            right.append(
-                _train_and_test(
-                    words, known, target, chunk, weights[part], torch.from_numpy(learns), first, classes_count, params
-                )
-            )
+        for start in range(0, len(arms), size):
+            chunk = torch.from_numpy(arms[start : start + size])
+            right.append(_train_and_test(students, chunk, weights[start : start + size]))
             bar.update(len(chunk))
     tested = ~learns
     accuracy = (np.concatenate(right) & tested).sum(axis=1) / tested.sum(axis=0)
     return {method: SimulatabilityResult(accuracy[1 + row], accuracy[0]) for row, method in enumerate(scores)}
 
 
+def _training_texts(texts: int, params: SimulatabilityParams, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Return the texts that each student learns from, (repeats folds, texts): all but one part of a partition."""
+    partitions = [rng.permutation(texts) % params.folds for _ in range(params.repeats)]
+    learns = []
+    for partition in partitions:
+        for fold in range(params.folds):
+            learns.append(partition != fold)
+    return np.array(learns)
+
+
 def principal_components(embeddings: Sequence[ArrayLike], dimensions: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Principal components of the words, scaled to unit variance in the mean, (texts, words, d), and which are real.
+    """Return principal components of the words, scaled to unit mean variance, (texts, words, d), and which are real.
 
     A text without any known word still has all of its words, at the centre, so that attention has somewhere to go.
     """
+    import torch
+
     arrays = [np.asarray(text, dtype=np.float64) for text in embeddings]
     usable = [~np.isnan(array).any(axis=1) for array in arrays]
     count = sum(int(real.sum()) for real in usable)
@@ -146,32 +165,54 @@ def principal_components(embeddings: Sequence[ArrayLike], dimensions: int) -> tu
     return torch.from_numpy(words), torch.from_numpy(known)
 
 
-def _train_and_test(
-    words: torch.Tensor,
-    known: torch.Tensor,
-    target: torch.Tensor,
-    explanations: torch.Tensor,
-    weights: torch.Tensor,
-    learns: torch.Tensor,
-    first: torch.Tensor,
-    classes: int,
-    params: SimulatabilityParams,
-) -> NDArray[np.bool_]:
-    """Train the students; return which texts each predicts correctly, (arms, students, texts).
+@dataclass(frozen=True, slots=True, eq=False)
+class _Students:
+    """What all students share; s students, n texts, w words, d dimensions.
 
-    a arms (what is shown), s students (texts learned from), n texts, w words, d dimensions.
+    Attributes:
+        words: what they read, (n, w, d).
+        known: which words are real, (n, w).
+        target: the class to predict, (n,).
+        learns: the texts that each student learns from, (s, n).
+        first: attention's first weights, (d,).
+        params: their training.
+    """
+
+    words: torch.Tensor
+    known: torch.Tensor
+    target: torch.Tensor
+    learns: torch.Tensor
+    first: torch.Tensor
+    params: SimulatabilityParams
+
+
+def _train_and_test(shared: _Students, explanations: torch.Tensor, weights: torch.Tensor) -> NDArray[np.bool_]:
+    """Train the students of some arms (what is shown); return which texts each predicts correctly.
 
     Args:
-        words: (n, w, d). known: (n, w). target: (n,). explanations: (a, n, w). weights: of their divergence, (a,).
-        learns: (s, n). first: attention's first weights, (d,).
+        shared: what all students share.
+        explanations: what each arm shows, (a, n, w).
+        weights: weights of the divergence from them, (a,).
+
+    Returns:
+        bool, (a, s, n).
     """
-    arms, students, (_, length, dimensions) = len(explanations), len(learns), words.shape
-    query = first.repeat(arms * students, 1).requires_grad_()
+    import torch
+
+    words = shared.words
+    target = shared.target
+    learns = shared.learns
+    params = shared.params
+    arms = len(explanations)
+    students = len(learns)
+    _, length, dimensions = words.shape
+    classes = int(target.max()) + 1
+    query = shared.first.repeat(arms * students, 1).requires_grad_()
     weight = torch.zeros(arms * students, dimensions, classes, requires_grad=True)
     bias = torch.zeros(arms * students, 1, classes, requires_grad=True)
     optimiser = torch.optim.Adam([query, weight, bias], lr=params.learning_rate)
     share = (learns / learns.sum(1, keepdim=True)).repeat(arms, 1)
-    absent = ~known[:, None]
+    absent = ~shared.known[:, None]
     rows = torch.arange(len(target))
     # (n, a, 1, w): the same for every student of an arm.
     pull = (explanations * weights[:, None, None]).transpose(0, 1)[:, :, None]
@@ -197,30 +238,80 @@ def _train_and_test(
     return np.asarray((outputs.argmax(-1) == target).view(arms, students, -1).numpy())
 
 
-def measure(context: Context, columns: MetricColumns) -> None:
-    """Add simulatability, and the accuracy of the students with and without explanations.
-
-    Adds nothing if it is switched off, there are no word embeddings, or there are fewer texts than folds.
-    """
+def _all_methods(context: Context) -> dict[str, SimulatabilityResult]:
+    """Train the students of all methods; methods whose classes are all the same have none, as nothing is to learn."""
     params = context.params.simulatability
-    if not params.enabled or context.embeddings is None or len(context.examples) < params.folds:
-        return
-    # A method's own model may predict other classes, which its students then predict.
-    groups: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    embeddings = context.embeddings
+    if not params.enabled or embeddings is None or len(context.examples) < params.folds:
+        return {}
+    # Methods may explain other classes than the most probable ones, which their students then predict.
+    groups: dict[tuple[int, ...], dict[str, list[ArrayLike]]] = defaultdict(dict)
     for method, texts in context.attributions.items():
-        groups[tuple(context.labels.index(text.predicted) for text in texts)].append(method)
-    for classes, methods in groups.items():
-        if len(set(classes)) < 2:  # there is nothing to predict
-            continue
-        results = simulatability(
-            context.embeddings,
-            classes,
-            {method: [text.filled(0.0) for text in context.attributions[method]] for method in methods},
-            params,
-            context.seed,
-            f"{context.task}: students",
-        )
-        for method, result in results.items():
-            columns.add(method, "simulatability", result.gain)
-            columns.figures[method]["student_accuracy"] = float(result.with_explanations.mean())
-            columns.figures[method]["student_accuracy_without"] = float(result.without.mean())
+        classes = tuple(context.classifier.labels.index(text.predicted) for text in texts)
+        groups[classes][method] = [text.filled(0.0) for text in texts]
+    results: dict[str, SimulatabilityResult] = {}
+    for classes, scores in groups.items():
+        if len(set(classes)) > 1:
+            description = f"{context.task}: students"
+            results |= simulatability(embeddings, classes, scores, params, context.seed, description)
+    return results
+
+
+def gain(explanations: Explanations) -> Array | None:
+    """Return the gain of a method's students on each text, (texts,).
+
+    None if simulatability is switched off, there are no word embeddings, fewer texts than folds, or only one class.
+    """
+    result = explanations.context.shared(_all_methods).get(explanations.method)
+    return None if result is None else result.gain
+
+
+def student_accuracy(explanations: Explanations) -> Measurement | None:
+    """Return the accuracy of students that saw explanations in training."""
+    result = explanations.context.shared(_all_methods).get(explanations.method)
+    return None if result is None else Measurement(result.with_explanations, float(result.with_explanations.mean()))
+
+
+def student_accuracy_without(explanations: Explanations) -> Measurement | None:
+    """Return the accuracy of students that saw no explanations."""
+    result = explanations.context.shared(_all_methods).get(explanations.method)
+    return None if result is None else Measurement(result.without, float(result.without.mean()))
+
+
+METRICS = (
+    Metric(
+        "simulatability",
+        "Simulatability",
+        "gain in accuracy at predicting the classifier for a student that was trained with explanations",
+        "higher",
+        gain,
+        group="behaviour",
+        reference="IvRA, section 2.2.1, equations 6 and 7",
+        lowest=-1.0,
+        highest=1.0,
+        of_model=True,
+    ),
+    Metric(
+        "student_accuracy",
+        "Student's accuracy",
+        "accuracy of the students that saw explanations in training",
+        None,
+        student_accuracy,
+        lowest=0.0,
+        highest=1.0,
+        by_text="",
+        of_model=True,
+    ),
+    Metric(
+        "student_accuracy_without",
+        "Student's accuracy without explanations",
+        "accuracy of the students that saw no explanations",
+        None,
+        student_accuracy_without,
+        lowest=0.0,
+        highest=1.0,
+        by_text="",
+        of_model=True,
+    ),
+)
+"""What explanations teach a student."""

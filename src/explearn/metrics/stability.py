@@ -7,15 +7,16 @@ Words are compared without case and surrounding punctuation.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.metrics.arrays import ratio
-from explearn.metrics.context import Context, MetricColumns
+from explearn.metrics.base import Measure, Metric
+from explearn.metrics.context import Context, Explanations
 from explearn.metrics.plausibility import check_scores
 
 if TYPE_CHECKING:
@@ -38,11 +39,16 @@ def levels(scores: ArrayLike, signed: bool) -> NDArray[np.int8]:
     a score of 0 is neutral. For unsigned scores (`signed` False), nearly all of which are positive, only high positive
     ones are kept and all others are neutral, as L2E does for LRP (table 3).
 
-    Returns int8, shape (n,). Raises DataError for scores that are not finite.
+    Returns:
+        int8, shape (n,).
+
+    Raises:
+        DataError: a score is not finite.
     """
     values = check_scores(scores)
     level = np.zeros(len(values), dtype=np.int8)
-    for sign in (1, -1) if signed else (1,):
+    signs = (1, -1) if signed else (1,)
+    for sign in signs:
         of_sign = sign * values > 0
         if of_sign.any():
             high = of_sign & (sign * values >= (sign * values[of_sign]).mean() * (1 - _TOLERANCE))
@@ -73,13 +79,18 @@ def lexical_similarity(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
 
     The words are those of `texts`, normalised. Two texts too short for any n-gram of a length add 0 for it.
     """
-    words = [[normalise(word) for word in text] for text in texts]
+    words = [list(map(normalise, text)) for text in texts]
     total = np.zeros((len(texts), len(texts)))
     for n in range(1, MAX_NGRAM + 1):
-        grams = _incidence([{tuple(text[i : i + n]) for i in range(len(text) - n + 1)} for text in words])
-        both, sizes = (grams @ grams.T).toarray(), grams.sum(axis=1)
+        grams = _incidence([_ngrams(text, n) for text in words])
+        both = (grams @ grams.T).toarray()
+        sizes = grams.sum(axis=1)
         total += ratio(both, sizes[:, None] + sizes[None, :] - both, undefined=0.0)
     return total
+
+
+def _ngrams(words: Sequence[str], n: int) -> set[tuple[str, ...]]:
+    return {tuple(words[start : start + n]) for start in range(len(words) - n + 1)}
 
 
 def nearest(similarity: ArrayLike, neighbours: int) -> NDArray[np.intp]:
@@ -111,14 +122,14 @@ def stability(
 
     if not neighbours.size:
         return np.full(len(texts), np.nan)
-    chosen = [
-        {
-            (normalise(word), int(level))
-            for word, level in zip(words, np.asarray(of_text), strict=True)
-            if level and not (content_words and normalise(word) in ENGLISH_STOP_WORDS)
-        }
-        for words, of_text in zip(texts, levels_of_texts, strict=True)
-    ]
+    chosen = []
+    for words, of_text in zip(texts, levels_of_texts, strict=True):
+        pairs = set()
+        for word, level in zip(words, np.asarray(of_text), strict=True):
+            normal = normalise(word)
+            if level and not (content_words and normal in ENGLISH_STOP_WORDS):
+                pairs.add((normal, int(level)))
+        chosen.append(pairs)
     present = _incidence(chosen)
     sizes = present.sum(axis=1)
     both = np.take_along_axis((present @ present.T).toarray(), neighbours, axis=1)
@@ -127,32 +138,98 @@ def stability(
 
 
 def _incidence(sets: Sequence[Collection[Hashable]]) -> csr_array:
-    """1 where a set (row) holds an element (column), float64."""
+    """Return 1 where a set (row) holds an element (column), float64."""
     # scipy takes a while to load; training with `levels` alone should not wait for it.
     from scipy.sparse import csr_array
 
     columns: dict[Hashable, int] = {}
-    indices = np.array([columns.setdefault(element, len(columns)) for row in sets for element in row], dtype=np.int64)
-    starts = np.cumsum([0, *(len(row) for row in sets)])
-    return csr_array((np.ones(len(indices)), indices, starts), shape=(len(sets), max(1, len(columns))))
+    indices: list[int] = []
+    starts = [0]
+    for row in sets:
+        indices += [columns.setdefault(element, len(columns)) for element in row]
+        starts.append(len(indices))
+    shape = (len(sets), max(1, len(columns)))
+    return csr_array((np.ones(len(indices)), np.array(indices, dtype=np.int64), np.array(starts)), shape=shape)
 
 
-def measure(context: Context, columns: MetricColumns) -> None:
-    """Add stability by wording and, where the model's states are known, by meaning, with and without stop words.
+def _levels(explanations: Explanations) -> list[NDArray[np.int8]]:
+    return [levels(text.filled(0.0), text.signed) for text in explanations.attributions]
 
-    Nothing for sentences and spans: different texts hardly ever share one.
-    """
-    if any(example.unit not in SHARED_UNITS for example in context.examples):
-        return
+
+def _lexical(context: Context) -> NDArray[np.intp] | None:
     words = [example.all_words for example in context.examples]
-    count = context.params.neighbours
-    lexical = nearest(lexical_similarity(words), count)
-    for model in context.models:
-        near = {"lexical": lexical}
-        if model.states is not None:
-            near["semantic"] = nearest(semantic_similarity(model.states), count)
-        for method, texts in model.attributions.items():
-            of_texts = [levels(text.filled(0.0), text.signed) for text in texts]
-            for kind, neighbours in near.items():
-                columns.add(method, f"stability_{kind}", stability(of_texts, words, neighbours))
-                columns.add(method, f"stability_{kind}_content", stability(of_texts, words, neighbours, True))
+    return nearest(lexical_similarity(words), context.params.neighbours)
+
+
+def _semantic(context: Context) -> NDArray[np.intp] | None:
+    if context.states is None:
+        return None
+    return nearest(semantic_similarity(context.states), context.params.neighbours)
+
+
+def _measure(neighbours: Callable[[Context], NDArray[np.intp] | None], content_words: bool = False) -> Measure:
+    """Return the function that measures stability among some neighbours.
+
+    It returns None for sentences and spans, of which different texts hardly ever share one, and for a model without
+    hidden states.
+    """
+
+    def measure(explanations: Explanations) -> NDArray[np.float64] | None:
+        context = explanations.context
+        if any(example.unit not in SHARED_UNITS for example in context.examples):
+            return None
+        near = context.shared(neighbours)
+        if near is None:
+            return None
+        words = [example.all_words for example in context.examples]
+        return stability(explanations.shared(_levels), words, near, content_words)
+
+    return measure
+
+
+def _metric(name: str, heading: str, summary: str, measure: Measure, **more: Any) -> Metric:
+    return Metric(
+        name,
+        heading,
+        summary,
+        "higher",
+        measure,
+        group="behaviour",
+        reference="L2E (Situ et al. 2021), section 4.4, equation 1",
+        lowest=0.0,
+        highest=1.0,
+        of_model=True,
+        **more,
+    )
+
+
+METRICS = (
+    _metric(
+        "stability_semantic",
+        "Stability, meaning",
+        "overlap of a text's explanation with those of the {neighbours} explained texts nearest to it in the "
+        "classifier's states; it rises with the number of {unit}s that count as evidence",
+        _measure(_semantic),
+    ),
+    _metric(
+        "stability_lexical",
+        "Stability, wording",
+        "the same for texts nearest by shared {unit}s and n-grams",
+        _measure(_lexical),
+    ),
+    _metric(
+        "stability_semantic_content",
+        "Meaning, content words",
+        "the same without stop words",
+        _measure(_semantic, content_words=True),
+        term="Meaning, Wording, content words",
+    ),
+    _metric(
+        "stability_lexical_content",
+        "Wording, content words",
+        "stability by wording, without stop words",
+        _measure(_lexical, content_words=True),
+        explained_with="stability_semantic_content",
+    ),
+)
+"""Similarity of explanations of similar texts."""

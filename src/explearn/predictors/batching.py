@@ -5,18 +5,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from tqdm.auto import tqdm
 
 if TYPE_CHECKING:
     import torch
 
-    from explearn.predictors.classifier import Classifier
-
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+
+
+class BatchBudget(Protocol):
+    """What bounds batches: a number of sub-tokens, and whether all texts of a batch must have one length."""
+
+    max_tokens: int
+
+    @property
+    def same_length(self) -> bool: ...
 
 
 def budget_batches(lengths: Sequence[int], max_tokens: int, same_length: bool = False) -> Iterator[list[int]]:
@@ -38,7 +45,7 @@ def budget_batches(lengths: Sequence[int], max_tokens: int, same_length: bool = 
 
 def run_batches(
     lengths: Sequence[int],
-    owner: Classifier,
+    owner: BatchBudget,
     run: Callable[[list[int]], Iterable[Result]],
     share: int = 1,
     description: str | None = None,

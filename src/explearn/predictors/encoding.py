@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,9 +15,9 @@ from explearn.core.errors import ModelError, first_line
 from explearn.core.words import Segment
 from explearn.predictors.architectures import position_offset
 from explearn.text.alignment import NO_WORD
+from explearn.text.encoding import POSITION_MARKS, as_segments, encoding_of
 from explearn.text.encoding import Encoding as Encoding  # noqa: PLC0414 (taken from here)
 from explearn.text.encoding import Text as Text  # noqa: PLC0414
-from explearn.text.encoding import as_segments, encoding_of
 
 if TYPE_CHECKING:
     import transformers
@@ -92,14 +92,19 @@ def max_length(config: transformers.PreTrainedConfig, tokenizer: transformers.Pr
 class Batch:
     """Encodings padded on the right to one length.
 
-    input_ids, attention_mask, token_type_ids: int64, shape (batch, tokens); token_type_ids is None if the model has no
-    segments. attention_mask is 1 at real tokens.
+    Attributes:
+        encodings: the texts.
+        input_ids: int64, (batch, tokens).
+        attention_mask: int64, (batch, tokens); 1 at real tokens.
+        token_type_ids: int64, (batch, tokens); None if the model has no segments.
+        marks: bool, (batch, tokens), by name: the fields POSITION_MARKS of the encodings that are not empty.
     """
 
     encodings: tuple[Encoding, ...]
     input_ids: torch.Tensor
     attention_mask: torch.Tensor
     token_type_ids: torch.Tensor | None
+    marks: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.encodings)
@@ -122,10 +127,11 @@ class Batch:
         return values
 
     def model_inputs(self) -> dict[str, torch.Tensor]:
+        """Return the keyword arguments of the model's forward pass."""
         inputs = {"input_ids": self.input_ids, "attention_mask": self.attention_mask}
         if self.token_type_ids is not None:
             inputs["token_type_ids"] = self.token_type_ids
-        return inputs
+        return inputs | dict(self.marks)
 
 
 def collate(encodings: Sequence[Encoding], pad_token_id: int, device: torch.device) -> Batch:
@@ -142,11 +148,20 @@ def collate(encodings: Sequence[Encoding], pad_token_id: int, device: torch.devi
             target[: len(row)] = row
         return torch.from_numpy(values).to(device, non_blocking=True)
 
+    token_type_ids = None
+    if encodings[0].token_type_ids:
+        token_type_ids = padded([encoding.token_type_ids for encoding in encodings], 0)
+    marks = {}
+    for name in POSITION_MARKS:
+        rows = [getattr(encoding, name) for encoding in encodings]
+        if any(rows):
+            marks[name] = padded(rows, 0).bool()
     return Batch(
-        tuple(encodings),
-        padded([encoding.input_ids for encoding in encodings], pad_token_id),
-        padded([(1,) * length for length in lengths], 0),
-        padded([encoding.token_type_ids for encoding in encodings], 0) if encodings[0].token_type_ids else None,
+        encodings=tuple(encodings),
+        input_ids=padded([encoding.input_ids for encoding in encodings], pad_token_id),
+        attention_mask=padded([(1,) * length for length in lengths], 0),
+        token_type_ids=token_type_ids,
+        marks=marks,
     )
 
 

@@ -15,7 +15,7 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +30,8 @@ from explearn.core.extras import check_installed
 from explearn.core.numeric_checks import check_weights
 from explearn.core.seeds import seed_everything
 from explearn.core.writing import atomic_folder, check_replaceable
-from explearn.predictors.classifier import Classifier, QuestionAnswerer
-from explearn.predictors.encoding import max_length
-from explearn.predictors.heads.question_answering import reached
+from explearn.predictors.encoding import collate, max_length
+from explearn.predictors.heads.question_answering import QuestionPredictor, reached
 from explearn.predictors.loading import (
     CLASSIFICATION,
     SCRATCH,
@@ -44,6 +43,7 @@ from explearn.predictors.loading import (
 )
 from explearn.predictors.params import FinetuneParams, LoraParams, ScratchParams
 from explearn.predictors.problems import label_maps
+from explearn.predictors.transformer import TransformerPredictor
 
 if TYPE_CHECKING:
     import transformers
@@ -53,7 +53,13 @@ if TYPE_CHECKING:
 class FinetuneEpoch:
     """The mean training loss of one epoch, and metrics on the validation split after it.
 
-    For question answering, accuracy is the share of exact answers; macro_f1 and mcc need classes and are None.
+    Attributes:
+        epoch: its number, from 1.
+        train_loss: mean loss on the training split.
+        validation_loss: mean loss on the validation split.
+        accuracy: share of right classes; for question answering, of exact answers.
+        macro_f1: mean F1 of the classes; None for question answering.
+        mcc: Matthews correlation; None for question answering.
     """
 
     epoch: int
@@ -71,7 +77,14 @@ def classification_metrics(truth: NDArray[Any], predicted: NDArray[Any], labels:
     question answering, accuracy is the share of answers with exactly the true words; the others are None.
 
     Args:
-        truth, predicted: indices of classes, (n,).
+        truth: indices of the true classes, (n,).
+        predicted: indices of the predicted classes, (n,).
+        labels: names of the classes.
+
+    Example:
+        >>> metrics = classification_metrics(np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1]), ["no", "yes"])
+        >>> metrics["accuracy"], metrics["majority_rate"], round(metrics["mcc"], 3)
+        (0.75, 0.75, 0.577)
     """
     from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
@@ -87,7 +100,7 @@ def classification_metrics(truth: NDArray[Any], predicted: NDArray[Any], labels:
 
 
 def evaluate_classifier(
-    classifier: Classifier, examples: Sequence[Example], description: str | None = None
+    classifier: TransformerPredictor, examples: Sequence[Example], description: str | None = None
 ) -> dict[str, Any]:
     """Return `classification_metrics` of a classifier on labelled examples."""
     encodings, truth = classifier.encode_labelled(examples)
@@ -113,16 +126,20 @@ def load_encoder(
 
     Args:
         encoder: `embedded`, a hub name or a local folder; not `scratch`, which has no weights to load.
+        labels: the classes.
         limit: most sub-tokens per text; lowered if the position embeddings allow fewer.
+        revision: git revision of a hub name.
 
-    Raises ModelError if there is no such encoder, or if it lacks pretrained weights for any layer but the pooler.
+    Raises:
+        ModelError: there is no such encoder, or it lacks pretrained weights for a layer other than the pooler.
     """
-    place, kind = resolve_encoder(encoder), "an encoder"
+    folder = resolve_encoder(encoder)
+    kind = "an encoder"
     quiet_transformers()
-    check_size(place, revision, kind, place)
+    check_size(folder, revision, kind, folder)
     model, tokenizer, unloaded = load_model(
         head_for(labels),
-        place,
+        folder,
         revision,
         kind,
         num_labels=len(labels),
@@ -146,11 +163,13 @@ def from_scratch(
     """Make a decoder with random weights, drawn from torch's global generator, and its tokenizer.
 
     Args:
+        params: size of the decoder and of its vocabulary.
         texts: the texts from which the tokenizer's pieces are learned.
         labels: the classes.
         limit: most sub-tokens per text.
 
-    Raises ModelError for labels that are not classes.
+    Raises:
+        ModelError: the labels are those of question answering.
     """
     import tokenizers
     import transformers
@@ -185,8 +204,10 @@ def from_scratch(
 def with_adapters(model: Any, params: LoraParams) -> Any:
     """Add adapters to a model; only they and the head will be trained.
 
-    Raises MissingExtraError without peft, ParamsError if a target names no linear map, UnsupportedError for a model
-    that is not one of transformers' classifiers.
+    Raises:
+        MissingExtraError: peft is not installed.
+        ParamsError: a target names no linear map.
+        UnsupportedError: the model is not one of transformers' classifiers.
     """
     check_installed("peft", extra="lora", what="finetune.lora")
     import peft
@@ -194,21 +215,22 @@ def with_adapters(model: Any, params: LoraParams) -> Any:
     base = model.base_model_prefix
     encoder = getattr(model, base, None)
     if encoder is None:
-        raise UnsupportedError("finetune.lora: is for classifiers, and this model is none; leave it out")
+        raise UnsupportedError("finetune.lora: LoRA is supported for classifiers only; leave it out")
     new = [name for name, part in model.named_children() if name != base and any(True for _ in part.parameters())]
     if getattr(encoder, "pooler", None) is not None:
         new.append(f"{base}.pooler")
     # GPT-2 keeps its linear maps transposed, in modules called Conv1D.
-    linear = {
-        f"{base}.{path}": type(part).__name__
-        for path, part in encoder.named_modules()
-        if type(part).__name__ in ("Linear", "Conv1D") and not path.startswith("pooler")
-    }
-    known = sorted({path.rpartition(".")[2] for path in linear})
+    linear = {}
+    for path, part in encoder.named_modules():
+        kind = type(part).__name__
+        if kind in ("Linear", "Conv1D") and not path.startswith("pooler"):
+            linear[f"{base}.{path}"] = kind
+    names = {path: path.rpartition(".")[2] for path in linear}
+    maps = sorted(set(names.values()))
     for name in params.targets:
-        if name not in known:
-            raise ParamsError(f"finetune.lora.targets: got {name!r}; expected linear maps of the encoder: {known}")
-    targets = [path for path in linear if not params.targets or path.rpartition(".")[2] in params.targets]
+        if name not in maps:
+            raise ParamsError(f"finetune.lora.targets: got {name!r}; expected linear maps of the encoder: {maps}")
+    targets = [path for path, name in names.items() if not params.targets or name in params.targets]
     config = peft.LoraConfig(
         task_type=peft.TaskType.SEQ_CLS,
         r=params.rank,
@@ -238,12 +260,25 @@ def finetune(
 ) -> list[FinetuneEpoch]:
     """Train on the examples of split `train`, keep the epoch that is best on `validation`, save it to `target`.
 
-    Returns the history, one entry per epoch. The folder is as `save_pretrained` writes it; once complete, it replaces
-    an earlier classifier.
+    Args:
+        target: folder for the classifier, as `save_pretrained` writes it; once complete, it replaces an earlier one.
+        examples: labelled texts of both splits.
+        labels: the classes.
+        encoder: `embedded`, `scratch`, a hub name or a local folder.
+        params: settings of the training.
+        compute: device and precision.
+        seed: random seed.
+        revision: git revision of a hub name.
 
-    Raises ParamsError for a folder that holds anything but a classifier, DataError for an empty split, UnknownNameError
-    for a label that is not in `labels`, ModelError (also if training diverges: an earlier classifier then stays),
-    DeviceError.
+    Returns:
+        The history, one entry per epoch.
+
+    Raises:
+        ParamsError: the folder has other content than a classifier, or is the encoder's own.
+        DataError: a split is empty.
+        UnknownNameError: a label is not in `labels`.
+        ModelError: the encoder cannot be loaded, or training diverged; an earlier classifier then stays.
+        DeviceError: the device cannot be used.
     """
     # The Trainer needs accelerate, but would only say so after everything is loaded.
     check_installed("accelerate", extra="finetune", what="fine-tuning")
@@ -252,34 +287,40 @@ def finetune(
     compute.check_one_device("training a classifier")
     if os.path.realpath(encoder) == os.path.realpath(target):
         raise ParamsError(f"{os.fspath(target)}: is the encoder's own folder; expected another one for the classifier")
-    known = ("*.json", "*.safetensors", "vocab.txt", "merges.txt", "*.codes", "*.model", "*.jinja")
-    check_replaceable(target, lambda folder: any(folder.glob("model*.safetensors")), "classifier", known)
+    files = ("*.json", "*.safetensors", "vocab.txt", "merges.txt", "*.codes", "*.model", "*.jinja")
+    check_replaceable(target, lambda folder: any(folder.glob("model*.safetensors")), "classifier", files)
     device = compute.resolve_device()
-    splits = {split: [e for e in examples if e.split == split] for split in ("train", "validation")}
-    for split, rows in splits.items():
-        if not rows:
-            raise DataError(f"split {split!r} has no example; expected some to fine-tune on")
+    train = _of_split(examples, "train")
+    validation = _of_split(examples, "validation")
     for example in examples:
         if example.label not in labels:
             raise UnknownNameError(f"label of example {example.id!r}:", example.label, labels)
     seed_everything(seed)
     if encoder == SCRATCH:
-        texts = [" ".join(segment.text for segment in example.segments) for example in splits["train"]]
+        texts = [f"{example.text} {example.pair_text or ''}".strip() for example in train]
         model, tokenizer = from_scratch(params.scratch, texts, labels, params.max_length)
     else:
         model, tokenizer = load_encoder(encoder, labels, params.max_length, revision)
     questions = tuple(labels) == ANSWER_LABELS
-    classifier = (QuestionAnswerer.around if questions else Classifier)(model, tokenizer, compute)
+    head = QuestionPredictor.around if questions else TransformerPredictor
+    classifier = head(model, tokenizer, compute)
     classifier.check_plain("training a classifier")
-    datasets = {split: _dataset(classifier, rows, split == "train") for split, rows in splits.items()}
+    train_rows = _dataset(classifier, train, training=True)
+    validation_rows = _dataset(classifier, validation, training=False)
     classifier.model.requires_grad_(True)
-    trained: Any = classifier.model if params.lora is None else with_adapters(classifier.model, params.lora)
+    trained: Any = classifier.model
+    if params.lora is not None:
+        trained = with_adapters(classifier.model, params.lora)
     weights = None
     if params.class_weights == "balanced" and not questions:
-        weights = torch.tensor(class_weights([row["labels"] for row in datasets["train"]], len(labels)), device=device)
+        weights = torch.tensor(class_weights([row["labels"] for row in train_rows], len(labels)), device=device)
 
     def loss(outputs: Any, targets: torch.Tensor, num_items_in_batch: object = None) -> torch.Tensor:
         return classifier.loss(outputs.logits.float(), targets, weights)
+
+    def padded(rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        batch = collate([row["encoding"] for row in rows], classifier.pad_token_id, torch.device("cpu"))
+        return {**batch.model_inputs(), "labels": torch.tensor([row["labels"] for row in rows])}
 
     def metrics(prediction: transformers.EvalPrediction) -> dict[str, Any]:
         predicted: Any = np.argmax(prediction.predictions, -1)
@@ -292,9 +333,9 @@ def finetune(
         trainer = transformers.Trainer(
             model=trained,
             args=arguments,
-            data_collator=transformers.DataCollatorWithPadding(tokenizer),
-            train_dataset=datasets["train"],
-            eval_dataset=datasets["validation"],
+            data_collator=padded,
+            train_dataset=train_rows,
+            eval_dataset=validation_rows,
             compute_loss_func=loss,
             compute_metrics=metrics,
             callbacks=[transformers.EarlyStoppingCallback(early_stopping_patience=params.patience)],
@@ -312,30 +353,46 @@ def finetune(
         shutil.rmtree(checkpoints)
         model.save_pretrained(partial)
         tokenizer.save_pretrained(partial)
-    log = trainer.state.log_history
+    return _history(trainer.state.log_history)
+
+
+def _history(log: Sequence[Mapping[str, Any]]) -> list[FinetuneEpoch]:
+    """Read the Trainer's log, which has an entry for the training and one for the validation of each epoch."""
     losses = {round(entry["epoch"]): entry["loss"] for entry in log if "loss" in entry}
-    return [
-        FinetuneEpoch(
-            epoch=(epoch := round(entry["epoch"])),
-            train_loss=float(losses[epoch]),
-            validation_loss=float(entry["eval_loss"]),
-            accuracy=float(entry["eval_accuracy"]),
-            macro_f1=entry.get("eval_macro_f1"),
-            mcc=entry.get("eval_mcc"),
-        )
-        for entry in log
-        if "eval_loss" in entry
-    ]
+    history = []
+    for entry in log:
+        if "eval_loss" in entry:
+            epoch = round(entry["epoch"])
+            measured = FinetuneEpoch(
+                epoch=epoch,
+                train_loss=float(losses[epoch]),
+                validation_loss=float(entry["eval_loss"]),
+                accuracy=float(entry["eval_accuracy"]),
+                macro_f1=entry.get("eval_macro_f1"),
+                mcc=entry.get("eval_mcc"),
+            )
+            history.append(measured)
+    return history
 
 
-def _dataset(classifier: Classifier, examples: Sequence[Example], training: bool) -> list[dict[str, Any]]:
+def _of_split(examples: Sequence[Example], split: str) -> list[Example]:
+    rows = [example for example in examples if example.split == split]
+    if not rows:
+        raise DataError(f"split {split!r} has no example; expected some to fine-tune on")
+    return rows
+
+
+def _dataset(classifier: TransformerPredictor, examples: Sequence[Example], training: bool) -> list[dict[str, Any]]:
     """Make rows for the Trainer; training skips passages that were cut before their answer."""
     encodings, labels = classifier.encode_labelled(examples)
+    used: Iterable[int] = range(len(encodings))
+    if training:
+        used = reached(encodings, classifier.max_length)
     rows = []
-    for index in reached(encodings, classifier.max_length) if training else range(len(encodings)):
+    for index in used:
         encoding = encodings[index]
-        row = {"input_ids": [*encoding.input_ids], "attention_mask": [1] * len(encoding), "labels": labels[index]}
-        rows.append(row | ({"token_type_ids": [*encoding.token_type_ids]} if encoding.token_type_ids else {}))
+        # The Trainer groups texts of similar length by their `input_ids`.
+        rows.append({"input_ids": encoding.input_ids, "encoding": encoding, "labels": labels[index]})
     return rows
 
 
@@ -371,6 +428,7 @@ def _arguments(
         use_cpu=device.type == "cpu",
         disable_tqdm=not sys.stderr.isatty(),
         report_to=[],
+        remove_unused_columns=False,
         label_names=["labels"],
         seed=seed,
         data_seed=seed,

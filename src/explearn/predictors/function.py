@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
-from typing import Any, Literal, NoReturn
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -18,17 +17,18 @@ from explearn.core.errors import DataError, ModelError, ParamsError, Unsupported
 from explearn.core.examples import label_problem
 from explearn.core.validation import PositiveInt, Section, check_section
 from explearn.core.words import Segment, Span, joined_words
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, Encoding, Text
-from explearn.predictors.problems import Problem
+from explearn.predictors.labelled import ONE_CLASS, Problem
+from explearn.predictors.predictor import Predictor
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import align_words, as_segments, name_of
 
 PredictProba = Callable[[list[Any]], ArrayLike]
 """Probabilities, (n, C), of n texts; of n pairs of strings where the texts explained are pairs."""
 
-PAD, START, BETWEEN, MASK, FIRST_WORD = range(5)
-"""Ids in encodings: padding, the start of a text, the place between two segments, a masked word, the first of words."""
+START, BETWEEN, MASKED = -1, -2, -3
+"""In place of the number of a word in an encoding: the start of a text, the place between two segments, a masked
+word."""
 
 SUM_TOLERANCE = 0.01
 """How far the probabilities of a text may be from adding up to 1: services round them. They are then scaled to 1."""
@@ -47,10 +47,68 @@ class _Options(Section):
     name: str
 
 
-class CallableClassifier(Classifier):
-    """A function from texts to probabilities in the place of a classifier: a scikit-learn pipeline, a service, ...
+class Piece(NamedTuple):
+    """A word of a text, and whether it directly follows the word before and is followed by the word behind."""
 
-        CallableClassifier(pipeline.predict_proba, pipeline.classes_)
+    word: str
+    joins_before: bool
+    joins_behind: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionEncoding(Encoding):
+    """The words of a text for a function.
+
+    Attributes:
+        input_ids: number of the word in `pieces` at each position, or START, BETWEEN or MASKED.
+        pieces: the words of the whole text.
+        mask_word: word in the place of a masked one; empty for none.
+    """
+
+    pieces: tuple[Piece, ...] = ()
+    mask_word: str = ""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return (self.input,)
+
+    @property
+    def input(self) -> str | tuple[str, str]:
+        """What the function gets: the text, or a pair of texts, without the words that were left out."""
+        if BETWEEN not in self.input_ids:
+            return self._joined(self.input_ids)
+        between = self.input_ids.index(BETWEEN)
+        return self._joined(self.input_ids[:between]), self._joined(self.input_ids[between:])
+
+    def _joined(self, ids: Sequence[int]) -> str:
+        text = ""
+        previous: int | None = None
+        for number in ids:
+            word = self._piece(number).word
+            if not word:
+                continue
+            if previous is not None and self._has_blank(previous, number):
+                text += " "
+            text += word
+            previous = number
+        return text
+
+    def _piece(self, number: int) -> Piece:
+        if number == MASKED:
+            return Piece(self.mask_word, True, True)
+        if number < 0:
+            return Piece("", False, False)
+        return self.pieces[number]
+
+    def _has_blank(self, first: int, second: int) -> bool:
+        """Return whether a blank stands between two pieces: if either had one there; between masks it is unknown."""
+        if first == second == MASKED:
+            return True
+        return not (self._piece(first).joins_behind and self._piece(second).joins_before)
+
+
+class FunctionPredictor(Predictor):
+    """A function from texts to probabilities: a scikit-learn pipeline, a service, ...
 
     Methods of perturbation explain it, and an `l2e` that was trained for it; the metrics of faithfulness judge the
     explanations. What looks inside a model refuses. The function gets the words of a text, with single blanks in the
@@ -70,12 +128,18 @@ class CallableClassifier(Classifier):
         name: for messages; trained explainers know the function by its name and labels, so that another version needs
             another name.
 
-    Raises ParamsError for labels or options that cannot be. Asking it raises ModelError, in one sentence, where the
-    function fails, gives another shape, NaN, or rows that are no probabilities.
-    """
+    Raises:
+        ParamsError: labels or options that cannot be.
+        ModelError: when it is asked: the function failed, or gave another shape, NaN, or rows that do not sum to 1.
 
-    has_model = False
-    same_length = False
+    Example:
+        >>> def predict_proba(texts):
+        ...     good = [0.9 if "good" in text else 0.2 for text in texts]
+        ...     return [[1 - p, p] for p in good]
+        >>> predictor = FunctionPredictor(predict_proba, ["negative", "positive"])
+        >>> predictor.predict(["a good film", "a film"])
+        ['positive', 'negative']
+    """
 
     def __init__(
         self,
@@ -100,22 +164,19 @@ class CallableClassifier(Classifier):
             raise ParamsError(f"labels: {problem}")
         if len(self.labels) < (least := 2 if kind == "single_label" else 1):
             raise ParamsError(f"labels: got {self.labels}; expected {least} or more names")
-        self.name, self.mask = options.name, options.mask
-        self.batch_size, self.max_words = options.batch_size, options.max_words
+        self.name = options.name
+        self.mask = options.mask
+        self.batch_size = options.batch_size
+        self.max_words = options.max_words
         self.problem = Problem(kind)
-        self.device, self.dtype = torch.device("cpu"), torch.float64
-        self.max_tokens = 2**16
+        self.device = torch.device("cpu")
+        self.dtype = torch.float64
         self._function = predict_proba
-        self._words = [(self.mask if token_id == MASK else "", True, True) for token_id in range(FIRST_WORD)]
-        self._ids: dict[tuple[str, bool, bool], int] = {}
-        self._lock = threading.Lock()
 
-    def __getattr__(self, name: str) -> NoReturn:
-        if name in ("model", "tokenizer"):
-            raise UnsupportedError(f"{self.name}: is a function of texts and has no {name}")
-        raise AttributeError(name)
+    def __repr__(self) -> str:
+        return f"FunctionPredictor({self.name!r}, labels={self.labels})"
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """SHA-256 over the name, the labels, and the kind of answers."""
         labels = [self.file_labels.get(label, label) for label in self.labels]
@@ -129,92 +190,74 @@ class CallableClassifier(Classifier):
 
     @property
     def mask_token_id(self) -> int:
-        return MASK
-
-    @property
-    def pad_token_id(self) -> int:
-        return PAD
+        return MASKED
 
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
-        """Encode one token a word, behind one for the start.
+        """Split texts in words, behind a position for the start.
 
-        Raises DataError for a text without words, with an unusable one, or of more than `max_words`.
+        Args:
+            texts: strings, pairs of strings, examples, or rows of a table.
+            first: number of the first text, for error messages.
+            whole: is refused, since a function gets its texts whole.
+
+        Raises:
+            DataError: a text has no words, an unusable one, or more than `max_words`.
         """
         if whole:
             raise UnsupportedError(f"{self.name}: is a function of texts, which gets them whole; leave out the windows")
         return [self._encode(*as_segments(text, number), number) for number, text in enumerate(texts, start=first)]
 
     def _encode(self, segments: Sequence[Segment], example_id: str, number: int) -> Encoding:
-        between = len(segments[0].spans) + 1
-        pair_start = None if len(segments) == 1 else between - 1
+        pair_start = None if len(segments) == 1 else len(segments[0].spans)
         parts = [(n * (len(segments[0].text) + 1), segment) for n, segment in enumerate(segments)]
         offsets: list[Span | None] = []
         for start, segment in parts:
-            offsets += [None, *((start + a, start + b) for a, b in segment.spans)]
+            offsets.append(None)
+            offsets.extend((start + a, start + b) for a, b in segment.spans)
         fields = align_words(offsets, parts)
-        words, owners = fields["words"], fields["word_ids"]
+        words = fields["words"]
         if len(words) > self.max_words:
             where = name_of(example_id, number)
             raise DataError(f"{where} has {len(words):,} words; expected at most {self.max_words:,} (max_words)")
-        # A word, and whether it stands directly behind the one before and before the one behind.
         joined = set(joined_words(fields["spans"], pair_start))
-        placed = [(word, i in joined, i + 1 in joined) for i, word in enumerate(words)]
-        with self._lock:
-            for word in placed:
-                if word not in self._ids:
-                    self._ids[word] = len(self._words)
-                    self._words.append(word)
-        return Encoding(
-            input_ids=(START, *(BETWEEN if owner == NO_WORD else self._ids[placed[owner]] for owner in owners[1:])),
-            token_type_ids=() if pair_start is None else tuple(int(i >= between) for i in range(len(owners))),
+        pieces = [Piece(word, i in joined, i + 1 in joined) for i, word in enumerate(words)]
+        owners = fields["word_ids"]
+        return FunctionEncoding(
+            input_ids=(START, *(BETWEEN if owner == NO_WORD else owner for owner in owners[1:])),
+            token_type_ids=(),
             special=tuple(owner == NO_WORD for owner in owners),
             example_id=example_id,
             pair_start=pair_start,
+            pieces=tuple(pieces),
+            mask_word=self.mask,
             **fields,
         )
-
-    def tokens(self, encoding: Encoding) -> tuple[str, ...]:
-        return tuple(encoding.words[encoding.word_ids[i]] for i in encoding.positions)
-
-    def _text_of(self, ids: list[int]) -> str | tuple[str, str]:
-        """Return the text that ids, without padding, stand for."""
-        place = ids.index(BETWEEN) if BETWEEN in ids else len(ids)
-        first, second = self._string(ids[:place]), self._string(ids[place:])
-        return (first, second) if BETWEEN in ids else first
-
-    def _string(self, ids: list[int]) -> str:
-        text, last = "", START
-        for token_id in ids:
-            word, behind, _ = self._words[token_id]
-            if not word:
-                continue
-            # A blank stays where either of two words has one on this side; between two masks that is unknown.
-            if text and (last == token_id == MASK or not (behind and self._words[last][2])):
-                text += " "
-            text, last = text + word, token_id
-        return text
 
     # ---- answers -------------------------------------------------------------------------------------------------
 
     def logits(self, batch: Batch) -> torch.Tensor:
-        """float64, (batch, C): log p; log p / (1 - p) by label; the value of a regression."""
-        lengths = batch.attention_mask.sum(1).tolist()
-        rows = [row[:length] for row, length in zip(batch.input_ids.tolist(), lengths, strict=True)]
-        p = self._ask([self._text_of(row) for row in rows], None)
+        """Return float64, (batch, C): log p; log p / (1 - p) by label; the value of a regression."""
+        return torch.from_numpy(self.predict_logits(batch.encodings))
+
+    def predict_logits(self, encodings: Sequence[Encoding], description: str | None = None) -> NDArray[np.float64]:
+        p = self._ask(encodings, description)
+        if self.problem is Problem.REGRESSION:
+            return p
         if self.problem is Problem.MULTI_LABEL:
             p = np.clip(p, _SMALLEST, _BELOW_ONE)
-            return torch.from_numpy(np.log(p) - np.log1p(-p))
-        return torch.from_numpy(p if self.problem is Problem.REGRESSION else np.log(np.maximum(p, _SMALLEST)))
+            return np.log(p) - np.log1p(-p)
+        return np.log(np.maximum(p, _SMALLEST))
 
     def predict_proba(
         self, texts: Iterable[Encoding] | Iterable[Text], description: str | None = None
     ) -> NDArray[np.float64]:
         if self.problem is Problem.REGRESSION:
-            self.probabilities(torch.zeros(1))  # says that there are none
-        return self._ask([self._text_of([*encoding.input_ids]) for encoding in self._encoded(texts)], description)
+            raise UnsupportedError(self.why_not(ONE_CLASS))
+        return self._ask(self.encoded(texts), description)
 
-    def _ask(self, texts: Sequence[str | tuple[str, str]], description: str | None) -> NDArray[np.float64]:
+    def _ask(self, encodings: Sequence[Encoding], description: str | None) -> NDArray[np.float64]:
         """Return the function's answers on texts, (n, C); it gets each distinct one once."""
+        texts = [cast(FunctionEncoding, encoding).input for encoding in encodings]
         different = list(dict.fromkeys(texts))
         answers: dict[str | tuple[str, str], NDArray[np.float64]] = {}
         with tqdm(total=len(different), desc=description, unit="text", disable=None if description else True) as bar:

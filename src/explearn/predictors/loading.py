@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,18 +12,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors import safe_open
 
-from explearn.core.compute import ComputeOptions
 from explearn.core.documents import check_regular, file_digest, is_folder
 from explearn.core.errors import SAVED, ExplearnError, ModelError, first_line, shown
-from explearn.core.examples import ANSWER_LABELS, label_problem
+from explearn.core.examples import ANSWER_LABELS
 from explearn.core.extras import need
 from explearn.core.numeric_checks import check_weights
-from explearn.predictors.adapters import find_adapters
-from explearn.predictors.architectures import word_table
-from explearn.predictors.heads.completion import COMPLETION_FILE, Completion, read_completion, with_label_head
-from explearn.predictors.heads.zero_shot import ENTAILMENT, index_of
-from explearn.predictors.params import CandidateLabels, Prompt
-from explearn.predictors.quantised import QUANTISED, quantisation
 
 if TYPE_CHECKING:
     import transformers
@@ -54,15 +46,6 @@ _SUFFIXES = {
     "LMHeadModel": GENERATION,
 }
 """Suffix of the name of a transformers class, which config.json gives in `architectures` -> head."""
-
-
-_HEADS_OF_TASKS = {
-    "SEQ_CLS": CLASSIFICATION,
-    "QUESTION_ANS": QUESTION_ANSWERING,
-    "TOKEN_CLS": TOKEN_CLASSIFICATION,
-    "CAUSAL_LM": GENERATION,
-}
-"""Name of a task in peft -> head, for adapters, whose base model may have no head."""
 
 
 def head_of(names: Sequence[str]) -> str:
@@ -95,7 +78,7 @@ def embedded_encoder(expected_sha256: str = EMBEDDED_SHA256) -> Path:
 def resolve_encoder(name: str) -> str:
     """Turn the parameter `encoder` into a name that transformers can load: a folder for `embedded`, else the name.
 
-    Raises ModelError for `scratch`, which each training makes anew and stores nowhere, and as `_check_place` does.
+    Raises ModelError for `scratch`, which each training makes anew and stores nowhere, and as `check_place` does.
     """
     if name == SCRATCH:
         raise ModelError(
@@ -103,7 +86,7 @@ def resolve_encoder(name: str) -> str:
         )
     if name == EMBEDDED:
         return str(embedded_encoder())
-    _check_place(name)
+    check_place(name)
     return name
 
 
@@ -123,7 +106,7 @@ def hub_errors(what: str, secret: str = "") -> Iterator[None]:
         raise ModelError(f"{what} ({reason.replace(secret, '***') if secret else reason})") from None
 
 
-def _check_place(name: str) -> None:
+def check_place(name: str) -> None:
     """Raise ModelError for a folder that contains a pipe or a device, which may block forever, and for an unknown name:
     neither a folder, nor in the hub's cache, nor on the hub.
 
@@ -198,38 +181,6 @@ def load_model(loader: str, place: str, revision: str | None, kind: str, **optio
     return model, tokenizer, unloaded
 
 
-# ---- trained models --------------------------------------------------------------------------------------------------
-
-
-def check_config(config: Any, name: str) -> None:
-    """Raise ModelError for a configuration without distinct class names, or without layers."""
-    names: Mapping[int, Any] = config.id2label
-    problem = label_problem([str(label) for label in names.values()]) if names else "has no classes"
-    if sorted(names, key=str) != sorted(range(len(names)), key=str):
-        problem = f"its classes are numbered {', '.join(str(i) for i in list(names)[:20])}"
-    if problem is not None:
-        raise ModelError(
-            f"{name}: {problem}; expected the names of its classes, numbered from 0, in its config.json (id2label)"
-        )
-
-
-def check_runs(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, name: str) -> None:
-    """Raise ModelError for a model without weights, for attention without gradients on the model's device, and for a
-    tokenizer whose ids exceed the model's table."""
-    if model.device.type == "meta":
-        raise ModelError(f"{name}: its weights are on the device 'meta', which holds none; expected a loaded model")
-    if "flex" in str(getattr(model.config, "_attn_implementation", "")) and not torch.cuda.is_available():
-        raise ModelError(
-            f"{name}: flex attention has no gradients on a CPU; load it with attn_implementation 'sdpa' or 'eager'"
-        )
-    table: Any = word_table(model)
-    last = max(tokenizer.get_vocab().values(), default=0)
-    if isinstance(table, torch.nn.Embedding) and last >= (known := table.weight.shape[0]):
-        raise ModelError(
-            f"{name}: its tokenizer has token ids up to {last}, the model knows {known} tokens; expected its own"
-        )
-
-
 def may_be_on_hub(name: str) -> bool:
     """Return whether a name that is not a local folder may be a hub name, rather than a path with a missing end."""
     owner, _, rest = name.partition("/")
@@ -297,102 +248,3 @@ def _shapes(place: str, revision: str) -> Iterator[Sequence[int]]:
                 yield from (file.get_slice(key).get_shape() for key in file.keys())  # noqa: SIM118
         if parts:
             return
-
-
-def newest_checkpoint(name: str) -> str:
-    """Return the newest checkpoint, and log it, if `name` is a Trainer's `output_dir` without a model; else `name`."""
-    folder = Path(name)
-    if not is_folder(name) or (folder / "config.json").exists():
-        return name
-    steps = {int(of[1]): path for path in folder.iterdir() if (of := re.fullmatch(r"checkpoint-(\d+)", path.name))}
-    if not steps:
-        return name
-    newest = steps[max(steps)]
-    logger.warning("%s: holds no model itself; its newest checkpoint is taken, %s", name, newest.name)
-    return str(newest)
-
-
-def load_trained(
-    name: str, revision: str | None, prompt: Prompt | None, compute: ComputeOptions
-) -> tuple[Any, Any, str, Completion | CandidateLabels | None]:
-    """Load a fine-tuned model, adapters with their model, or a generative model with a prompt (`model.completion`).
-
-    Args:
-        name: local folder or hub name.
-        revision: git revision of a hub name.
-        prompt: the prompt; None: the folder's completion.json, if it has one.
-        compute: its precision decides whether weights keep the precision of their file or are quantised; otherwise they
-            are float32.
-
-    Returns the model, its tokenizer, the kind of its head, and its prompt or candidate labels, if any.
-
-    Raises ModelError if there is no such model, its head is not trained, its weights do not fit its configuration or
-    are not finite, or its tokenizer is not its own; for a generative model without a prompt, and for a prompt that does
-    not fit the model. ParamsError for an invalid prompt.
-    """
-    _check_place(name)
-    saved_prompt = Path(name) / COMPLETION_FILE
-    prompted = is_folder(name) and saved_prompt.exists()
-    if prompt is None and prompted:
-        prompt = saved_prompt
-    params = None if prompt is None else read_completion(prompt)
-    quiet_transformers()
-    import transformers
-
-    kind = "a classifier"
-    with errors_of_loading(name, kind):
-        adapters = find_adapters(name, revision)
-        place = name
-        if adapters is not None:
-            place, revision = adapters.config.base_model_name_or_path, adapters.config.revision
-        shared: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
-        check_size(place, revision, kind, name)
-        config: Any = transformers.AutoConfig.from_pretrained(place, **shared)
-        if adapters is not None and adapters.classes not in (None, len(config.id2label)):
-            config.num_labels = adapters.classes
-        # A file does not decide what changes no output: whether outputs have names, and what is computed in chunks.
-        config.return_dict, config.chunk_size_feed_forward = True, 0
-        labels = [str(label) for _, label in sorted(config.id2label.items())]
-        head = head_of([str(name) for name in getattr(config, "architectures", None) or ()])
-    if adapters is not None:
-        head = _HEADS_OF_TASKS.get(adapters.config.task_type, head)
-    if isinstance(params, CandidateLabels) and head is GENERATION:
-        if params.multi_label:
-            raise ModelError(f"{name}: is a generative model, which completes a text with one label; leave multi_label")
-        params = params.completion()
-    elif isinstance(params, CandidateLabels):
-        index_of(labels, ENTAILMENT, name)
-    if head is GENERATION and params is None:
-        raise ModelError(
-            f"{name}: is a generative model without a classification head; expected one, or a prompt with label "
-            f"words, in {COMPLETION_FILE} beside it or given as completion, or candidate labels"
-        )
-    fits = isinstance(params, CandidateLabels | None) or (prompted and labels == list(params.label_words))
-    if head is not GENERATION and not fits:
-        raise ModelError(
-            f"{name}: has a head of its own, for {', '.join(labels)}; expected a generative model, or a classifier "
-            "that was saved with a prompt for the same classes"
-        )
-    options: dict[str, Any] = {"config": config} | ({"dtype": "auto"} if compute.precision == "saved" else {})
-    if getattr(config, "quantization_config", None) is not None or compute.precision in QUANTISED:
-        options |= quantisation(head, config, name, compute)
-    model, tokenizer, missing = load_model(head, place, revision, kind, **options)
-    if adapters is not None:
-        missing = [weight for weight in missing if weight not in adapters.weights]
-        with errors_of_loading(name, kind):
-            model = adapters.on(model)
-            if (adapters.folder / "tokenizer_config.json").exists():
-                tokenizer = transformers.AutoTokenizer.from_pretrained(adapters.folder, trust_remote_code=False)
-    if missing:
-        raise ModelError(
-            f"{name}: weights are missing or of the wrong shape for {', '.join(missing[:4])}; "
-            "expected a fine-tuned classifier of texts or tokens"
-        )
-    if holds_no_words(tokenizer):
-        raise ModelError(f"{name}: holds no tokenizer; expected one saved beside the model")
-    if isinstance(params, CandidateLabels | None):
-        return model, tokenizer, head, params
-    completion = Completion(params, tokenizer, name)
-    if head is GENERATION:
-        model = with_label_head(model, completion)
-    return model, tokenizer, head, completion

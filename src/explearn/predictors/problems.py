@@ -1,7 +1,6 @@
 """The kinds of output that a model can have: one class of several, labels that each hold or not, or a value.
 
-The configuration of a saved model gives it as `problem_type` and by the number of outputs (`problem_of`). `Answers`, a
-base of the classifier, turns outputs into probabilities.
+The configuration of a saved model gives it as `problem_type` and by the number of outputs (`problem_of`).
 
 A head with one output z, whose probability is sigmoid(z), becomes one with two: -z for the class that the model does
 not name and z for the one it does (`with_both_classes`). So every method has two classes to explain, and gradients and
@@ -12,16 +11,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-from torch.nn import functional
 
-from explearn.core.errors import ModelError, ParamsError, UnsupportedError, shown
+from explearn.core.errors import ModelError, ParamsError
 from explearn.predictors.labelled import CLASSES as CLASSES  # noqa: PLC0414 (taken from here)
 from explearn.predictors.labelled import ONE_CLASS as ONE_CLASS  # noqa: PLC0414
-from explearn.predictors.labelled import Labelled
 from explearn.predictors.labelled import Problem as Problem  # noqa: PLC0414
 from explearn.predictors.quantised import is_quantised
 
@@ -36,93 +33,7 @@ OutputFunction = Callable[[torch.Tensor], torch.Tensor]
 """Logits, (texts, C) -> values, (texts,) or (texts, values)."""
 
 
-class Answers(Labelled):
-    """The base of classifiers in torch, with functions from logits to probabilities and losses."""
-
-    def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return the classes' probabilities, (.., C), of logits (.., C). Raises UnsupportedError for a regression."""
-        if self.problem is Problem.MULTI_LABEL:
-            return logits.sigmoid()
-        return self.softmax_logits(logits).softmax(-1)
-
-    def log_probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return the probabilities' natural logarithms, without rounding errors for a probability near 0."""
-        if self.problem is Problem.MULTI_LABEL:
-            return functional.logsigmoid(logits)
-        return self.softmax_logits(logits).log_softmax(-1)
-
-    def softmax_logits(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return numbers whose softmax is the classes' probabilities, for losses over one class of several.
-
-        They are the logits; for a model with one logit z, half of -z and z, since its probability is sigmoid(z). Raises
-        UnsupportedError if classes do not exclude each other.
-        """
-        if self.problem not in ONE_CLASS:
-            raise UnsupportedError(self.why_not(ONE_CLASS))
-        return logits / 2 if self.problem is Problem.BINARY else logits
-
-    def versus(self, other: int | str) -> Self:
-        """Return a view whose values compare each other class A with the class `other`, B.
-
-        The value of "A versus B" is the logit of A minus that of B; if a text has one class of several, this is log
-        p(A) / p(B). Targets may be given as A; by default the largest value is explained, which is that of the
-        predicted class unless that is B.
-
-        Raises UnknownNameError for an unknown class, UnsupportedError as `explaining` does.
-        """
-        index = self.label_index(other)
-        kept = [i for i in range(len(self.labels)) if i != index]
-        change = torch.eye(len(self.labels))[kept]
-        change[:, index] = -1
-        if self.problem is Problem.BINARY:
-            change /= 2
-        classes = [self.labels[i] for i in kept]
-        labels = [f"{label} versus {self.labels[index]}" for label in classes]
-        return self._view(labels, classes, lambda logits: logits @ change.to(logits).T, change)
-
-    def explaining(self, output: Literal["probability", "log_probability"] | OutputFunction, name: str = "") -> Self:
-        """Return a view with the same model in which methods explain other values than the classes' logits.
-
-        Args:
-            output: `probability` or `log_probability` of each class; or a function, differentiable for methods that
-                take gradients, from logits (texts, C) to one value per text, (texts,).
-            name: name of the function in attributions and pages (default: its own).
-
-        Methods that take the head apart or need classes refuse such a view. Raises UnsupportedError for probabilities
-        of a regression, and for a model that is spread over several devices; ParamsError for any other output.
-        """
-        if callable(output):
-            return self._view([name or getattr(output, "__name__", "value")], [], output)
-        if output not in ("probability", "log_probability"):
-            raise ParamsError(f"output: got {shown(output)}; expected probability, log_probability or a function")
-        change = self.probabilities if output == "probability" else self.log_probabilities
-        change(torch.zeros(1, len(self.labels)))  # raises if there are no probabilities
-        said = output.replace("_", "-")
-        return self._view([f"{said} of {label}" for label in self.labels], self.labels, change)
-
-    def _view(
-        self, labels: list[str], classes: list[str], change: OutputFunction, rows: torch.Tensor | None = None
-    ) -> Self:
-        """Return a copy that has values instead of logits.
-
-        classes: the classes of the values. rows: the matrix, (values, C), by which `change` multiplies; None if it does
-        something else.
-        """
-        given: Any = self
-        view: Any = copy.copy(self)
-        if getattr(view, "spread", None) is not None:
-            raise UnsupportedError(f"{self.name}: is spread over several devices; other outputs are of a model on one")
-        view.__dict__.pop("fingerprint", None)
-        view.labels, view.problem, view.of_classes = labels, Problem.REGRESSION, True
-        view.short_names = {name: number for number, name in enumerate(classes)}
-        if not view.has_model:
-            view.logits = lambda batch: change(given.logits(batch))
-            return cast(Self, view)
-        view.model = _with_values(view.model, len(self.labels), change, rows)
-        return cast(Self, view)
-
-
-def _with_values(model: Any, classes: int, change: OutputFunction, rows: torch.Tensor | None) -> Any:
+def with_values(model: Any, classes: int, change: OutputFunction, rows: torch.Tensor | None) -> Any:
     """Make a model with changed outputs, in its head if that is one linear map; all weights are shared."""
     copied = sharing_copy(model)
     base = f"{getattr(model, 'base_model_prefix', '')}."
@@ -136,15 +47,22 @@ def _with_values(model: Any, classes: int, change: OutputFunction, rows: torch.T
         return copied
 
     def on_outputs(_model: nn.Module, _inputs: object, outputs: Any) -> Any:
-        values = change(outputs.logits)
-        outputs.logits = values[:, None] if values.shape == outputs.logits.shape[:1] else values
-        if outputs.logits.ndim != 2 or len(values) != len(outputs.logits):
-            raise ParamsError(f"output: gave shape {tuple(values.shape)}; expected one value a text")
+        outputs.logits = changed_logits(outputs.logits, change)
         return outputs
 
     copied.register_forward_hook(on_outputs)
     copied.outputs_changed = True
     return copied
+
+
+def changed_logits(logits: torch.Tensor, change: OutputFunction) -> torch.Tensor:
+    """Return values, (texts, values), of logits, (texts, C). Raises ParamsError unless each text has a row."""
+    values = change(logits)
+    if values.shape == logits.shape[:1]:
+        values = values[:, None]
+    if values.ndim != 2 or len(values) != len(logits):
+        raise ParamsError(f"output: gave shape {tuple(values.shape)}; expected one value a text")
+    return values
 
 
 def sharing_copy(model: Any) -> Any:

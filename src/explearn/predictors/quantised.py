@@ -41,7 +41,7 @@ def quantisation(loader: str, config: Any, name: str, compute: ComputeOptions) -
     if compute.device_map is not None:
         raise ParamsError(
             f"device-map: {name} has quantised weights, which are not divided here; load it by transformers with a "
-            "device_map, and make explearn.Classifier(model, tokenizer) of it"
+            "device_map, and make explearn.TransformerPredictor(model, tokenizer) of it"
         )
     saved: Any = getattr(config, "quantization_config", None)
     if saved is not None:

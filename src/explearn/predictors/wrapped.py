@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
 from torch import nn
-
-from explearn.predictors.architectures import tells_segments_apart
 
 if TYPE_CHECKING:
     import transformers
-
-SEGMENT = 1
-"""Bit of `token_type_ids` that is the model's own segment; the others say which tokens the logits are made from."""
 
 
 class WrappedModel(nn.Module):
     """Base of such models; all attributes that it does not have are the model's.
 
-    It takes the model's own inputs, by keyword, with bits beside SEGMENT in `token_type_ids`.
+    It takes the model's own inputs, by keyword, and the marks of positions (`explearn.text.encoding.POSITION_MARKS`).
 
     Args:
         config: the model's configuration.
@@ -43,11 +37,3 @@ class WrappedModel(nn.Module):
         if name == "model" or model is None:
             return super().__getattr__(name)
         return getattr(model, name)
-
-    def outputs(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor, **options: Any
-    ) -> Any:
-        """Return what the model gives, which sees no bit but SEGMENT."""
-        if tells_segments_apart(self.config):
-            options["token_type_ids"] = token_type_ids & SEGMENT
-        return self.model(input_ids=input_ids, attention_mask=attention_mask, **options)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from explearn.evaluation import figure_cell
 from explearn.methods.results import Number, RunFacts
-from explearn.metrics.catalogue import CATALOGUE, Group, Metric
+from explearn.metrics.base import Group, Metric
+from explearn.metrics.registry import CATALOGUE
 from explearn.show.blocks import Cell, Column, Mark, Table
 
 COST_NOISE = 0.1
@@ -36,34 +38,19 @@ def metrics_of(group: Group) -> list[Metric]:
     return [metric for metric in CATALOGUE.values() if metric.group == group and not metric.derived]
 
 
-def title(metric: Metric) -> str:
-    """Return a metric's heading, with an arrow that shows which way is better."""
-    return metric.heading + {"higher": " ↑", "lower": " ↓", None: ""}[metric.direction]
-
-
-def shown(metric: Metric, value: Number) -> str:
-    """Format a figure for tables: a plain 0.000 for values that round to zero, a dash for None."""
-    if value is None:
-        return "–"
-    return f"{round(_limited(metric, value), metric.decimals) + 0.0:,.{metric.decimals}f}{metric.suffix}"
-
-
-def _limited(metric: Metric, value: float) -> float:
-    if metric.limit is None:
-        return value
-    return min(value, metric.limit) if metric.larger_is_better else max(value, metric.limit)
-
-
 def column(metric: Metric) -> Column:
     """Return the column of a metric."""
-    return Column(title(metric), ascending=metric.direction == "lower", machine=metric.of_machine)
+    return Column(metric.title, ascending=metric.direction == "lower", machine=metric.of_machine)
 
 
 def marked(run: RunFacts, method: str) -> str:
     """Return a method's name as tables show it, with its mark."""
     info = run.methods[method]
-    mark = OWN_MODEL_MARK if info.own_model else WATCHING_MARK if info.watches_metric else ""
-    return f"{method} {mark}".strip()
+    if info.own_model:
+        return f"{method} {OWN_MODEL_MARK}"
+    if info.watches_metric:
+        return f"{method} {WATCHING_MARK}"
+    return method
 
 
 def used_marks(run: RunFacts) -> str:
@@ -90,7 +77,11 @@ def leaderboard(
     figure cannot be compared, or whose passes do not count all of their work, are never best.
 
     Args:
+        run: facts about the methods.
+        caption: the table's caption.
         figures: method -> metric -> value; with f"{metric}_low" and f"{metric}_high", the bounds of its interval.
+        metrics: the columns; those without any figure are left out.
+        standings: metric -> its best and tied methods.
     """
     methods = run.ordered(figures)
     metrics = [metric for metric in metrics if any(figures[method].get(metric.name) is not None for method in methods)]
@@ -98,28 +89,47 @@ def leaderboard(
         return None
     rows: list[list[Cell | str]] = [[marked(run, method)] for method in methods]
     for metric in metrics:
-        partial = {method for method in methods if metric.passes and run.methods[method].uncounted}
-        counted = {m for m in methods if m not in partial and run.comparable(m, metric.name)}
-        values = {m: _limited(metric, v) for m in counted if (v := figures[m].get(metric.name)) is not None}
-        standing = (standings or {}).get(metric.name)
-        noise = COST_NOISE if metric.of_machine else 0.0
-        top = (max if metric.direction == "higher" else min)(values.values(), default=None)
+        marks = _standing_marks((standings or {}).get(metric.name))
+        if marks is None:
+            marks = _best_marks(run, metric, figures, methods)
         for method, row in zip(methods, rows, strict=True):
-            value = figures[method].get(metric.name)
-            low, high = (figures[method].get(f"{metric.name}_{end}") for end in ("low", "high"))
-            mark: Mark
-            if standing is not None:
-                mark = "best" if method in standing[0] else "tied" if method in standing[1] else ""
-            else:
-                near = top is not None and method in values and abs(values[method] - top) <= noise * abs(top)
-                same = method in values and shown(metric, values[method]) == shown(metric, top)
-                mark = "best" if metric.direction and (near or same) else ""
-            row.append(
-                Cell(
-                    shown(metric, value) + UNCOUNTED * (method in partial and value is not None),
-                    value,
-                    mark,
-                    "" if low is None or high is None else f"{low:.2f} to {high:.2f}",
-                )
-            )
+            has_figure = figures[method].get(metric.name) is not None
+            after = UNCOUNTED if has_figure and _is_partial(run, metric, method) else ""
+            row.append(figure_cell(metric, figures[method], marks.get(method, ""), after))
     return Table([Column("Method", numeric=False, key=True), *map(column, metrics)], rows, caption, methods)
+
+
+def _standing_marks(standing: Standing | None) -> dict[str, Mark] | None:
+    """Return the mark of each method that is best or tied by paired tests; None without tests."""
+    if standing is None:
+        return None
+    best, tied = standing
+    marks: dict[str, Mark] = dict.fromkeys(tied, "tied")
+    return marks | dict.fromkeys(best, "best")
+
+
+def _best_marks(
+    run: RunFacts, metric: Metric, figures: Mapping[str, Mapping[str, Number]], methods: Sequence[str]
+) -> dict[str, Mark]:
+    """Return the mark of each method that shows the best figure of a metric without tests."""
+    if metric.direction is None:
+        return {}
+    values: dict[str, float] = {}
+    for method in methods:
+        value = figures[method].get(metric.name)
+        comparable = run.comparable(method, metric.name) and not _is_partial(run, metric, method)
+        if value is not None and comparable:
+            values[method] = metric.limited(value)
+    best = max if metric.larger_is_better else min
+    top = best(values.values(), default=0.0)
+    noise = COST_NOISE if metric.of_machine else 0.0
+    marks: dict[str, Mark] = {}
+    for method, value in values.items():
+        if abs(value - top) <= noise * abs(top) or metric.shown(value) == metric.shown(top):
+            marks[method] = "best"
+    return marks
+
+
+def _is_partial(run: RunFacts, metric: Metric, method: str) -> bool:
+    """Return whether a count of passes misses other work of the method."""
+    return metric.passes and run.methods[method].uncounted

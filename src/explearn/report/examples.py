@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -29,13 +29,16 @@ def choose_examples(examples: Sequence[Example], gold: Mapping[str, ArrayLike], 
     The same seed gives the same texts. A text's place in the draw depends only on the seed and its id, not on the other
     texts or their order.
     """
-    draws: dict[tuple[bool, str], list[Example]] = defaultdict(list)
-    for example in sorted(examples, key=lambda e: hashlib.sha256(f"{seed}:{e.id}".encode()).digest()):
+    drawn: Counter[tuple[bool, str]] = Counter()
+    turns: list[tuple[bool, int, str]] = []
+    ordered = sorted(examples, key=lambda example: hashlib.sha256(f"{seed}:{example.id}".encode()).digest())
+    for example in ordered:
         unmarked = not np.asarray(gold.get(example.id, False), dtype=np.bool_).any()
-        draws[unmarked, example.label].append(example)
-    # The labels take turns: (marked first, turn, label).
-    turns = [(unmarked, turn, label, e) for (unmarked, label), drawn in draws.items() for turn, e in enumerate(drawn)]
-    return [turn[-1] for turn in sorted(turns, key=lambda t: t[:3])[:count]]
+        # The labels take turns, texts with marks first.
+        turns.append((unmarked, drawn[unmarked, example.label], example.label))
+        drawn[unmarked, example.label] += 1
+    order = sorted(range(len(ordered)), key=turns.__getitem__)
+    return [ordered[number] for number in order[:count]]
 
 
 def draw_examples(
@@ -53,9 +56,15 @@ def draw_examples(
     """Draw `count` texts to show (`choose_examples`), with the words that each method chooses by its own rule.
 
     Args:
-        examples: texts to draw from, explained by all methods. rationales: their annotators' marks.
-        gold: example id -> marked words. runs, infos: by method.
-        k: number of words in the top-K rule. positive_rate: share of marked words in training.
+        examples: texts to draw from, explained by all methods.
+        rationales: their annotators' marks.
+        gold: example id -> marked words.
+        runs: method -> its run.
+        infos: method -> its facts.
+        count: number of texts.
+        seed: seed of the draw.
+        k: number of words in the top-K rule.
+        positive_rate: share of marked words in training.
     """
     kinds: dict[str, set[RationaleKind]] = defaultdict(set)
     for rationale in rationales:
@@ -66,17 +75,12 @@ def draw_examples(
     explained = [example for example in examples if all(example.id in texts for texts in by_id.values())]
     for example in choose_examples(explained, gold, count, seed):
         attributions = {method: texts[example.id] for method, texts in by_id.items()}
-        selected = {
-            method: attribution.read
-            & binarise(
-                attribution.filled(),
-                infos[method].binarisation,
-                k=k,
-                threshold=runs[method].threshold,
-                positive_rate=positive_rate,
-            )
-            for method, attribution in attributions.items()
-        }
+        selected = {}
+        for method, attribution in attributions.items():
+            rule = infos[method].binarisation
+            threshold = runs[method].threshold
+            chosen = binarise(attribution.filled(), rule, k=k, threshold=threshold, positive_rate=positive_rate)
+            selected[method] = attribution.read & chosen
         marked = np.asarray(gold.get(example.id, np.zeros(len(example.all_words))), dtype=np.bool_)
         answer = attributions[shared[0]] if shared else None
         reports.append(ExampleReport(example, marked, tuple(sorted(kinds[example.id])), attributions, selected, answer))
@@ -86,21 +90,30 @@ def draw_examples(
 def first_text(run: RunFacts, tasks: Sequence[TaskReport], roles: Mapping[str, str]) -> ExampleText | None:
     """Return the most suitable drawn text: explained by the methods with roles, classified correctly, marked, short.
 
-    Texts are drawn at random, before the methods' figures on them are known. Returns None if no method has a role and
-    no text is marked.
+    Texts are drawn at random, before the methods' figures on them are known.
 
-    roles: method -> why it is shown.
+    Args:
+        run: facts about the run.
+        tasks: its results on each task.
+        roles: method -> why it is shown.
+
+    Returns:
+        The text; None if no method has a role and no text is marked.
     """
-    texts = [(text, task) for task in tasks for text in task.texts if all(m in text.attributions for m in roles)]
-
-    def unsuited(item: tuple[ExampleReport, TaskReport]) -> tuple[bool, bool, bool]:
-        return not item[0].gold.any(), is_right(item[0]) is not True, len(item[0].example.all_words) > SHORT_TEXT
-
+    texts = []
+    for task in tasks:
+        name = f"A text of {task.task}" if len(tasks) > 1 else "One of the texts"
+        texts += [(text, name) for text in task.texts if roles.keys() <= text.attributions.keys()]
     if not texts:
         return None
-    text, task = min(texts, key=unsuited)
-    block = example_text(run, text, f"A text of {task.task}" if len(tasks) > 1 else "One of the texts", roles)
+    text, name = min(texts, key=lambda item: _unsuited(item[0]))
+    block = example_text(run, text, name, roles)
     return block if block.rows else None
+
+
+def _unsuited(text: ExampleReport) -> tuple[bool, bool, bool]:
+    """Return what speaks against showing a text first, the most serious first."""
+    return not text.gold.any(), is_right(text) is not True, len(text.example.all_words) > SHORT_TEXT
 
 
 def is_right(text: ExampleReport) -> bool | None:
@@ -113,7 +126,11 @@ def is_right(text: ExampleReport) -> bool | None:
 def example_text(run: RunFacts, text: ExampleReport, name: str, notes: Mapping[str, str] | None = None) -> ExampleText:
     """Return a text with its marked words and the words that methods choose by their own rule.
 
-    notes: method -> why it is shown. Default: all methods except random scores, each with its hits.
+    Args:
+        run: facts about the run.
+        text: the text.
+        name: its heading.
+        notes: method -> why it is shown. Default: all methods except random scores, each with its hits.
     """
     example = text.example
     label = example.label
@@ -123,18 +140,26 @@ def example_text(run: RunFacts, text: ExampleReport, name: str, notes: Mapping[s
     if text.answer is not None:
         facts.append(f"predicted {text.answer.predicted} (p = {text.answer.probability:.2f})")
     rows = []
-    spans = tuple(span for segment in example.segments for span in segment.spans)
+    # Attribution files have no positions of words.
+    spans: tuple[tuple[int, int], ...] = ()
+    for segment in example.segments:
+        spans += segment.spans
     if text.kinds:
         rows.append(
             TextRow("marked", f"{', '.join(text.kinds)}: {several(int(text.gold.sum()), run.unit)}", text.gold.tolist())
         )
-    shown = [m for m in run.ordered(text.attributions) if run.methods[m].family != "chance"] if notes is None else notes
+    shown: Iterable[str] = notes or ()
+    if notes is None:
+        shown = [method for method in run.ordered(text.attributions) if run.methods[method].family != "chance"]
     for method in shown:
-        # Attribution files have no positions of words.
-        chosen, scores = text.selected[method], replace(text.attributions[method], spans=spans)
+        chosen = text.selected[method]
+        scores = replace(text.attributions[method], spans=spans)
         count = int(chosen.sum())
-        hits = f"{int((chosen & text.gold).sum())} of {count} are marked" if text.kinds else several(count, run.unit)
-        note = hits if notes is None else notes[method]
+        note = several(count, run.unit)
+        if text.kinds:
+            note = f"{int((chosen & text.gold).sum())} of {count} are marked"
+        if notes is not None:
+            note = notes[method]
         if text.answer is not None and scores.target != text.answer.predicted:
             # A method with its own classifier explains that classifier's prediction.
             note += f"; explains “{scores.target}”"

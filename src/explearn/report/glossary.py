@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from explearn.metrics import catalogue
+from explearn.metrics.base import Group, Metric
 from explearn.metrics.params import EvaluateParams
+from explearn.metrics.registry import CATALOGUE
 from explearn.show.blocks import Fold, Paragraph, Table, columns
 
 INTRODUCTION = (
@@ -17,11 +18,16 @@ INTRODUCTION = (
 
 
 def glossary(params: EvaluateParams, unit: str = "word") -> list[Fold]:
-    """Return an explanation of every figure in the leaderboards, by question. unit: what is scored."""
+    """Return an explanation of every figure in the leaderboards, by question.
+
+    Args:
+        params: settings of the metrics.
+        unit: what is scored.
+    """
     removed = "deleting them" if params.removal == "delete" else "the mask token"
     paper = params.protocol.upper()
     protocol = "" if paper == "DEFAULT" else f" Counts and means follow {paper}'s protocol (docs/explearn/metrics.md)."
-    groups: tuple[tuple[catalogue.Group, str, str], ...] = (
+    groups: tuple[tuple[Group, str, str], ...] = (
         (
             "plausibility",
             "Does it agree with people? (plausibility)",
@@ -50,12 +56,21 @@ def glossary(params: EvaluateParams, unit: str = "word") -> list[Fold]:
     heads = columns(["Measure", "Meaning", "Better"])
     folds = []
     for group, question, answer in groups:
-        of_group = [metric for metric in catalogue.CATALOGUE.values() if metric.group == group]
-        leading = [metric for metric in of_group if not metric.explained_with]
+        metrics = [metric for metric in CATALOGUE.values() if metric.group == group]
         rows = []
-        for metric in leading:
-            explained = [other for other in of_group if other is metric or other.explained_with == metric.name]
-            directions = ", ".join(dict.fromkeys(other.direction for other in explained if other.direction))
-            rows.append([metric.term or metric.heading, metric.summary.format(**settings), directions])
+        for metric in metrics:
+            if not metric.explained_with:
+                summary = metric.summary.format(**settings)
+                rows.append([metric.term or metric.heading, summary, _directions(metric, metrics)])
         folds.append(Fold(question, [Paragraph(answer), Table(heads, rows)]))
     return folds
+
+
+def _directions(metric: Metric, metrics: list[Metric]) -> str:
+    """Return the better direction of a metric, and of those that are explained with it."""
+    directions: dict[str, None] = {}
+    for other in metrics:
+        together = other is metric or other.explained_with == metric.name
+        if together and other.direction:
+            directions[other.direction] = None
+    return ", ".join(directions)

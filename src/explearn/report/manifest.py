@@ -36,7 +36,12 @@ class ManifestModel(Shape):
 
 
 class HashedFiles(Shape):
-    """Some files. paths: files and folders, to which no file may be added; files: all files in them."""
+    """Some files.
+
+    Attributes:
+        paths: files and folders, to which no file may be added.
+        files: all files in them.
+    """
 
     paths: list[str]
     files: Hashes
@@ -46,9 +51,12 @@ class Manifest(Shape):
     """The fields of a manifest that are checked; others are only shown.
 
     Attributes:
+        manifest: version of the format.
         root: the folder to which paths are relative, itself relative to the manifest's folder; paths in the part `page`
             are relative to the manifest's folder, those in `code` to CODE.
-        parts: name -> files. classifiers: task -> classifier, loadable by its name. versions: of packages.
+        parts: name -> files.
+        versions: package -> version.
+        classifiers: task -> classifier, loadable by its name.
     """
 
     manifest: Annotated[int, Field(ge=VERSION, le=VERSION)]
@@ -93,9 +101,11 @@ def check_manifest(path: Path, fingerprint: Fingerprint) -> tuple[list[str], lis
     """Return what was checked, and a sentence for each difference, in the order of the manifest.
 
     Args:
+        path: the manifest.
         fingerprint: loads a classifier and hashes it.
 
-    Raises DataError for a file that is not a manifest.
+    Raises:
+        DataError: the file is not a manifest.
     """
     hint = "; expected a manifest next to its page"
     manifest: Manifest = check(Manifest, read_json(path), before=f"{path}, ", after=hint)
@@ -103,28 +113,39 @@ def check_manifest(path: Path, fingerprint: Fingerprint) -> tuple[list[str], lis
     differences = []
     for name, files in manifest.parts.items():
         base = {"page": path.parent, "code": CODE}.get(name, root)
-        # Only folders below the root are searched; an absolute path leads out of it.
-        now = hashes(base, [p for p in files.paths if ".." not in Path(p).parts and not Path(p).is_absolute()])
-        for file, digest in files.files.items():
-            if not (base / file).is_file():
-                differences.append(f"{name}: {file} is missing")
-            elif (now.get(file) or file_digest(base / file)) != digest:
-                differences.append(f"{name}: {file} differs")
-        # An added file may be read, too: another tokenizer, another method's scores.
-        differences += [f"{name}: {file} was added" for file in sorted(set(now) - set(files.files))]
-    known = dict(versions(RUN))
+        differences += [f"{name}: {difference}" for difference in _changed_files(base, files)]
+    installed = dict(versions(RUN))
     for name, version in manifest.versions.items():
-        if known.get(name) != version:
-            differences.append(f"version of {name}: {version} then, {known.get(name, 'not installed')} now")
+        if installed.get(name) != version:
+            differences.append(f"version of {name}: {version} then, {installed.get(name, 'not installed')} now")
     for task, model in manifest.classifiers.items():
-        folder, what = root / model.name, f"classifier of {task} ({model.name})"
+        folder = root / model.name
+        what = f"classifier of {task} ({model.name})"
         try:
             if fingerprint(str(folder) if is_folder(folder) else model.name) != model.fingerprint:
                 differences.append(f"{what}: weights or labels differ")
         except ModelError as error:
             differences.append(f"{what}: cannot be loaded ({error})")
-    models = ["weights of the classifier"] if manifest.classifiers else []
-    return [*(name for name, files in manifest.parts.items() if files.files), "versions", *models], differences
+    checked = [name for name, files in manifest.parts.items() if files.files]
+    checked.append("versions")
+    if manifest.classifiers:
+        checked.append("weights of the classifier")
+    return checked, differences
+
+
+def _changed_files(base: Path, files: HashedFiles) -> list[str]:
+    """Return what differs in some files: each that is missing, changed or was added."""
+    # Only folders below the root are searched; an absolute path leads out of it.
+    inside = [path for path in files.paths if ".." not in Path(path).parts and not Path(path).is_absolute()]
+    now = hashes(base, inside)
+    differences = []
+    for file, digest in files.files.items():
+        if not (base / file).is_file():
+            differences.append(f"{file} is missing")
+        elif (now.get(file) or file_digest(base / file)) != digest:
+            differences.append(f"{file} differs")
+    # An added file may be read, too: another tokenizer, another method's scores.
+    return differences + [f"{file} was added" for file in sorted(set(now) - set(files.files))]
 
 
 def hashes(base: Path, paths: Sequence[str]) -> Hashes:
@@ -134,8 +155,9 @@ def hashes(base: Path, paths: Sequence[str]) -> Hashes:
     """
     files: Hashes = {}
     for path in paths:
-        place = base / path
-        for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
+        location = base / path
+        inside = sorted(location.rglob("*")) if location.is_dir() else [location]
+        for file in inside:
             if file.is_file() and file.suffix != ".pyc" and not file.name.startswith("."):
-                files[(Path(path) / file.relative_to(place)).as_posix()] = file_digest(file)
+                files[(Path(path) / file.relative_to(location)).as_posix()] = file_digest(file)
     return files

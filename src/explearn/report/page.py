@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
+import pkgutil
 from collections.abc import Iterator, Sequence
 
 from explearn.methods.results import Number, RunFacts, TaskReport
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.registry import CATALOGUE
 from explearn.report.caveats import find_caveats, has_no_marks, part_caveats
 from explearn.report.columns import COST_NOTE, leaderboard, used_marks
 from explearn.report.examples import first_text
@@ -44,22 +43,26 @@ RULES = {
 def report_blocks(run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Block] = ()) -> list[Block]:
     """Return the whole report.
 
-    more: further sections, placed before the sections on the tasks.
+    Args:
+        run: facts about the run.
+        tasks: its results on each task.
+        more: further sections, placed before the sections on the tasks.
     """
     counted = counted_tasks(run, tasks)
-    # A learned method's folder may have a module `report`, whose function `report` makes its section.
-    rooms = list(dict.fromkeys(info.room for info in run.methods.values() if info.room != "other"))
-    rooms = [room for room in rooms if importlib.util.find_spec(f"explearn.methods.{room}.report")]
-    sections = [importlib.import_module(f"explearn.methods.{room}.report").report for room in rooms]
-    return [
+    blocks: list[Block] = [
         *_first_page(run, tasks),
         Heading("All tasks at a glance" if len(tasks) > 1 else "All methods at a glance"),
         *_overview(run, counted, tasks),
-        *(block for section in sections for block in section(run, tasks)),
-        *more,
-        *(block for task in tasks for block in task_section(run, task, () if len(tasks) == 1 else OPEN_BOARDS)),
-        *_appendix(run, tasks),
     ]
+    # Methods may share a section.
+    sections = dict.fromkeys(info.report for info in run.methods.values() if info.report)
+    for section in sections:
+        blocks += pkgutil.resolve_name(section)(run, tasks)
+    blocks += more
+    opened = () if len(tasks) == 1 else OPEN_BOARDS
+    for task in tasks:
+        blocks += task_section(run, task, opened)
+    return [*blocks, *_appendix(run, tasks)]
 
 
 def page(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
@@ -74,7 +77,8 @@ def draw(blocks: Sequence[Block]) -> dict[str, str]:
 
 
 def _first_page(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
-    counted, verdict = counted_tasks(run, tasks), find_verdict(run, tasks)
+    counted = counted_tasks(run, tasks)
+    verdict = find_verdict(run, tasks)
     yield Heading(run.title, level=1)
     yield Paragraph(verdict.sentence, style="lead")
     if any(task.methods for task in tasks):
@@ -85,8 +89,9 @@ def _first_page(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
         yield Paragraph(legend, style="note", page_only=True)
     if verdict.times:
         yield Paragraph(verdict.times, machine=True)
-    # Where no task counts, that is the verdict already.
-    counting = counting_sentence(run, tasks) if any(near_chance(run, task) is None for task in tasks) else ""
+    counting = counting_sentence(run, tasks)
+    if all(near_chance(run, task) for task in tasks):
+        counting = ""  # that is the verdict already
     yield Paragraph(f"{run.subtitle} {counting}".strip(), style="note")
     yield Heading("Who wins on what")
     if table := leader_table(run, counted):
@@ -102,33 +107,36 @@ def _first_page(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
 
 
 def _overview(run: RunFacts, counted: Sequence[TaskReport], tasks: Sequence[TaskReport]) -> Iterator[Block]:
-    names = [*QUESTIONS, TIME.name]
-    by_metric = {name: means(run, name, counted) for name in names}
-    figures: dict[str, dict[str, Number]] = {
-        method: {name: by_metric[name].get(method) for name in names}
-        for method in run.ordered({method for values in by_metric.values() for method in values})
-    }
-    caption, tests, standings = "Means over the tasks", "; tests of the differences follow, task by task", None
+    metrics = [*(CATALOGUE[name] for name in QUESTIONS), TIME]
+    figures: dict[str, dict[str, Number]] = {}
+    for metric in metrics:
+        for method, mean in means(run, metric.name, counted).items():
+            figures.setdefault(method, {})[metric.name] = mean
+    caption = "Means over the tasks"
+    tests = "; tests of the differences follow, task by task"
+    standings = None
     if len(counted) == 1:
         (task,) = counted
-        figures = {method: {**task.methods[method], **of} for method, of in figures.items()}
-        caption, standings = "All methods", task.standings
+        # With the intervals.
+        figures = {method: {**task.methods[method], **of_method} for method, of_method in figures.items()}
+        caption = "All methods"
         tests = "; underlined: not significantly worse; in small print: intervals"
-    board = leaderboard(run, caption, figures, [CATALOGUE[n] for n in names], standings)
+        standings = task.standings
+    board = leaderboard(run, caption, figures, metrics, standings)
     if board is not None:
         yield Paragraph(f"The best figure in each column is bold{tests}. {used_marks(run)}".strip())
         yield board
     if not all(has_no_marks(task) for task in tasks):
-        yield Fold(
-            f"Agreement with people{' on each task' if len(tasks) > 1 else ''}, with intervals",
-            [interval_picture(run, tasks, metric) for metric in ("f1", "auroc")],
-        )
+        each = " on each task" if len(tasks) > 1 else ""
+        pictures = [interval_picture(run, tasks, metric) for metric in ("f1", "auroc")]
+        yield Fold(f"Agreement with people{each}, with intervals", pictures)
 
 
 def _appendix(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
     """Explain the figures and the methods, and list the run's parameters and versions."""
     yield Heading("What the figures mean")
-    yield from (Paragraph(sentence.format(unit=run.unit)) for sentence in INTRODUCTION)
+    for sentence in INTRODUCTION:
+        yield Paragraph(sentence.format(unit=run.unit))
     yield Paragraph(
         "In the tables, the best figure is bold, and one that is worse, but not significantly, is underlined "
         f"(Wilcoxon's signed-rank test over the texts, Holm's correction over all pairs of methods, level "
@@ -139,7 +147,7 @@ def _appendix(run: RunFacts, tasks: Sequence[TaskReport]) -> Iterator[Block]:
     yield from glossary(run.evaluate, run.unit)
     rows = []
     for name, info in run.methods.items():
-        thresholds = {f"{task.thresholds[name]:g}": 0 for task in tasks if name in task.thresholds}
+        thresholds = dict.fromkeys(f"{task.thresholds[name]:g}" for task in tasks if name in task.thresholds)
         rule = RULES[info.binarisation].format(threshold=" or ".join(thresholds) or "its threshold", unit=run.unit)
         rows.append([name, info.family, info.summary, rule, info.cost])
     note = (

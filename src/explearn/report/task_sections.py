@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from explearn.methods.results import RunFacts, TaskReport
-from explearn.metrics.catalogue import CATALOGUE, Group
+from explearn.metrics.base import Group
+from explearn.metrics.registry import CATALOGUE
 from explearn.report.caveats import has_no_marks
-from explearn.report.columns import Standing, leaderboard, marked, metrics_of, title
+from explearn.report.columns import Standing, leaderboard, marked, metrics_of
 from explearn.report.examples import example_text
 from explearn.report.verdict import QUESTIONS, near_chance, several
 from explearn.show.blocks import Block, Cell, Fold, Heading, Paragraph, Table, columns, figure
@@ -36,7 +37,13 @@ EXAMPLES_IN_MARKDOWN = 1
 
 
 def task_section(run: RunFacts, task: TaskReport, opened: Collection[Group] = OPEN_BOARDS) -> list[Block]:
-    """Return the report's section on one task. opened: groups of BOARDS that are not folded."""
+    """Return the report's section on one task.
+
+    Args:
+        run: facts about the run.
+        task: its results on the task.
+        opened: groups of BOARDS that are not folded.
+    """
     blocks: list[Block] = [Heading(f"Texts: {task.task}", task=task.task)]
     if (rates := near_chance(run, task)) is not None:
         blocks.append(
@@ -65,8 +72,8 @@ def task_section(run: RunFacts, task: TaskReport, opened: Collection[Group] = OP
         blocks.append(Fold("Sanity checks", [Paragraph(_sanity_sentence(task)), checks]))
     if task.texts:
         texts = [example_text(run, text, text.example.id) for text in task.texts]
-        few, rest = texts[:EXAMPLES_IN_MARKDOWN], texts[EXAMPLES_IN_MARKDOWN:]
-        blocks.append(Fold("Example texts", few))
+        rest = texts[EXAMPLES_IN_MARKDOWN:]
+        blocks.append(Fold("Example texts", texts[:EXAMPLES_IN_MARKDOWN]))
         if rest:
             blocks.append(Fold(f"{len(rest)} more example texts", rest, page_only=True))
     return blocks
@@ -74,55 +81,51 @@ def task_section(run: RunFacts, task: TaskReport, opened: Collection[Group] = OP
 
 def _data(task: TaskReport, unit: str) -> Iterator[Block]:
     """Yield tables of labels, texts, rationales, annotator agreement, and the classifier's accuracy."""
-    agreement, texts_of = task.agreement, task.agreement.get("texts") or {}
-    mean_length, alpha = agreement.get("mean_length"), agreement.get("alpha")
-    mean = "" if mean_length is None else f" (mean length of the rationales in training: {mean_length:.2f})"
-    over = f" over {several(agreement['alpha_texts'], 'text')}" if agreement.get("alpha_texts") else ""
-    # If nothing is marked, K is 1 and the share 0 by convention.
-    k, rate = (None, None) if has_no_marks(task) else (task.k, task.positive_rate)
+    agreement = task.agreement
     facts = {
         "Labels": ", ".join(task.labels),
         "Texts": _counts(task.split_counts),
-        "Texts with rationales": _counts(texts_of),
-        f"Number of {unit}s chosen by the top-K rule, K": f"{k}{mean}" if k else "",
-        f"Share of {unit}s marked in training": "" if rate is None else figure(rate),
-        "Rationales": _counts(agreement.get("kinds") or {}),
+        "Texts with rationales": _counts(agreement.get("texts") or {}),
     }
-    if alpha is not None:
-        facts[f"Annotator agreement{over}, Krippendorff's alpha (1: perfect, 0: chance)"] = figure(alpha)
+    # If nothing is marked, K is 1 and the share 0 by convention.
+    if task.k and not has_no_marks(task):
+        mean_length = agreement.get("mean_length")
+        mean = "" if mean_length is None else f" (mean length of the rationales in training: {mean_length:.2f})"
+        facts[f"Number of {unit}s chosen by the top-K rule, K"] = f"{task.k}{mean}"
+    if task.positive_rate is not None and not has_no_marks(task):
+        facts[f"Share of {unit}s marked in training"] = figure(task.positive_rate)
+    facts["Rationales"] = _counts(agreement.get("kinds") or {})
+    if agreement.get("alpha") is not None:
+        over = f" over {several(agreement['alpha_texts'], 'text')}" if agreement.get("alpha_texts") else ""
+        alpha = f"Annotator agreement{over}, Krippendorff's alpha (1: perfect, 0: chance)"
+        facts[alpha] = figure(agreement["alpha"])
         facts[f"Annotator agreement{over}, mean F1 over pairs"] = figure(agreement.get("pairwise_f1"))
     yield Table(columns(["", ""]), [[name, fact] for name, fact in facts.items() if fact])
     pairs = agreement.get("alpha_by_pair") or {}
     if len(pairs) > 1:
-        figures = [
-            [who, f"{of['texts']:,}", figure(of["alpha"]), figure(of["pairwise_f1"])] for who, of in pairs.items()
-        ]
+        rows = []
+        for who, of_pair in pairs.items():
+            rows.append([who, f"{of_pair['texts']:,}", figure(of_pair["alpha"]), figure(of_pair["pairwise_f1"])])
         heads = columns(["Annotators"], ["Texts", "Alpha", "Mean F1"])
-        yield Table(heads, figures, "Agreement by pair of annotators")
+        yield Table(heads, rows, "Agreement by pair of annotators")
     if task.classifier:
         names = {"Accuracy": "accuracy", "Most frequent class": "majority_rate", "Macro F1": "macro_f1", "MCC": "mcc"}
-        figures = [
-            [split, *(figure(of.get(name)) for name in names.values()), f"{of.get('texts') or 0:,}"]
-            for split, of in task.classifier.items()
-        ]
-        yield Table(columns(["Split"], [*names, "Texts"]), figures, "The classifier that the methods explain")
+        rows = []
+        for split, figures in task.classifier.items():
+            shown = [figure(figures.get(name)) for name in names.values()]
+            rows.append([split, *shown, f"{figures.get('texts') or 0:,}"])
+        yield Table(columns(["Split"], [*names, "Texts"]), rows, "The classifier that the methods explain")
 
 
 def _judged_on(task: TaskReport, unit: str) -> str:
     """Say how many texts the figures are based on; methods that explain their own classifier may differ."""
-
-    def span(name: str) -> str:
-        values = sorted({int(v) for figures in task.methods.values() if (v := figures.get(name)) is not None})
-        return " to ".join(f"{value:,}" for value in dict.fromkeys([*values[:1], *values[-1:]])) or "no"
-
+    texts = _range(task, "texts")
     if has_no_marks(task):
-        sentence = f"Faithfulness is measured on {span('texts')} test texts."
+        sentence = f"Faithfulness is measured on {texts} test texts."
     else:
         right = ", and classified correctly" if task.classifier else ""
-        sentence = (
-            f"Agreement is measured on {span('plausibility_texts')} test texts (marked{right}), faithfulness on "
-            f"{span('texts')}."
-        )
+        marked_texts = _range(task, "plausibility_texts")
+        sentence = f"Agreement is measured on {marked_texts} test texts (marked{right}), faithfulness on {texts}."
     lost = max((int(figures.get("unaligned_words") or 0) for figures in task.methods.values()), default=0)
     if lost:
         sentence += (
@@ -130,6 +133,17 @@ def _judged_on(task: TaskReport, unit: str) -> str:
             f"classifier; such {unit}s are never chosen, and ranked last."
         )
     return sentence
+
+
+def _range(task: TaskReport, name: str) -> str:
+    """Return the least and the largest of the methods' numbers in words, such as "20" or "20 to 40"."""
+    numbers = [figures.get(name) for figures in task.methods.values()]
+    values = [int(number) for number in numbers if number is not None]
+    if not values:
+        return "no"
+    least = min(values)
+    most = max(values)
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def own_model_blocks(run: RunFacts, task: TaskReport) -> list[Block]:
@@ -143,12 +157,15 @@ def own_model_blocks(run: RunFacts, task: TaskReport) -> list[Block]:
         standings: dict[str, Standing] = {}
         for metric in OWN_MODEL_METRICS:
             # The file lists the best methods together with those not significantly worse.
-            values = {
-                m: v for m in own["tied"].get(metric.name, ()) if (v := own["methods"][m].get(metric.name)) is not None
-            }
-            top = (max if metric.larger_is_better else min)(values.values(), default=None)
+            values = {}
+            for method in own["tied"].get(metric.name, ()):
+                value = own["methods"][method].get(metric.name)
+                if value is not None:
+                    values[method] = value
             if values:
-                standings[metric.name] = {m for m, v in values.items() if v == top}, set(values)
+                best = max if metric.larger_is_better else min
+                top = best(values.values())
+                standings[metric.name] = {method for method, value in values.items() if value == top}, set(values)
         caption = f"On the classifier of {name}: {task.task}"
         board = leaderboard(run, caption, own["methods"], OWN_MODEL_METRICS, standings)
         blocks.append(Fold(f"On the classifier of {name}", [Paragraph(sentence), *([board] if board else [])]))
@@ -157,7 +174,10 @@ def own_model_blocks(run: RunFacts, task: TaskReport) -> list[Block]:
 
 def pair_tables(run: RunFacts, task: TaskReport) -> Iterator[Block]:
     """Yield tables of methods against methods: tests of the metrics in QUESTIONS, and rank correlations of scores."""
-    tests = {m: t for m in QUESTIONS if (t := task.comparisons.get(m)) is not None and len(t.methods) > 1}
+    tests = {}
+    for metric in QUESTIONS:
+        if metric in task.comparisons and len(task.comparisons[metric].methods) > 1:
+            tests[metric] = task.comparisons[metric]
     if tests:
         yield Paragraph(
             "The row's method against the column's: + significantly better, − significantly worse, · no significant "
@@ -166,25 +186,37 @@ def pair_tables(run: RunFacts, task: TaskReport) -> Iterator[Block]:
         )
     signs = {1: Cell("+", 1, "better"), -1: Cell("−", -1, "worse"), 0: Cell("·", 0)}
     for metric, test in tests.items():
-        outcomes = test.outcomes(run.evaluate.significance)
-        cells = [[signs[int(outcome)] for outcome in row] for row in outcomes]
-        yield _square(run, f"{title(CATALOGUE[metric])}: {task.task}", test.methods, cells)
+        outcomes = test.outcomes(run.evaluate.significance).tolist()
+        cells = [list(map(signs.__getitem__, row)) for row in outcomes]
+        yield _square(run, f"{CATALOGUE[metric].title}: {task.task}", test.methods, cells)
     matrix = task.method_agreement
     if matrix is not None and len(matrix) == len(task.methods) > 1:
-        cells = [
-            [Cell("–") if np.isnan(rho) else Cell(f"{round(100 * rho) + 0:d}", rho, shade=rho) for rho in row]
-            for row in matrix.tolist()
-        ]
+        cells = [list(map(_correlation_cell, row)) for row in matrix.tolist()]
         caption = f"How similarly two methods order the {run.unit}s: mean rank correlation, in percent: {task.task}"
         yield _square(run, caption, list(task.methods), cells)
 
 
+def _correlation_cell(rho: float) -> Cell:
+    if np.isnan(rho):
+        return Cell("–")
+    return Cell(f"{round(100 * rho) + 0:d}", rho, shade=rho)
+
+
 def _square(run: RunFacts, caption: str, methods: Sequence[str], cells: Sequence[Sequence[Cell]]) -> Table:
-    """Return a table of `methods` against each other, in the order of the run. cells: in the order of `methods`."""
+    """Return a table of methods against each other, in the order of the run.
+
+    Args:
+        run: facts about the run.
+        caption: the table's caption.
+        methods: the methods.
+        cells: each method against each, in the order of `methods`.
+    """
     order = [methods.index(method) for method in run.ordered(methods)]
-    rows: list[list[Cell | str]] = [
-        [marked(run, methods[row]), *("" if row == column else cells[row][column] for column in order)] for row in order
-    ]
+    rows: list[list[Cell | str]] = []
+    for row in order:
+        rows.append([marked(run, methods[row])])
+        for column in order:
+            rows[-1].append("" if row == column else cells[row][column])
     names = [methods[index] for index in order]
     return Table(columns(["Method"], names), rows, caption, names)
 
@@ -198,30 +230,38 @@ def sanity_table(run: RunFacts, task: TaskReport) -> Table | None:
     checked: Mapping[str, Any] = task.sanity.get("methods", {})
     if not checked:
         return None
-    parts = dict.fromkeys(part for result in checked.values() for part in result["random_model"])
-    changes = {part: "new weights" if len(parts) == 1 else f"new weights down to {part}" for part in parts}
+    parts: dict[str, None] = {}
+    for result in checked.values():
+        parts |= dict.fromkeys(result["random_model"])
+    changes = {part: f"new weights down to {part}" for part in parts}
+    if len(parts) == 1:
+        changes = dict.fromkeys(parts, "new weights")
     if any(result["random_labels"] for result in checked.values()):
         changes["labels"] = "permuted labels"
-    titles = [f"{what}, {change}" for change in changes.values() for what in ("Rank correlation", "Top kept")]
+    titles = []
+    for change in changes.values():
+        titles += [f"Rank correlation, {change}", f"Top kept, {change}"]
     rows: list[list[Cell | str]] = []
     methods = run.ordered({*checked, *task.methods})
     for method in methods:
         result = checked.get(method, {"random_model": {}, "random_labels": None, "skipped": "not among sanity.methods"})
         similar = {**result["random_model"], "labels": result["random_labels"]}
-        last = f"not checked: {result['skipped']}" if result["skipped"] else figure(result["max_sensitivity"])
-        cells: list[Cell | str] = []
-        for same in map(similar.get, changes):
-            if same is None:
-                cells += ["–", "–"]
-                continue
-            rho, low, high = same["spearman"], same["spearman_low"], same["spearman_high"]
-            shown = "–" if rho is None else f"{rho:.2f}"
-            cells += [
-                Cell(shown, rho, note="" if low is None else f"{low:.2f} to {high:.2f}"),
-                f"{same['overlap']:.2f}",
-            ]
-        rows.append([marked(run, method), *cells, last])
+        row: list[Cell | str] = [marked(run, method)]
+        for change in changes:
+            row += _similarity_cells(similar.get(change))
+        row.append(f"not checked: {result['skipped']}" if result["skipped"] else figure(result["max_sensitivity"]))
+        rows.append(row)
     return Table(columns(["Method"], [*titles, "Max-sensitivity ↓"]), rows, f"Sanity checks: {task.task}", methods)
+
+
+def _similarity_cells(similar: Mapping[str, Any] | None) -> list[Cell | str]:
+    """Return the rank correlation and the overlap of scores before and after a change; dashes if not checked."""
+    if similar is None:
+        return ["–", "–"]
+    rho = similar["spearman"]
+    low = similar["spearman_low"]
+    interval = "" if low is None else f"{low:.2f} to {similar['spearman_high']:.2f}"
+    return [Cell("–" if rho is None else f"{rho:.2f}", rho, note=interval), f"{similar['overlap']:.2f}"]
 
 
 def _sanity_sentence(task: TaskReport) -> str:

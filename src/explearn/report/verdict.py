@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from explearn.methods.registry import get_info
-from explearn.methods.results import Number, RunFacts, TaskReport
-from explearn.metrics.catalogue import CATALOGUE, Metric
+from explearn.methods.results import RunFacts, TaskReport
+from explearn.metrics.base import Metric
+from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import paired_tests
-from explearn.report.columns import shown, title
 from explearn.show.blocks import Cell, Column, Table, bold, columns
 
-PEOPLE, MODEL = "f1_topk", "aopc_comprehensiveness"
-"""The figures that answer the report's two main questions: do the words agree with people, and with the model?"""
+PEOPLE = "f1_topk"
+"""The figure that says whether the chosen words agree with people."""
+
+MODEL = "aopc_comprehensiveness"
+"""The figure that says whether they agree with the model."""
 
 QUESTIONS = {
     PEOPLE: "Chooses the {unit}s that people marked",
@@ -58,8 +62,11 @@ def near_chance(run: RunFacts, task: TaskReport) -> tuple[float, float] | None:
     texts are of one class, so that no classifier could be better.
     """
     test = task.classifier.get("test", {})
-    accuracy, majority = test.get("accuracy"), test.get("majority_rate")
-    if accuracy is None or majority in (None, 1) or accuracy - majority >= min(run.chance_margin, (1 - majority) / 2):
+    accuracy = test.get("accuracy")
+    majority = test.get("majority_rate")
+    if accuracy is None or majority is None or majority == 1:
+        return None
+    if accuracy - majority >= min(run.chance_margin, (1 - majority) / 2):
         return None
     return accuracy, majority
 
@@ -71,18 +78,25 @@ def counted_tasks(run: RunFacts, tasks: Sequence[TaskReport]) -> list[TaskReport
 
 def counting_sentence(run: RunFacts, tasks: Sequence[TaskReport]) -> str:
     """Say which tasks count in the figures, and why others are left out."""
-    weak = [
-        f"{task.task} (accuracy {rates[0]:.3f}, most frequent class {rates[1]:.3f})"
-        for task in tasks
-        if (rates := near_chance(run, task)) is not None
-    ]
+    if not tasks:
+        return ""
+    weak = []
+    for task in tasks:
+        rates = near_chance(run, task)
+        if rates is not None:
+            weak.append(f"{task.task} (accuracy {rates[0]:.3f}, most frequent class {rates[1]:.3f})")
     names = [task.task for task in counted_tasks(run, tasks)]
-    over = f"Figures are for the task {names[0]}." if len(names) == 1 else f"Figures are means over {', '.join(names)}."
-    over = over if len(tasks) > 1 else ""
+    over = ""
+    if len(tasks) > 1:
+        over = f"Figures are means over {', '.join(names)}."
+        if len(names) == 1:
+            over = f"Figures are for the task {names[0]}."
+    if not weak:
+        return over
     hardly = f"the classifier is hardly better than always choosing the most frequent class: {', '.join(weak)}"
-    if weak and len(weak) == len(tasks):
-        return f"{bold('No evidence about the methods:')} {hardly}. {over}".strip() if tasks else ""
-    return f"{over} Other tasks have their own sections, but do not count in these figures: {hardly}." if weak else over
+    if len(weak) == len(tasks):
+        return f"{bold('No evidence about the methods:')} {hardly}. {over}".strip()
+    return f"{over} Other tasks have their own sections, but do not count in these figures: {hardly}."
 
 
 def means(run: RunFacts, metric: str, tasks: Sequence[TaskReport]) -> dict[str, float]:
@@ -91,18 +105,26 @@ def means(run: RunFacts, metric: str, tasks: Sequence[TaskReport]) -> dict[str, 
     Methods without it on one of these are left out. The metric `time` is the time to classify and explain, relative
     to classifying alone.
     """
+    by_task = [_values(task, metric) for task in tasks]
+    measured = [values for values in by_task if values]
+    result = {}
+    for method in run.methods:
+        if measured and all(method in values for values in measured):
+            result[method] = fmean(values[method] for values in measured)
+    return result
 
-    def value(task: TaskReport, method: str) -> Number:
-        figures = task.methods.get(method, {})
-        if metric != TIME.name:
-            return figures.get(metric)
-        speed = figures.get("relative_throughput")
-        return 1 / speed if speed else None
 
-    judged = [task for task in tasks if any(value(task, method) is not None for method in task.methods)]
-    by_method = {method: [value(task, method) for task in judged] for method in run.methods}
-    known = {method: [v for v in values if v is not None] for method, values in by_method.items()}
-    return {method: fmean(values) for method, values in known.items() if values and len(values) == len(judged)}
+def _values(task: TaskReport, metric: str) -> dict[str, float]:
+    """Return each method's figure on a task; without methods that have none."""
+    values = {}
+    for method, figures in task.methods.items():
+        value = figures.get(metric)
+        if metric == TIME.name:
+            speed = figures.get("relative_throughput")
+            value = 1 / speed if speed else None
+        if value is not None:
+            values[method] = value
+    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +135,8 @@ class Leader:
         metric: the metric.
         values: method -> mean over the tasks, for methods whose figures can be compared.
         method: the method with the best mean, among those with a figure on every task on which any method has one.
-        unbeaten, tasks: on how many tasks no method is significantly better, and how many tasks were tested.
+        unbeaten: on how many tasks no method is significantly better.
+        tasks: how many tasks were tested.
         rivals: other methods that are not significantly worse, tested over the texts of all tasks together, without
             random scores; None if this was not tested.
         chance_too: whether random scores are not significantly worse either, or are the best.
@@ -129,12 +152,12 @@ class Leader:
 
     @property
     def figure(self) -> str:
-        return shown(self.metric, self.values[self.method])
+        return self.metric.shown(self.values[self.method])
 
     @property
     def chance(self) -> str:
         """The formatted mean of random scores, empty if there are none."""
-        return shown(self.metric, self.values["random"]) if "random" in self.values else ""
+        return self.metric.shown(self.values["random"]) if "random" in self.values else ""
 
     def least(self, costs: Mapping[str, float]) -> str | None:
         """Return the cheapest of the method and its rivals; None if these were not tested or no cost is known."""
@@ -150,36 +173,51 @@ def find_leader(
 
     If all methods have figures for each text, they are tested in pairs over the texts of all tasks together.
     """
-    of, level = CATALOGUE[metric], run.evaluate.significance
-    values = {m: v for m, v in means(run, metric, tasks).items() if run.comparable(m, metric) and m not in leave_out}
+    found = CATALOGUE[metric]
+    values = {}
+    for method, value in means(run, metric, tasks).items():
+        if run.comparable(method, metric) and method not in leave_out:
+            values[method] = value
     if not values:
         return None
-    best = (max if of.larger_is_better else min)(values, key=values.__getitem__)
-    tests = [test for task in tasks if (test := task.comparisons.get(metric)) is not None and test.methods]
-    judged = [task for task in tasks if any(figures.get(metric) is not None for figures in task.methods.values())]
-    by_text = [task.by_text.get(of.by_text, {}) for task in judged]
-    tied = None
-    if all(method in of_task for method in values for of_task in by_text):
-        joined = {method: np.concatenate([of_task[method] for of_task in by_text]) for method in values}
-        together = paired_tests(metric, values, joined, of.larger_is_better, level)
-        tied = [method for method in (*together.best, *together.tied) if method != best]
-    chance = {method for method, info in run.methods.items() if info.family == "chance"}
-    return Leader(
-        of,
-        values,
-        best,
-        sum(best in test.best or best in test.tied for test in tests),
-        len(tests),
-        None if tied is None else tuple(method for method in tied if method not in chance),
-        bool(chance & {best, *(tied or ())}),
-    )
+    best = max if found.larger_is_better else min
+    method = best(values, key=values.__getitem__)
+    tests = [task.comparisons[metric] for task in tasks if metric in task.comparisons]
+    tests = [test for test in tests if test.methods]
+    unbeaten = sum(method in test.best or method in test.tied for test in tests)
+    chance = {name for name, info in run.methods.items() if info.family == "chance"}
+    tied = _tied_over_all_texts(run, tasks, found, values)
+    rivals = None
+    if tied is not None:
+        rivals = tuple(name for name in tied if name not in chance and name != method)
+    return Leader(found, values, method, unbeaten, len(tests), rivals, bool(chance & {method, *(tied or ())}))
+
+
+def _tied_over_all_texts(
+    run: RunFacts, tasks: Sequence[TaskReport], metric: Metric, values: Mapping[str, float]
+) -> list[str] | None:
+    """Return the best methods and those not significantly worse over the texts of all tasks; None if not testable."""
+    by_text: list[Mapping[str, ArrayLike]] = []
+    for task in tasks:
+        if any(figures.get(metric.name) is not None for figures in task.methods.values()):
+            by_text.append(task.by_text.get(metric.by_text, {}))
+    joined = {}
+    for method in values:
+        if not all(method in of_task for of_task in by_text):
+            return None
+        joined[method] = np.concatenate([of_task[method] for of_task in by_text])
+    tests = paired_tests(metric.name, values, joined, metric.larger_is_better, run.evaluate.significance)
+    return [*tests.best, *tests.tied]
 
 
 def leader_explanation(tasks: Sequence[TaskReport]) -> str:
     """Explain the terms used in `leader_table`."""
-    over, beaten, neither = "the texts", "", "That does not mean"
+    over = "the texts"
+    beaten = ""
+    neither = "That does not mean"
     if len(tasks) > 1:
-        over, neither = "the texts of all these tasks together", "Neither means"
+        over = "the texts of all these tasks together"
+        neither = "Neither means"
         beaten = " Not beaten: no method is significantly better on the task."
     return (
         f"Not significantly worse: tested over {over}.{beaten} {neither} equal: with few texts, large differences can "
@@ -200,35 +238,42 @@ def leader_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
     rows: list[list[Cell | str]] = []
     for metric, question in QUESTIONS.items():
         leader = find_leader(run, tasks, metric)
-        if leader is None:
-            continue
-        name, fastest = f"{leader.method}{_aside(run, leader.method)}", leader.least(times)
-        rivals = "not tested" if leader.rivals is None else str(len(leader.rivals))
-        rows.append(
-            [
-                question.format(unit=run.unit),
-                # A figure in which random scores do as well should choose no method.
-                f"none clearly (best: {name})"
-                if leader.chance_too
-                else f"{bold(leader.method)}{name[len(leader.method) :]}",
-                f"{title(leader.metric)} {leader.figure}" + (f" (random: {leader.chance})" if leader.chance else ""),
-                f"{leader.unbeaten} of {several(leader.tasks, 'task')}" if leader.tasks else "not tested",
-                f"{rivals}, and random" if leader.chance_too and leader.rivals is not None else rivals,
-                shown(TIME, times.get(leader.method)),
-                "–" if fastest is None or leader.chance_too else f"{fastest}, {shown(TIME, times[fastest])}",
-            ]
-        )
+        if leader is not None:
+            rows.append([question.format(unit=run.unit), *_leader_cells(run, leader, times)])
     if len(tasks) == 1:
         heads.pop(3)
-        rows = [[*row[:3], *row[4:]] for row in rows]
+        for row in rows:
+            row.pop(3)
     return Table(heads, rows, "The best methods") if rows else None
+
+
+def _leader_cells(run: RunFacts, leader: Leader, times: Mapping[str, float]) -> list[str]:
+    """Return the cells of `leader_table` on a leader, except for the question."""
+    aside = _aside(run, leader.method)
+    method = f"{bold(leader.method)}{aside}"
+    figure = f"{leader.metric.title} {leader.figure}"
+    if leader.chance:
+        figure += f" (random: {leader.chance})"
+    unbeaten = f"{leader.unbeaten} of {several(leader.tasks, 'task')}" if leader.tasks else "not tested"
+    rivals = "not tested" if leader.rivals is None else str(len(leader.rivals))
+    fastest = leader.least(times)
+    fastest_shown = "–" if fastest is None else f"{fastest}, {TIME.shown(times[fastest])}"
+    if leader.chance_too:
+        # A figure in which random scores do as well should choose no method.
+        method = f"none clearly (best: {leader.method}{aside})"
+        fastest_shown = "–"
+        if leader.rivals is not None:
+            rivals += ", and random"
+    return [method, figure, unbeaten, rivals, TIME.shown(times.get(leader.method)), fastest_shown]
 
 
 def _aside(run: RunFacts, method: str) -> str:
     """Return, in brackets, why a method's figures cannot be compared with others; `caveats` says more."""
     if run.methods[method].own_model:
         return " (on its own classifier)"
-    return " (optimises a metric)" if run.methods[method].watches_metric else ""
+    if run.methods[method].watches_metric:
+        return " (optimises a metric)"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +281,8 @@ class Recommendation:
     """The methods recommended for each purpose.
 
     Attributes:
-        sentence: the recommendation. times: what these methods cost, empty if that was not measured.
+        sentence: the recommendation.
+        times: what these methods cost; empty if that was not measured.
         methods: the methods that it names -> why.
     """
 
@@ -253,57 +299,101 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
     as well, and with it the method under study if that is not significantly worse. For each of the two figures, methods
     that are among the best elsewhere but were not tried come last.
     """
-    counted, times = counted_tasks(run, tasks), means(run, TIME.name, counted_tasks(run, tasks))
     if tasks and all(near_chance(run, task) for task in tasks):
         return Recommendation(counting_sentence(run, tasks), "", {})
-    on_marks = [m for m, i in run.methods.items() if i.trained and run.options.get(m, {}).get("protocol") in _ON_MARKS]
-    forward, backward = (means(run, metric, counted) for metric in ("forward_passes", "backward_passes"))
-    passes = {method: count + backward.get(method, 0.0) for method, count in forward.items()}
-    sentences, roles = [], dict[str, list[str]]()
+    counted = counted_tasks(run, tasks)
+    passes = means(run, "forward_passes", counted)
+    for method, count in means(run, "backward_passes", counted).items():
+        if method in passes:
+            passes[method] += count
+    roles: dict[str, list[str]] = {}
+    sentences = []
     for metric, sought in _WORDS.items():
-        words = sought.format(unit=run.unit)
         leader = find_leader(run, counted, metric)
         if leader is None:
             continue
-        untried = _untried_sentence(run, metric)
-        if leader.chance_too:
-            alone = all(run.methods[method].family == "chance" for method in leader.values)
-            none = "only random scores were tried" if alone else "no method is significantly better than random scores"
-            sentences.append(f"For {words}, {bold(none)}.{untried}")
-            continue
-        roles.setdefault(leader.method, []).append(f"best at {words}")
-        figures = [("F1 " if metric == PEOPLE else "without them its probability falls by ") + leader.figure]
-        learns = leader.method in on_marks
-        without = find_leader(run, counted, metric, on_marks) if learns and metric == PEOPLE else None
-        if without is not None and run.methods[without.method].family != "chance":
-            roles.setdefault(without.method, []).append(f"best at {words} without training on them")
-            figures.append(f"without training on such {run.unit}s {bold(without.method)} {without.figure}")
-            if run.study in (without.rivals or ()):
-                figures[-1] += f" or, not significantly worse, {bold(str(run.study))} "
-                figures[-1] += shown(without.metric, without.values[str(run.study)])
-        figures += [f"random {run.unit}s {leader.chance}"] if leader.chance else []
-        learned = ", which was trained on marks of the task" if learns else ""
-        name = f"{bold(leader.method)}{_aside(run, leader.method)}"
-        cheapest = leader.least(passes)
-        if cheapest is not None and passes[cheapest] * CHEAPER <= passes.get(leader.method, 0.0):
-            figures.append(
-                f"{bold(cheapest)}, not significantly worse, takes {passes[cheapest]:.0f} "
-                f"pass{'' if round(passes[cheapest]) == 1 else 'es'} through the classifier instead of "
-                f"{passes[leader.method]:.0f}"
-            )
-            roles.setdefault(cheapest, []).append(f"not significantly worse at {words}, and cheaper")
-        sentences.append(f"For {words}, use {name}{learned}: {'; '.join(figures)}.{untried}")
+        words = sought.format(unit=run.unit)
+        advice = _no_leader(run, leader) if leader.chance_too else _advice(run, counted, leader, words, passes, roles)
+        sentences.append(f"For {words}, {advice}.{_untried_sentence(run, metric)}")
     if not sentences:
         sentences.append("No method has figures on all tasks, so none is best.")
     elif "random" not in run.methods:
         sentences.append("Without random among the methods, nothing tells how far these figures are from chance.")
-    timed = [m for m in dict.fromkeys([*roles, *([run.study] if run.study else [])]) if m in times]
-    costs = ", ".join(f"{method} {shown(TIME, times[method])}" for method in timed)
+    times = means(run, TIME.name, counted)
+    named = dict.fromkeys([*roles, str(run.study)])
+    timed = ", ".join(f"{method} {TIME.shown(times[method])}" for method in named if method in times)
     return Recommendation(
         " ".join(sentences),
-        f"Time to classify and explain, relative to classifying alone: {costs}." if timed else "",
-        {method: "; ".join(what) for method, what in roles.items()},
+        f"Time to classify and explain, relative to classifying alone: {timed}." if timed else "",
+        {method: "; ".join(reasons) for method, reasons in roles.items()},
     )
+
+
+def _no_leader(run: RunFacts, leader: Leader) -> str:
+    """Say that random scores are not significantly worse than the best method."""
+    if all(run.methods[method].family == "chance" for method in leader.values):
+        return bold("only random scores were tried")
+    return bold("no method is significantly better than random scores")
+
+
+def _advice(
+    run: RunFacts,
+    tasks: Sequence[TaskReport],
+    leader: Leader,
+    words: str,
+    passes: Mapping[str, float],
+    roles: dict[str, list[str]],
+) -> str:
+    """Recommend the best method by a metric, and add to `roles` why methods are named.
+
+    Args:
+        run: facts about the run.
+        tasks: the tasks that count.
+        leader: the best method.
+        words: what users seek.
+        passes: method -> passes through the classifier per text.
+        roles: method -> why it is named.
+    """
+    people = leader.metric.name == PEOPLE
+    on_marks = _trained_on_marks(run)
+    roles.setdefault(leader.method, []).append(f"best at {words}")
+    figures = [("F1 " if people else "without them its probability falls by ") + leader.figure]
+    learned = ""
+    if leader.method in on_marks:
+        learned = ", which was trained on marks of the task"
+        without = find_leader(run, tasks, leader.metric.name, on_marks) if people else None
+        if without is not None and run.methods[without.method].family != "chance":
+            roles.setdefault(without.method, []).append(f"best at {words} without training on them")
+            figures.append(_without_marks(run, without))
+    if leader.chance:
+        figures.append(f"random {run.unit}s {leader.chance}")
+    cheapest = leader.least(passes)
+    if cheapest is not None and passes[cheapest] * CHEAPER <= passes.get(leader.method, 0.0):
+        plural = "" if round(passes[cheapest]) == 1 else "es"
+        figures.append(
+            f"{bold(cheapest)}, not significantly worse, takes {passes[cheapest]:.0f} pass{plural} through the "
+            f"classifier instead of {passes[leader.method]:.0f}"
+        )
+        roles.setdefault(cheapest, []).append(f"not significantly worse at {words}, and cheaper")
+    return f"use {bold(leader.method)}{_aside(run, leader.method)}{learned}: {'; '.join(figures)}"
+
+
+def _trained_on_marks(run: RunFacts) -> list[str]:
+    """Return the methods that learned from marked words of the task that they explain."""
+    methods = []
+    for method, info in run.methods.items():
+        if info.trained and run.options.get(method, {}).get("protocol") in _ON_MARKS:
+            methods.append(method)
+    return methods
+
+
+def _without_marks(run: RunFacts, leader: Leader) -> str:
+    """Name the best method without training on marks, and the method under study if it is not significantly worse."""
+    figure = f"without training on such {run.unit}s {bold(leader.method)} {leader.figure}"
+    study = str(run.study)
+    if study in (leader.rivals or ()):
+        figure += f" or, not significantly worse, {bold(study)} {leader.metric.shown(leader.values[study])}"
+    return figure
 
 
 def _untried_sentence(run: RunFacts, metric: str) -> str:
@@ -319,7 +409,8 @@ def _untried_sentence(run: RunFacts, metric: str) -> str:
 def study_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
     """Compare the method under study with random scores, baselines and all other methods.
 
-    Returns None if the run has no method under study, or it was not compared with marked words.
+    Returns:
+        A table; None if the run has no method under study, or it was not compared with marked words.
     """
     study = str(run.study)
     judged = [task for task in tasks if task.methods.get(study, {}).get(PEOPLE) is not None]
@@ -327,22 +418,29 @@ def study_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
     if study not in topk:
         return None
     others = [method for method in topk if method != study]
-    rows = []
-    for what, rivals in {
+    groups = {
         "random scores": [method for method in others if method == "random"],
         "best baseline": [method for method in others if method not in run.trained],
         "best of all others": others,
-    }.items():
+    }
+    rows = []
+    for group, rivals in groups.items():
         if rivals:
             best = max(rivals, key=topk.__getitem__)
-            level = [
-                all((t.methods[m][PEOPLE] or 0) <= (t.methods[study][PEOPLE] or 0) for m in rivals) for t in judged
-            ]
-            ahead = f"{sum(level)} of {several(len(judged), 'task')}"
-            rows.append([what, best, f"{topk[best]:.3f}", f"{topk[study] - topk[best]:+.3f}", ahead])
+            level = sum(_not_behind(task, study, rivals) for task in judged)
+            ahead = f"{level} of {several(len(judged), 'task')}"
+            rows.append([group, best, f"{topk[best]:.3f}", f"{topk[study] - topk[best]:+.3f}", ahead])
     own = {"F1 top-K": topk, "F1 by its own rule": means(run, "f1", judged), "AUROC": means(run, "auroc", judged)}
-    caption = ", ".join(f"{what} {values[study]:.3f}" for what, values in own.items() if study in values)
+    caption = ", ".join(f"{name} {values[study]:.3f}" for name, values in own.items() if study in values)
     heads = columns(["Compared with", "Method"], ["F1 top-K", f"lead of {study}", "not behind on"])
     if len(judged) == 1:
-        heads, rows = heads[:-1], [row[:-1] for row in rows]
+        heads.pop()
+        for row in rows:
+            row.pop()
     return Table(heads, rows, f"The method under study, {study}: {caption}")
+
+
+def _not_behind(task: TaskReport, study: str, rivals: Sequence[str]) -> bool:
+    """Return whether no rival has a larger figure on a task."""
+    figure = task.methods[study][PEOPLE] or 0
+    return all((task.methods[rival][PEOPLE] or 0) <= figure for rival in rivals)

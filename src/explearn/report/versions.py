@@ -7,10 +7,10 @@ import re
 from collections.abc import Collection
 from importlib import metadata
 
-RUN = ("pipeline", "report", "annotate", "demo")
+RUN = ("baselines", "pipeline", "report", "annotate", "demo")
 """Extras whose packages a run of the pipeline may use."""
 
-COMPARISON = ("report",)
+COMPARISON = ("baselines", "report")
 """Extras whose packages a comparison uses."""
 
 

@@ -15,7 +15,8 @@ from explearn.core.attribution import Attribution
 Mark = Literal["", "best", "tied", "better", "worse"]
 """How a cell of a table stands out; see `Cell`."""
 
-BOLD_START, BOLD_END = "\x02", "\x03"
+BOLD_START = "\x02"
+BOLD_END = "\x03"
 """Enclose bold text. Data with these control characters could at most make itself bold."""
 
 
@@ -45,7 +46,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Heading(Block):
-    """A heading. level: 1 is the page's title, 2 begins a section. task: the section's task, if any."""
+    """A heading.
+
+    Attributes:
+        text: the heading.
+        level: 1 is the page's title, 2 begins a section.
+        task: the section's task, if any.
+    """
 
     text: str
     level: int = 2
@@ -69,7 +76,12 @@ class Bullets(Block):
 
 @dataclass(frozen=True, slots=True)
 class Code(Block):
-    """Text shown verbatim, such as a file of parameters. language: the text's language, such as yaml."""
+    """Text shown verbatim, such as a file of parameters.
+
+    Attributes:
+        text: the text.
+        language: its language, such as yaml.
+    """
 
     text: str
     language: str = ""
@@ -106,8 +118,8 @@ class Cell:
     Attributes:
         text: what it shows.
         value: the number by which the column is sorted; None sorts last.
-        mark: best: no row is better; tied: not significantly worse than the best; better, worse: the row's method
-            against the column's.
+        mark: `best`: no row is better; `tied`: not significantly worse than the best; `better`, `worse`: the row's
+            method against the column's.
         note: small print, such as an interval.
         shade: strength of the background, -1 (blue) to 1 (orange); None for no background.
     """
@@ -121,7 +133,14 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table(Block):
-    """A table. methods: each row's method, by which rows can be filtered; empty if rows are not about methods."""
+    """A table.
+
+    Attributes:
+        columns: its columns.
+        rows: the cells of each row.
+        caption: its title.
+        methods: each row's method, by which rows can be filtered; empty if rows are not about methods.
+    """
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell | str]]
@@ -135,7 +154,8 @@ class Picture(Block):
 
     Attributes:
         file: path of its SVG file within the report's folder, such as figures/f1.svg.
-        caption, alt: its title, and a description.
+        caption: its title.
+        alt: a description.
         size: width and height in inches.
         draw: draws it onto an empty `matplotlib.figure.Figure` of that size.
     """
@@ -152,7 +172,8 @@ class TextRow:
     """The words of an example text with one method's scores, or annotators' marks.
 
     Attributes:
-        name, note: the method or annotators, and small print.
+        name: the method or annotators.
+        note: small print.
         chosen: the chosen words, bool (words,).
         attribution: the scores; None for marks.
         method: method by which the row can be filtered; empty for none.
@@ -170,11 +191,13 @@ class ExampleText(Block):
     """An example text, repeated in each row.
 
     Attributes:
-        title, note: its name, and facts about it.
-        words: its words. pair_start: index of its second segment's first word, None if it has one segment.
-        joined: indices of the words that directly follow the previous word.
+        title: its name.
+        note: facts about it.
+        words: its words.
         rows: one row per method, and for annotators.
+        pair_start: index of its second segment's first word, None if it has one segment.
         right: whether the classifier's prediction is right, None if unknown.
+        joined: indices of the words that directly follow the previous word.
     """
 
     title: str
@@ -188,7 +211,12 @@ class ExampleText(Block):
 
 @dataclass(frozen=True, slots=True)
 class Fold(Block):
-    """Blocks that are shown when the reader opens them."""
+    """Blocks that are shown when the reader opens them.
+
+    Attributes:
+        summary: what is always shown.
+        blocks: the blocks.
+    """
 
     summary: str
     blocks: Sequence[Block]

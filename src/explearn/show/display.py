@@ -12,15 +12,17 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from explearn.core.attribution import Attribution, top_words
 from explearn.core.escape import printable
+from explearn.core.record import Record
 from explearn.core.writing import write_text
 
 if TYPE_CHECKING:
@@ -61,10 +63,10 @@ def shows_signs(signed: bool, scores: ArrayLike) -> bool:
 
 def css(scope: str) -> str:
     """Return CSS rules for words below a selector: classes for, against, signed, unread; strength as --s, 0 to 1."""
-    tints = [f"background:rgb({red} {green} {blue} / calc(var(--s)*{OPACITY}))" for red, green, blue in (FOR, AGAINST)]
+    tint = "background:rgb({} {} {} / calc(var(--s)*" + f"{OPACITY}))"
     rules = {
-        ".for": tints[0],
-        ".against": tints[1],
+        ".for": tint.format(*FOR),
+        ".against": tint.format(*AGAINST),
         ".for.signed::before": 'content:"+"',
         ".against.signed::before": 'content:"\\2212"',
         ".unread": "opacity:.65;text-decoration:line-through",
@@ -83,55 +85,136 @@ def hexadecimal(colour: Colour) -> str:
 TOP = 8
 """Number of highest-scoring words listed below a text."""
 
-
 ARCS = 5
 """Number of strongest pairs of words that are drawn."""
 
 
-def answer_sentence(attribution: Attribution) -> str:
-    """Return the explained class with its probability, and the predicted class if it differs; preceded by the
-    classified word, if only one word is classified."""
-    predicted = "" if attribution.target == attribution.predicted else f"; predicted: {attribution.predicted}"
-    of = "" if attribution.token is None else f"{attribution.words[attribution.token]!r} is "
-    return f"{of}{attribution.target} ({attribution.answer()}{predicted})"
+@dataclass(frozen=True, slots=True)
+class ShownWord:
+    """A word as displays show it.
+
+    Attributes:
+        text: the word, printable on one line.
+        score: NaN for a word that was not read.
+        strength: the score as a share of the text's largest, -1 to 1; NaN for a word that was not read.
+        sign: + or −, for a method with signs and a word that is not faint.
+        space: what follows the word.
+        new_segment: whether the second segment begins here.
+        classified: whether this is the word that is classified.
+    """
+
+    text: str
+    score: float
+    strength: float
+    sign: str
+    space: str
+    new_segment: bool
+    classified: bool
+
+    @property
+    def colour(self) -> str:
+        """The colour of its side."""
+        return hexadecimal(AGAINST if self.strength < 0 else FOR)
 
 
-def remarks(attribution: Attribution) -> str:
-    """Return remarks on the scores: unread words, a sum missed by INCOMPLETE or more, a certificate, and pairs of
-    words. Empty if there are none."""
-    unread, missed = attribution.unaligned, attribution.missed or 0.0
-    said = [
-        f"{unread:,} of {len(attribution.words):,} {attribution.unit}s were not read" if unread else "",
-        f"The scores do not add up: their sum is off by {attribution.completeness_error:.3g}, {missed:.0%} of their "
-        "absolute sum" if missed >= INCOMPLETE else "",
-        str(attribution.certificate or ""),
-        together(attribution),
-    ]  # fmt: skip
-    return ". ".join(filter(None, said))
+def shown_words(attribution: Record) -> list[ShownWord]:
+    """Return an attribution's words as displays show them."""
+    signs = shows_signs(attribution.signed, attribution.scores)
+    strength = strengths(attribution.scores).tolist()
+    joined = set(attribution.joined)
+    words = []
+    for index, word in enumerate(attribution.words):
+        sign = ""
+        if signs and abs(strength[index]) >= FAINT:
+            sign = "+" if strength[index] > 0 else "−"
+        words.append(
+            ShownWord(
+                text=printable(word, one_line=True),
+                score=float(attribution.scores[index]),
+                strength=strength[index],
+                sign=sign,
+                space="" if index + 1 in joined else " ",
+                new_segment=index == attribution.pair_start,
+                classified=index == attribution.token,
+            )
+        )
+    return words
 
 
-def together(attribution: Attribution) -> str:
-    """Return the three strongest pairs of words with what they add together; empty if there are none."""
-    said = []
+def listed_words(attribution: Record, count: int, between: str, form: str) -> str:
+    """Return the highest-scoring words with their scores, as text.
+
+    Args:
+        attribution: whose words.
+        count: number of words.
+        between: what separates two words.
+        form: format of a score.
+    """
+    parts = []
+    for word in attribution.top_words(count):
+        parts.append(f"{printable(word.word, one_line=True)} {format(word.score, form)}")
+    return between.join(parts)
+
+
+def answer_sentence(attribution: Record) -> str:
+    """Return the explained class with its probability.
+
+    The predicted class follows if it is another one; the classified word comes first if only one word is classified.
+    """
+    sentence = f"{attribution.target} ({attribution.answer()}"
+    if attribution.target != attribution.predicted:
+        sentence += f"; predicted: {attribution.predicted}"
+    if attribution.token is not None:
+        sentence = f"{attribution.words[attribution.token]!r} is {sentence}"
+    return f"{sentence})"
+
+
+def remarks(attribution: Record) -> str:
+    """Return remarks on the scores, empty if there are none.
+
+    They are about unread words, a sum missed by INCOMPLETE or more, the certificate, and pairs of words.
+    """
+    sentences = []
+    if attribution.unaligned:
+        total = len(attribution.words)
+        sentences.append(f"{attribution.unaligned:,} of {total:,} {attribution.unit}s were not read")
+    missed = attribution.missed or 0.0
+    if missed >= INCOMPLETE:
+        sentences.append(
+            f"The scores do not add up: their sum is off by {attribution.completeness_error:.3g}, {missed:.0%} of "
+            "their absolute sum"
+        )
+    if attribution.certificate is not None:
+        sentences.append(str(attribution.certificate))
+    if attribution.interactions:
+        sentences.append(together(attribution))
+    return ". ".join(sentences)
+
+
+def together(attribution: Record) -> str:
+    """Return the three strongest pairs of words with what they add together."""
+    pairs = []
     for pair in attribution.interactions[:3]:
-        first, second = (printable(word, one_line=True) for word in pair.words)
-        said.append(f"‘{first}’ with ‘{second}’ {pair.value:+#.3g}")
-    return f"Together: {', '.join(said)}" if said else ""
+        first = printable(pair.words[0], one_line=True)
+        second = printable(pair.words[1], one_line=True)
+        pairs.append(f"‘{first}’ with ‘{second}’ {pair.value:+#.3g}")
+    return f"Together: {', '.join(pairs)}"
 
 
 # ---- in a terminal ---------------------------------------------------------------------------------------------------
 
 
-def line(attribution: Attribution) -> str:
+def line(attribution: Record) -> str:
     """Return method, class and the highest-scoring words, on one line."""
-    listed = ", ".join(f"{printable(word, one_line=True)} {score:+#.3g}" for word, score, *_ in top_words(attribution))
-    said = remarks(attribution)
-    of = "" if attribution.token is None else f" of {printable(attribution.words[attribution.token], one_line=True)!r}"
-    head = f"{attribution.method} for {attribution.target!r}{of} ({attribution.answer()})"
-    return f"{head}: {listed}{f' ({said})' if said else ''}"
+    head = f"{attribution.method} for {attribution.target!r}"
+    if attribution.token is not None:
+        head += f" of {printable(attribution.words[attribution.token], one_line=True)!r}"
+    sentence = f"{head} ({attribution.answer()}): {listed_words(attribution, 10, ', ', '+#.3g')}"
+    remark = remarks(attribution)
+    return f"{sentence} ({remark})" if remark else sentence
 
 
-def terminal(attribution: Attribution) -> Text:
+def terminal(attribution: Record) -> Text:
     """Return the text in colour: orange for the class, blue against it, in three steps of strength.
 
     The steps are a bold word on a coloured background, a bold coloured word and a coloured word, which look similar on
@@ -141,28 +224,33 @@ def terminal(attribution: Attribution) -> Text:
     from rich.text import Text
 
     title = printable(f"{attribution.method}: {answer_sentence(attribution)}", one_line=True)
-    text, joined = Text(f"{title}\n", style="bold"), set(attribution.joined)
-    signs = shows_signs(attribution.signed, attribution.scores)
-    for index, (word, strength) in enumerate(zip(attribution.words, strengths(attribution.scores), strict=True)):
-        if index == attribution.pair_start:
+    text = Text(f"{title}\n", style="bold")
+    for word in shown_words(attribution):
+        if word.new_segment:
             text.append("‖ ", style="dim not bold")
-        colour = hexadecimal(AGAINST if strength < 0 else FOR)
-        if np.isnan(strength):
-            style = "dim strike not bold"
-        elif abs(strength) >= 2 / 3:
-            style = f"bold #000000 on {colour}"
-        elif abs(strength) >= 1 / 3:
-            style = f"bold {colour}"
-        else:
-            style = f"not bold {colour}" if abs(strength) >= FAINT else "not bold"
-        sign = ("+" if strength > 0 else "−") if signs and abs(strength) >= FAINT else ""
-        style += " underline" * (index == attribution.token)
-        text.append(sign + printable(word, one_line=True), style=style)
-        text.append("" if index + 1 in joined else " ", style="not bold")
-    top = top_words(attribution, TOP)
-    below = ["  ".join(f"{printable(word, one_line=True)} {score:+#.3g}" for word, score, *_ in top)]
-    text.append("".join(f"\n{part}" for part in [*below, remarks(attribution)] if part) + "\n", "dim not bold")
+        style = _terminal_style(word)
+        if word.classified:
+            style += " underline"
+        text.append(word.sign + word.text, style=style)
+        text.append(word.space, style="not bold")
+    for part in (listed_words(attribution, TOP, "  ", "+#.3g"), remarks(attribution)):
+        if part:
+            text.append(f"\n{part}", "dim not bold")
+    text.append("\n")
     return text
+
+
+def _terminal_style(word: ShownWord) -> str:
+    strength = abs(word.strength)
+    if np.isnan(strength):
+        return "dim strike not bold"
+    if strength >= 2 / 3:
+        return f"bold #000000 on {word.colour}"
+    if strength >= 1 / 3:
+        return f"bold {word.colour}"
+    if strength >= FAINT:
+        return f"not bold {word.colour}"
+    return "not bold"
 
 
 # ---- in HTML ---------------------------------------------------------------------------------------------------------
@@ -218,91 +306,119 @@ def escape_html(text: str) -> str:
     return html.escape(printable(text, one_line=True))
 
 
-def words_html(attribution: Attribution, chosen: Sequence[bool] = ()) -> str:
+def words_html(attribution: Record, chosen: Sequence[bool] = ()) -> str:
     """Return the words of a text with their scores as background; needs the CSS rules of STYLE.
 
-    chosen: words to put into a <strong> element; empty for none.
+    Args:
+        attribution: the text's.
+        chosen: whether each word is put into a <strong> element; empty for none.
     """
-    signs = shows_signs(attribution.signed, attribution.scores)
     parts: list[str] = []
-    joined = set(attribution.joined)
-    for index, (word, score, strength) in enumerate(
-        zip(attribution.words, attribution.scores.tolist(), strengths(attribution.scores).tolist(), strict=True)
-    ):
-        if index == attribution.pair_start:
+    for index, word in enumerate(shown_words(attribution)):
+        if word.new_segment:
             parts.append('<span aria-label="second segment">‖</span> ')
         tag = "strong" if len(chosen) and chosen[index] else "span"
-        blank = "" if index + 1 in joined else " "
-        if np.isnan(strength):
-            parts.append(f'<{tag} class="unread" title="{UNREAD}">{escape_html(word)}</{tag}>{blank}')
-            continue
-        side = "against" if strength < 0 else "for"
-        side += " signed" * (signs and abs(strength) >= FAINT) + " token" * (index == attribution.token)
-        share = f"--s:{abs(strength):.3g}"
-        parts.append(f'<{tag} class="{side}" style="{share}" title="{score:+.4g}">{escape_html(word)}</{tag}>{blank}')
+        parts.append(f"<{tag} {_word_attributes(word)}>{html.escape(word.text)}</{tag}>{word.space}")
     return f'<p class="words" dir="auto">{"".join(parts).rstrip()}</p>'
 
 
-def arcs(attribution: Attribution) -> str:
+def _word_attributes(word: ShownWord) -> str:
+    if np.isnan(word.strength):
+        return f'class="unread" title="{UNREAD}"'
+    classes = ["against" if word.strength < 0 else "for"]
+    if word.sign:
+        classes.append("signed")
+    if word.classified:
+        classes.append("token")
+    return f'class="{" ".join(classes)}" style="--s:{abs(word.strength):.3g}" title="{word.score:+.4g}"'
+
+
+def arcs(attribution: Record) -> str:
     """Return an SVG of the words in `interactions`, with an arc over each of the strongest pairs; empty without any.
 
     An arc's width is the pair's strength; it is dashed if the two add less together than alone.
     """
     pairs = attribution.interactions[:ARCS]
-    places = sorted({place for pair in pairs for place in pair.positions})
     if not pairs:
         return ""
-    widths = [12.0 + 9.0 * len(attribution.words[place]) for place in places]
-    ends = np.cumsum(widths)
-    centres = dict(zip(places, (ends - np.array(widths) / 2).tolist(), strict=True))
-    height = 20 + ends[-1] / 4
+    positions = sorted(set(chain.from_iterable(pair.positions for pair in pairs)))
+    width = 0.0
+    centres: dict[int, float] = {}
+    for position in positions:
+        of_word = 12.0 + 9.0 * len(attribution.words[position])
+        centres[position] = width + of_word / 2
+        width += of_word
+    height = 20 + width / 4
+    largest = abs(pairs[0].value) or 1.0
     parts = []
-    for (i, j), value in [(pair.positions, pair.value) for pair in pairs]:
-        x, y = centres[i], centres[j]
-        stroke = f'stroke="{hexadecimal(FOR if value > 0 else AGAINST)}"' + ' stroke-dasharray="5 3"' * (value < 0)
-        width = 1 + 4 * abs(value) / (abs(pairs[0].value) or 1.0)
-        curve = f"M{x:.0f} {height:.0f}Q{(x + y) / 2:.0f} {height - (y - x) / 2:.0f} {y:.0f} {height:.0f}"
-        title = escape_html(f"{attribution.words[i]} with {attribution.words[j]} {value:+.3g}")
-        parts.append(f'<path d="{curve}" fill="none" {stroke} stroke-width="{width:.1f}"><title>{title}</title></path>')
-    for place in places:
-        word = escape_html(attribution.words[place])
-        parts.append(f'<text x="{centres[place]:.0f}" y="{height + 18:.0f}" text-anchor="middle">{word}</text>')
-    size = f'viewBox="0 0 {ends[-1]:.0f} {height + 26:.0f}" style="max-width:{ends[-1]:.0f}px;width:100%"'
+    for pair in pairs:
+        left = centres[pair.positions[0]]
+        right = centres[pair.positions[1]]
+        middle = (left + right) / 2
+        top = height - (right - left) / 2
+        curve = f"M{left:.0f} {height:.0f}Q{middle:.0f} {top:.0f} {right:.0f} {height:.0f}"
+        stroke = f'stroke="{hexadecimal(FOR)}"'
+        if pair.value <= 0:
+            stroke = f'stroke="{hexadecimal(AGAINST)}"'
+        if pair.value < 0:
+            stroke += ' stroke-dasharray="5 3"'
+        stroke += f' stroke-width="{1 + 4 * abs(pair.value) / largest:.1f}"'
+        title = escape_html(f"{pair.words[0]} with {pair.words[1]} {pair.value:+.3g}")
+        parts.append(f'<path d="{curve}" fill="none" {stroke}><title>{title}</title></path>')
+    for position in positions:
+        word = escape_html(attribution.words[position])
+        parts.append(f'<text x="{centres[position]:.0f}" y="{height + 18:.0f}" text-anchor="middle">{word}</text>')
+    size = f'viewBox="0 0 {width:.0f} {height + 26:.0f}" style="max-width:{width:.0f}px;width:100%"'
     label = escape_html(together(attribution))
     return f'<svg {size} fill="currentColor" role="img" aria-label="{label}">{"".join(parts)}</svg>\n'
 
 
-def block(attribution: Attribution) -> str:
+def block(attribution: Record) -> str:
     """Return HTML of one attribution: what is explained, the words in colour, and the highest-scoring words."""
-    listed = ", ".join(f"{escape_html(word)}&nbsp;{score:+.3g}" for word, score, *_ in top_words(attribution, TOP))
-    below = ". ".join(filter(None, (listed, escape_html(remarks(attribution)))))
     head = f"<b>{escape_html(attribution.method)}</b>: {escape_html(answer_sentence(attribution))}"
     words = f"{words_html(attribution)}\n{arcs(attribution)}"
-    return f'<div class="explearn"><p>{head}</p>\n{words}<p><small>{below}</small></p></div>\n'
+    below = escape_html(listed_words(attribution, TOP, ", ", "+.3g"))
+    remark = escape_html(remarks(attribution))
+    if below and remark:
+        below += ". "
+    return f'<div class="explearn"><p>{head}</p>\n{words}<p><small>{below}{remark}</small></p></div>\n'
 
 
-def rows(attributions: Sequence[Attribution]) -> str:
+def rows(attributions: Sequence[Record]) -> str:
     """Return HTML of several methods on one text, one row each; facts common to all are shown once."""
     answers = {answer_sentence(attribution) for attribution in attributions}
-    heads = [attributions[0].example_id, *(answers if len(answers) == 1 else ())]
+    head = escape_html(attributions[0].example_id)
+    if len(answers) == 1:
+        answer = escape_html(answers.pop())
+        head = f"{head} · {answer}" if head else answer
+    if head:
+        head = f"<p>{head}</p>"
     body = []
     for attribution in attributions:
         # Long names may break after an underscore.
         name = escape_html(attribution.method).replace("_", "_<wbr>")
-        note = "" if len(answers) == 1 else f"<br><small>{escape_html(answer_sentence(attribution))}</small>"
-        said = escape_html(remarks(attribution))
-        words = words_html(attribution) + arcs(attribution) + (f"<p><small>{said}</small></p>" if said else "")
-        body.append(f'<div class="row"><div><b>{name}</b>{note}</div><div>{words}</div></div>\n')
-    head = " · ".join(escape_html(part) for part in heads if part)
-    return f'<div class="explearn">{f"<p>{head}</p>" if head else ""}\n{"".join(body)}</div>\n'
+        title = f"<b>{name}</b>"
+        if answers:
+            title += f"<br><small>{escape_html(answer_sentence(attribution))}</small>"
+        words = words_html(attribution) + arcs(attribution)
+        remark = escape_html(remarks(attribution))
+        if remark:
+            words += f"<p><small>{remark}</small></p>"
+        body.append(f'<div class="row"><div>{title}</div><div>{words}</div></div>\n')
+    return f'<div class="explearn">{head}\n{"".join(body)}</div>\n'
 
 
-def in_notebook(body: str) -> str:
-    """Return blocks together with their CSS rules, for notebooks."""
-    return f"<style>{STYLE}</style>\n{body}"
+def embed_or_write(body: str, path: str | os.PathLike[str] | None) -> str | Path:
+    """Return blocks with their CSS rules, to embed in a page, or write them as a page and return its path.
 
+    Args:
+        body: HTML of the blocks.
+        path: the page to write, whole or not at all. None: return HTML.
 
-def write_page(path: str | os.PathLike[str], body: str) -> Path:
-    """Write blocks as a page, whole or not at all. Raises DataError if it cannot be written."""
+    Raises:
+        DataError: the page cannot be written.
+    """
+    if path is None:
+        return f"<style>{STYLE}</style>\n{body}"
     write_text(path, PAGE_START + body + PAGE_END)
     return Path(path)

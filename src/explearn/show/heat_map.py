@@ -17,9 +17,15 @@ DARK = 0.75
 def draw_heat_map(
     axes: Any, values: ArrayLike, rows: Sequence[str], columns: Sequence[str], title: str = "", form: str = ""
 ) -> None:
-    """Draw `values`, (rows, columns), onto matplotlib axes: blue below 0, orange above, a dash for NaN.
+    """Draw numbers onto matplotlib axes: blue below 0, orange above, a dash for NaN.
 
-    form: format of the numbers in the cells, such as "+.2f"; empty for no numbers.
+    Args:
+        axes: where to draw.
+        values: the numbers, shape (rows, columns).
+        rows: names of the rows.
+        columns: names of the columns.
+        title: title of the drawing.
+        form: format of the numbers in the cells, such as "+.2f"; empty for no numbers.
     """
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -31,7 +37,9 @@ def draw_heat_map(
     axes.set_xticks(range(len(columns)), labels=columns, fontsize=8)
     axes.set_yticks(range(len(rows)), labels=rows, fontsize=8)
     axes.tick_params(length=0)
-    for (row, column), value in np.ndenumerate(cells) if form else ():
+    if not form:
+        return
+    for (row, column), value in np.ndenumerate(cells):
         text = "–" if np.isnan(value) else format(value, form)
         colour = "white" if abs(value) > DARK * largest else "black"
         axes.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)

@@ -19,7 +19,9 @@ from explearn.show.templates import html_templates
 def render_html(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
     """Return a page; everything from data is escaped.
 
-    pictures: file -> SVG, for the pictures among the blocks; pictures without an SVG are left out.
+    Args:
+        blocks: content of the page.
+        pictures: file -> SVG, for the pictures among the blocks; pictures without an SVG are left out.
     """
     environment = html_templates("explearn.show")
     environment.filters |= {
@@ -31,23 +33,37 @@ def render_html(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
     }
     templates = resources.files("explearn.show").joinpath("templates")
     script = Markup(templates.joinpath("page.js").read_text(encoding="utf-8"))
+    style = templates.joinpath("page.css").read_text(encoding="utf-8")
     first, sections = _sections(blocks)
-    every = list(walk(blocks))
-    methods = [name for block in every if isinstance(block, Table) for name in block.methods]
-    methods += [row.method for block in every if isinstance(block, ExampleText) for row in block.rows if row.method]
-    headings = [block for block in every if isinstance(block, Heading)]
+    headings = [block for block in walk(blocks) if isinstance(block, Heading)]
     return environment.get_template("page.html.j2").render(
         title=headings[0].text if headings else "",
         first=first,
         sections=sections,
         pictures=pictures,
         tasks=list(dict.fromkeys(heading.task for heading in headings if heading.task)),
-        methods=list(dict.fromkeys(methods)),
-        css=Markup(LOOK + templates.joinpath("page.css").read_text(encoding="utf-8") + css(".words") + css("tr")),
+        methods=_methods(blocks),
+        css=Markup(LOOK + style + css(".words") + css("tr")),
         script=script,
         # The page's Content-Security-Policy allows only the script with this hash.
-        script_hash=f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
+        script_hash=f"sha256-{_base64(hashlib.sha256(script.encode()).digest())}",
     )
+
+
+def _methods(blocks: Sequence[Block]) -> list[str]:
+    """Return the methods that the tables, then the example texts, are about."""
+    of_tables: list[str] = []
+    of_texts: list[str] = []
+    for block in walk(blocks):
+        if isinstance(block, Table):
+            of_tables += block.methods
+        if isinstance(block, ExampleText):
+            of_texts += [row.method for row in block.rows if row.method]
+    return list(dict.fromkeys(of_tables + of_texts))
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
 
 
 def inline_html(text: str) -> Markup:
@@ -60,7 +76,12 @@ def inline_html(text: str) -> Markup:
 
 
 def _drawing(svg: str, picture: Picture) -> Markup:
-    """Return a picture for the page, with ids made unique. svg: from matplotlib, which escapes text."""
+    """Return a picture for the page, with ids made unique.
+
+    Args:
+        svg: from matplotlib, which escapes text.
+        picture: what it shows.
+    """
     name = re.sub(r"[^a-z0-9]", "-", picture.file.lower())
     svg = re.sub(r'( id="|href="#|url\(#)', rf"\1{name}-", svg[svg.index("<svg") :])
     return Markup(svg).replace("<svg", Markup('<svg role="group" aria-label="{}"').format(picture.alt), 1)
@@ -68,12 +89,16 @@ def _drawing(svg: str, picture: Picture) -> Markup:
 
 def _saved(table: Table) -> list[tuple[str, str, str]]:
     """Return a table as downloadable files: kind, name and address of each."""
-    name = re.sub(r"[^a-z0-9]+", "-", table.caption.lower()).strip("-")[:60] or "table"
-    files = {"CSV": (f"{name}.csv", csv_of(table)), "LaTeX": (f"{name}.tex", latex_of(table))}
+    name = _anchor(table.caption)[:60] or "table"
+    address = "data:text/plain;charset=utf-8;base64,"
     return [
-        (kind, file, f"data:text/plain;charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}")
-        for kind, (file, text) in files.items()
+        ("CSV", f"{name}.csv", address + _base64(csv_of(table).encode())),
+        ("LaTeX", f"{name}.tex", address + _base64(latex_of(table).encode())),
     ]
+
+
+def _anchor(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
 def _sections(blocks: Sequence[Block]) -> tuple[list[Block], dict[str, list[Block]]]:
@@ -86,7 +111,9 @@ def _sections(blocks: Sequence[Block]) -> tuple[list[Block], dict[str, list[Bloc
     part = first
     for block in blocks:
         if isinstance(block, Heading) and block.level == 2:
-            name = re.sub(r"[^a-z0-9]+", "-", block.text.lower()).strip("-")
-            part = sections.setdefault(name if name and name not in sections else f"section-{len(sections)}", [])
+            name = _anchor(block.text)
+            if not name or name in sections:
+                name = f"section-{len(sections)}"
+            part = sections[name] = []
         part.append(block)
     return first, sections

@@ -45,9 +45,16 @@ def escape_markdown(text: str) -> Markdown:
 
 
 def inline_markdown(text: str, starts_line: bool = True) -> Markdown:
-    """Return a block's text as Markdown: parts marked by `explearn.show.blocks.bold` are bold, all else is escaped."""
-    parts = [_escape(part) for part in _BOLD.split(re.sub(r"\s+", " ", text).strip())]
-    line = "".join(f"**{part}**" if index % 2 else part for index, part in enumerate(parts))
+    """Return a block's text as Markdown: parts marked by `explearn.show.blocks.bold` are bold, all else is escaped.
+
+    Args:
+        text: the text.
+        starts_line: whether it stands at the start of a line, where more characters have a meaning.
+    """
+    line = ""
+    for index, part in enumerate(_BOLD.split(re.sub(r"\s+", " ", text).strip())):
+        is_bold = index % 2 == 1
+        line += f"**{_escape(part)}**" if is_bold else _escape(part)
     return Markdown(_LINE_START.sub(_first_as_reference, line) if starts_line else line)
 
 
@@ -62,10 +69,18 @@ def _first_as_reference(match: re.Match[str]) -> str:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Markdown:
-    """Return a table; the first `left` columns are aligned left, the others right.
+    """Return a table.
 
-    Cells that are not Markdown are escaped.
+    Args:
+        headings: of the columns.
+        rows: the cells of each row. Those that are not Markdown are escaped.
+        left: the first `left` columns are aligned left, the others right.
     """
-    lines = [headings, [Markdown("---")] * left + [Markdown("---:")] * (len(headings) - left), *rows]
-    cells = [[cell if isinstance(cell, Markdown) else escape_markdown(cell) for cell in line] for line in lines]
-    return Markdown("\n".join(f"| {' | '.join(line)} |" for line in cells))
+    lines = [_row(headings), _row([Markdown("---")] * left + [Markdown("---:")] * (len(headings) - left))]
+    lines += map(_row, rows)
+    return Markdown("\n".join(lines))
+
+
+def _row(cells: Sequence[str]) -> str:
+    escaped = [cell if isinstance(cell, Markdown) else escape_markdown(cell) for cell in cells]
+    return f"| {' | '.join(escaped)} |"

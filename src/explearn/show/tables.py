@@ -17,13 +17,26 @@ _LATEX = str.maketrans(
 
 def csv_of(table: Table) -> str:
     """Return a table as CSV: figures to six digits, with an extra column for small print if there is any."""
-    noted = [any(_plain(cell)[1] for cell in column) for column in zip(*table.rows, strict=True)]
+    noted = set()
+    for row in table.rows:
+        for index, cell in enumerate(row):
+            if isinstance(cell, Cell) and cell.note:
+                noted.add(index)
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    titles = [column.title for column in table.columns]
-    writer.writerow(_spread([(title, f"{title} interval") for title in titles], noted))
+    heads = []
+    for index, column in enumerate(table.columns):
+        heads.append(column.title)
+        if index in noted:
+            heads.append(f"{column.title} interval")
+    writer.writerow(heads)
     for row in table.rows:
-        writer.writerow(_spread([_plain(cell) for cell in row], noted))
+        values = []
+        for index, cell in enumerate(row):
+            values.append(_plain(cell))
+            if index in noted:
+                values.append(cell.note if isinstance(cell, Cell) else "")
+        writer.writerow(values)
     return file.getvalue()
 
 
@@ -32,27 +45,28 @@ def latex_of(table: Table) -> str:
 
     The best figure in a column is bold; figures that are not significantly worse have an asterisk.
     """
-    places = "".join("r" if column.numeric else "l" for column in table.columns)
+    alignment = "".join("r" if column.numeric else "l" for column in table.columns)
     heads = " & ".join(column.title.translate(_LATEX) for column in table.columns)
     rows = [" & ".join(map(_latex, row)) + r" \\" for row in table.rows]
-    lines = [rf"\begin{{tabular}}{{{places}}}", r"\toprule", rf"{heads} \\", r"\midrule", *rows]
+    lines = [rf"\begin{{tabular}}{{{alignment}}}", r"\toprule", rf"{heads} \\", r"\midrule", *rows]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
-def _plain(cell: Cell | str) -> tuple[str, str]:
-    """Return a cell's content, and its small print."""
+def _plain(cell: Cell | str) -> str:
+    """Return a cell's content without its small print."""
     if isinstance(cell, str):
-        return cell.replace(BOLD_START, "").replace(BOLD_END, ""), ""
-    return cell.text if cell.value is None else f"{cell.value:.6g}", cell.note
-
-
-def _spread(pairs: list[tuple[str, str]], noted: list[bool]) -> list[str]:
-    return [part for pair, two in zip(pairs, noted, strict=True) for part in pair[: 1 + two]]
+        return cell.replace(BOLD_START, "").replace(BOLD_END, "")
+    return cell.text if cell.value is None else f"{cell.value:.6g}"
 
 
 def _latex(cell: Cell | str) -> str:
     if isinstance(cell, str):
         return cell.translate(_LATEX)
-    start, end = {"best": (r"\textbf{", "}"), "tied": ("", "$^*$")}.get(cell.mark, ("", ""))
-    note = rf" {{\scriptsize ({cell.note.translate(_LATEX)})}}" if cell.note else ""
-    return f"{start}{cell.text.translate(_LATEX)}{end}{note}"
+    text = cell.text.translate(_LATEX)
+    if cell.mark == "best":
+        text = rf"\textbf{{{text}}}"
+    if cell.mark == "tied":
+        text = f"{text}$^*$"
+    if cell.note:
+        text += rf" {{\scriptsize ({cell.note.translate(_LATEX)})}}"
+    return text

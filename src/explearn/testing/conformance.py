@@ -17,8 +17,8 @@ from explearn.core.errors import ParamsError
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.learned import LearnedExplainer, RefiningExplainer
 from explearn.methods.info import MethodInfo
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Text
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.testing import tiny
 from explearn.text.alignment import NO_WORD
 
@@ -36,7 +36,7 @@ class _Case:
 
     make: Callable[[], Explainer]
     name: str
-    of: Classifier
+    of: TransformerPredictor
     where: str
     texts: Sequence[Text]
     tolerance: float
@@ -76,7 +76,7 @@ def check_explainer(
     *,
     options: Mapping[str, Any] | None = None,
     architectures: Iterable[str] = tiny.ARCHITECTURES,
-    classifier: Classifier | None = None,
+    classifier: TransformerPredictor | None = None,
     texts: Sequence[Text] = (*tiny.TEXTS, *tiny.PAIRS),
     tolerance: float = 1e-5,
 ) -> None:
@@ -250,7 +250,7 @@ def _check_lost_words(case: _Case) -> None:
     case.expect((empty.tokens, empty.unaligned) == ((), 2), "a text of which nothing is read: expected no sub-token")
 
 
-def _changed(of: Classifier, **attributes: Any) -> Classifier:
+def _changed(of: TransformerPredictor, **attributes: Any) -> TransformerPredictor:
     """The same classifier in another precision or with other batches."""
     other = copy.copy(of)
     for name, value in attributes.items():

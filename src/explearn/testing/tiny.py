@@ -16,7 +16,7 @@ import transformers
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from explearn.core.compute import ComputeOptions
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 ARCHITECTURES = ("bert", "distilbert", "roberta", "albert", "electra")
 LABELS = {1: ("rude",), 2: ("no", "yes"), 3: ("bad", "fair", "good")}
@@ -151,7 +151,7 @@ def model(
     return made
 
 
-def make_classifier(kind: str = "bert", classes: int = 2, seed: int = 0, **options: Any) -> Classifier:
+def make_classifier(kind: str = "bert", classes: int = 2, seed: int = 0, **options: Any) -> TransformerPredictor:
     """A classifier of its own, which a test may change.
 
     Args:
@@ -160,10 +160,12 @@ def make_classifier(kind: str = "bert", classes: int = 2, seed: int = 0, **optio
         seed: of the random weights.
         options: fields of ComputeOptions; by default it runs on the CPU.
     """
-    return Classifier(model(kind, classes, seed), tokenizer(kind), ComputeOptions(**{"device": "cpu", **options}), kind)
+    return TransformerPredictor(
+        model(kind, classes, seed), tokenizer(kind), ComputeOptions(**{"device": "cpu", **options}), kind
+    )
 
 
 @functools.cache
-def classifier(kind: str = "bert", classes: int = 2) -> Classifier:
+def classifier(kind: str = "bert", classes: int = 2) -> TransformerPredictor:
     """A classifier that tests share and leave as it is."""
     return make_classifier(kind, classes)

@@ -22,11 +22,15 @@ NO_WORD = -1
 def align(offsets: Iterable[Span], words: Sequence[Span]) -> list[int]:
     """Return the index of each piece's word, NO_WORD for none.
 
+    A piece over several words goes to the one it overlaps most, the first on ties.
+
     Args:
         offsets: character span of each piece, in the order of the text.
         words: character spans of the words, in order and disjoint.
 
-    A piece over several words goes to the one it overlaps most, the first on ties.
+    Example:
+        >>> align([(0, 2), (2, 4), (5, 9)], [(0, 4), (5, 9)])
+        [0, 0, 1]
     """
     owners: list[int] = []
     first = 0
@@ -34,14 +38,16 @@ def align(offsets: Iterable[Span], words: Sequence[Span]) -> list[int]:
         while first < len(words) and words[first][1] <= start:
             first += 1
         # Byte-level pieces of one character repeat its span, so `first` may not move past a word still in use.
-        best, best_overlap = NO_WORD, 0
+        owner = NO_WORD
+        largest = 0
         index = first
         while index < len(words) and words[index][0] < end:
             overlap = min(end, words[index][1]) - max(start, words[index][0])
-            if overlap > best_overlap:
-                best, best_overlap = index, overlap
+            if overlap > largest:
+                owner = index
+                largest = overlap
             index += 1
-        owners.append(best)
+        owners.append(owner)
     return owners
 
 
@@ -56,18 +62,22 @@ def aggregate(
         words: number of words.
         aggregation: `max` over a word's pieces (ExpNet A.5) or their `sum`, for decompositions that add up (IvRA H).
 
-    Returns float32 scores, shape (words,), NaN for words without a piece.
+    Returns:
+        float32 scores, (words,), NaN for words without a piece.
 
-    Raises ExplearnError if a score is not finite: a method must not return NaN.
+    Raises:
+        ExplearnError: a score is not finite; a method must not return NaN.
     """
     owners = np.asarray(word_ids, dtype=np.int64)
-    real = owners != NO_WORD
-    values, owners = np.asarray(scores[: len(word_ids)][real], dtype=np.float64), owners[real]
+    values = np.asarray(scores[: len(owners)], dtype=np.float64)[owners != NO_WORD]
+    owners = owners[owners != NO_WORD]
     if not np.isfinite(values).all():
         raise ExplearnError("a score is not finite; the classifier's logits or gradients overflow in this precision")
-    result = np.full(words, -np.inf if aggregation == "max" else 0.0)
-    (np.maximum if aggregation == "max" else np.add).at(result, owners, values)
-    absent = np.ones(words, dtype=bool)
-    absent[owners] = False
-    result[absent] = np.nan
+    result = np.full(words, np.nan)
+    if aggregation == "max":
+        result[owners] = -np.inf
+        np.maximum.at(result, owners, values)
+    else:
+        result[owners] = 0.0
+        np.add.at(result, owners, values)
     return result.astype(np.float32)

@@ -36,21 +36,27 @@ class CustomRows:
         self.label_names = label_names
 
     def map_row(self, row: RawRow) -> MappedRow:
+        """Map a row; raise DataError, naming file, row and field, for one that cannot be used."""
         columns = self.names
-        segments = [Segment.of(row.text(columns.pair))] if columns.pair else []
         marked = self._marked(row)
-        if marked is not None and not (columns.text or columns.words):
-            text = marked[0]
+        if columns.text:
+            text = Segment.of(row.text(columns.text))
+        elif marked is None or columns.words:
+            text = lay_out(self._words(row))
         else:
-            text = Segment.of(row.text(columns.text)) if columns.text else lay_out(self._words(row))
-        if marked is not None and marked[0].words != text.words:
-            raise row.error(
-                str(columns.marked), marked[0].text, "the words of the text, with marks around some of them"
-            )
-        words, pair, joined = words_of([text, *segments])
+            text = marked[0]
+        segments = [text]
+        if columns.pair:
+            segments.append(Segment.of(row.text(columns.pair)))
+        words, pair, joined = words_of(segments)
+
         mask = self._mask(row, len(words) + len(pair))
-        if marked is not None and any(marked[1]):
-            mask = marked[1] + (False,) * len(pair)
+        if marked is not None:
+            if marked[0].words != words:
+                expected = "the words of the text, with marks around some of them"
+                raise row.error(str(columns.marked), marked[0].text, expected)
+            if any(marked[1]):
+                mask = marked[1] + (False,) * len(pair)
         return MappedRow(
             words=words,
             pair=pair,
@@ -87,16 +93,17 @@ class CustomRows:
         column, value = row.value(name)
         if value in (None, ""):
             return None
+        parse = parse_mask if self.names.mask else parse_spans
         with row.located(column):
-            return parse_mask(value, n_words) if self.names.mask else parse_spans(value, n_words)
+            return parse(value, n_words)
 
     def _label(self, row: RawRow) -> str:
         column, value = row.value(self.names.label)
-        if value is None or (isinstance(value, str) and not value.strip()):
-            raise row.error(column, value, "a label")
-        if not isinstance(value, (str, int, float)) or value != value:  # NaN is not itself
+        if not isinstance(value, str | int | float) or value != value:  # NaN is not itself
             raise row.error(column, value, "a label as text or a code")
         raw = str(value).strip()
+        if not raw:
+            raise row.error(column, value, "a label")
         if not is_unicode(raw):
             raise row.error(column, value, "valid Unicode")
         if isinstance(value, bool):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, Self
 
 from explearn.core.errors import DataError, kind_of, located
 from explearn.core.examples import Example, check_text
@@ -17,9 +17,11 @@ Text = str | tuple[str, str] | Example | Mapping[str, Any]
 TEXT = "text"
 """Column of the text, where none is named; also the one column of a file of lines."""
 
-IN_QUESTION = 8
-"""Bit of `token_type_ids`, beside the model's own, at sub-tokens of what is asked about: the answer to a question, or
-the word that is classified. They are never deleted."""
+Removal = Literal["delete", "mask"]
+"""What happens to a word that is left out: its sub-tokens are deleted, or each is replaced by the mask token."""
+
+POSITION_MARKS = ("fixed", "classified", "word_starts", "word_ends")
+"""Fields of an `Encoding` that mark positions for a model with another head than a classifier's."""
 
 
 def name_of(example_id: str, number: int) -> str:
@@ -33,20 +35,25 @@ class Encoding:
 
     Attributes:
         input_ids: ids, length n.
-        token_type_ids: segment of each position, length n; empty where the model knows no segments.
+        token_type_ids: segment of each position, length n; empty if the model has no segments.
         special: True at special tokens ([CLS], [SEP], <s>, ...), length n.
         word_ids: index into `words` for each position, NO_WORD at special tokens and pieces of no word, length n.
         words: words of the text, then of the second segment.
         example_id: id of the example, empty for free text.
         characters: for each position the [start, end) of its word's characters that it covers, (0, 0) at NO_WORD,
             length n; empty in encodings made without a tokenizer.
-        pair_start: index in `words` of the second segment's first word; None where there is one segment.
+        pair_start: index in `words` of the second segment's first word; None if there is one segment.
         answer: [first, end) of `words` that are the answer to a question, whose sub-tokens count as special; None
-            elsewhere (`explearn.predictors.heads.question_answering`).
-        spans: of each word, its [start, end) in the characters of its segment; empty in encodings made without a
+            for other texts (`explearn.predictors.heads.question_answering`).
+        spans: [start, end) of each word in the characters of its segment; empty in encodings made without a
             tokenizer.
-        shared: (word, other word) for each word that has no sub-token of its own, for one of the other's is of
-            characters of both.
+        shared: (word, other word) for each word without a sub-token of its own, because one of the other word's
+            sub-tokens covers characters of both.
+        fixed: True at sub-tokens that stay in every shortened text, length n: those of the answer to a question, or
+            of the word that is classified. Empty if there are none.
+        classified: True at the sub-token whose logits are read, length n; empty unless tokens are classified.
+        word_starts: True at the first sub-token of each word of a passage, length n; empty unless a question is asked.
+        word_ends: True at the last sub-token of each word of a passage, likewise.
     """
 
     input_ids: tuple[int, ...]
@@ -60,18 +67,23 @@ class Encoding:
     answer: Span | None = None
     spans: tuple[Span, ...] = ()
     shared: tuple[tuple[int, int], ...] = ()
+    fixed: tuple[bool, ...] = ()
+    classified: tuple[bool, ...] = ()
+    word_starts: tuple[bool, ...] = ()
+    word_ends: tuple[bool, ...] = ()
 
     def __len__(self) -> int:
         return len(self.input_ids)
 
     @property
-    def key(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The model's input: two encodings with the same key get the same prediction."""
-        return self.input_ids, self.token_type_ids
+    def key(self) -> tuple[object, ...]:
+        """The predictor's input: two encodings with the same key get the same prediction."""
+        marks = [getattr(self, name) for name in POSITION_MARKS]
+        return self.input_ids, self.token_type_ids, *filter(None, marks)
 
     @property
     def read(self) -> set[int]:
-        """Words that the model reads something of."""
+        """Words with at least one sub-token left after truncation."""
         owners = set(self.word_ids) - {NO_WORD}
         return owners | {word for word, other in self.shared if other in owners}
 
@@ -82,42 +94,45 @@ class Encoding:
 
     @property
     def token(self) -> int | None:
-        """Index in `words` of the one that is classified; None where the whole text is."""
-        return next(iter(self.in_question - {NO_WORD}), None)
+        """Index in `words` of the classified word; None if the whole text is classified."""
+        return next(iter(self.fixed_words), None)
 
     @property
-    def in_question(self) -> set[int]:
-        """Words of which a sub-token has the bit IN_QUESTION; NO_WORD for an answer's, which have no score."""
-        return {word for word, bits in zip(self.word_ids, self.token_type_ids, strict=False) if bits & IN_QUESTION}
+    def fixed_words(self) -> set[int]:
+        """Words that stay in every shortened text; those of an answer are not counted, since they have no score."""
+        words = {word for word, fixed in zip(self.word_ids, self.fixed, strict=False) if fixed}
+        return words - {NO_WORD}
 
     @property
     def joined(self) -> tuple[int, ...]:
-        """Indices of the words that stand directly behind the one before, as far as `spans` tell."""
+        """Indices of the words that directly follow the previous word, according to `spans`."""
         return joined_words(self.spans, self.pair_start)
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The text with the places of its words, and that of the second segment, if any."""
+        """The text with the spans of its words, and the second segment, if any."""
         return segments_of(self.words, self.joined, self.pair_start)
 
-    def select(self, kept: list[int]) -> Encoding:
+    def select(self, kept: list[int]) -> Self:
         """Keep only these positions, ascending; `words` stay the text's."""
-        fields = ("input_ids", "token_type_ids", "special", "word_ids", "characters")
-        rows: dict[str, Any] = {field: getattr(self, field) for field in fields}
-        selected: dict[str, Any] = {field: tuple(row[i] for i in kept) if row else () for field, row in rows.items()}
+        selected: dict[str, Any] = {}
+        for name in ("input_ids", "token_type_ids", "special", "word_ids", "characters", *POSITION_MARKS):
+            row = getattr(self, name)
+            if row:
+                selected[name] = tuple(row[position] for position in kept)
         return replace(self, **selected)
 
-    def delete(self, word_indices: Collection[int]) -> Encoding:
+    def delete(self, word_indices: Collection[int]) -> Self:
         """Remove the sub-tokens of these words; those behind them move up."""
-        dropped = set(word_indices) - {NO_WORD} - self.in_question
+        dropped = set(word_indices) - {NO_WORD} - self.fixed_words
         return self.select([i for i, word in enumerate(self.word_ids) if word not in dropped])
 
-    def keep(self, word_indices: Collection[int]) -> Encoding:
+    def keep(self, word_indices: Collection[int]) -> Self:
         """Keep only the sub-tokens of these words and the special tokens."""
-        kept = (set(word_indices) | self.in_question) - {NO_WORD}
+        kept = (set(word_indices) | self.fixed_words) - {NO_WORD}
         return self.select([i for i, word in enumerate(self.word_ids) if self.special[i] or word in kept])
 
-    def mask(self, word_indices: Collection[int], mask_token_id: int) -> Encoding:
+    def mask(self, word_indices: Collection[int], mask_token_id: int) -> Self:
         """Replace every sub-token of these words by the mask token; length and positions stay."""
         masked = set(word_indices) - {NO_WORD}
         ids = tuple(mask_token_id if w in masked else t for t, w in zip(self.input_ids, self.word_ids, strict=True))

@@ -25,13 +25,15 @@ class MappedRow:
     """A row on its way to an example: not yet in a split and, where the source gives none, without an id.
 
     Attributes:
-        words, pair: as in Example.
+        words: words of the text, or of the first segment of a pair.
         label: one of the adapter's labels.
+        pair: words of the second segment.
         id: identifier, or None for TASK-FILE-ROW.
         split: the row's own split, for files that hold several.
         marks: the rationales in the row.
-        answer, joined: as in Example.
         lost: what of the row could not be used, reason -> count.
+        answer: as in Example.
+        joined: as in Example.
     """
 
     words: tuple[str, ...]
@@ -46,9 +48,10 @@ class MappedRow:
 
 
 def identifier(row: RawRow, column: str, value: object) -> str:
-    """A cell that identifies its row, as text.
+    """Return a cell that identifies its row, as text.
 
-    Raises DataError for anything but a whole number or a string of valid Unicode that is not blank.
+    Raises:
+        DataError: the value is not a whole number or a string of valid Unicode that is not blank.
     """
     if value is None or (isinstance(value, str) and not value.strip()):
         raise row.error(column, value, "a unique identifier")
@@ -61,7 +64,7 @@ def identifier(row: RawRow, column: str, value: object) -> str:
 
 
 def one_of(value: str, labels: Sequence[str]) -> str:
-    """The end of an error about an unknown label: what was expected, with the nearest name."""
+    """Return the end of an error about an unknown label: what was expected, with the nearest name."""
     near = difflib.get_close_matches(value.casefold(), labels, n=1, cutoff=0.5)
     hint = f" (did you mean {near[0]}?)" if near else ""
     return f"one of {', '.join(labels)}{hint}"

@@ -10,29 +10,41 @@ from explearn.core.examples import Rationale
 
 
 def merge_annotators(rationales: Iterable[Rationale], agreement: float = 0.5) -> dict[str, tuple[bool, ...]]:
-    """One mask an example: a word is evidence when at least the share `agreement` of its annotators mark it.
+    """Merge the masks of each example's annotators: a word is evidence if a large enough share of them marks it.
 
-    The share is taken as the decimal number written (0.1 is one tenth) and compared without rounding; a word that
-    nobody marks is no evidence, also at 0. The annotators of an example are those who gave a rationale for it.
+    Args:
+        rationales: masks of one or more annotators per example.
+        agreement: smallest share of an example's annotators, taken as the decimal number written (0.1 is one tenth)
+            and compared without rounding. A word that nobody marks is no evidence, also at 0.
 
-    Returns example id -> mask, in the order of first appearance.
-    Raises DataError when masks of an example differ in length or an annotator has two for it.
+    Returns:
+        Example id -> mask, in the order of first appearance.
+
+    Raises:
+        DataError: masks of an example differ in length, or an annotator has two for it.
+
+    Example:
+        >>> from explearn.core.examples import Rationale
+        >>> a = Rationale("1", "a", "human", (True, True))
+        >>> b = Rationale("1", "b", "human", (True, False))
+        >>> merge_annotators([a, b], agreement=0.6)
+        {'1': (True, False)}
     """
-    share = Fraction(str(agreement))
-    masks: dict[str, dict[str, tuple[bool, ...]]] = {}
+    masks_by_example: dict[str, dict[str, tuple[bool, ...]]] = {}
     for rationale in rationales:
-        of_example = masks.setdefault(rationale.example_id, {})
-        if rationale.annotator in of_example:
+        masks = masks_by_example.setdefault(rationale.example_id, {})
+        if rationale.annotator in masks:
             raise DataError(
                 f"example {rationale.example_id!r}: got two rationales of annotator {rationale.annotator!r}; "
                 "expected one"
             )
-        of_example[rationale.annotator] = rationale.mask
+        masks[rationale.annotator] = rationale.mask
+    share = Fraction(str(agreement))
     merged: dict[str, tuple[bool, ...]] = {}
-    for identifier, of_example in masks.items():
-        lengths = {len(mask) for mask in of_example.values()}
+    for example_id, masks in masks_by_example.items():
+        lengths = {len(mask) for mask in masks.values()}
         if len(lengths) > 1:
-            raise DataError(f"example {identifier!r}: got masks of {sorted(lengths)} entries; expected the same length")
-        needed = max(share * len(of_example), Fraction(1))
-        merged[identifier] = tuple(sum(marks) >= needed for marks in zip(*of_example.values(), strict=True))
+            raise DataError(f"example {example_id!r}: got masks of {sorted(lengths)} entries; expected the same length")
+        needed = max(share * len(masks), 1)
+        merged[example_id] = tuple(sum(marks) >= needed for marks in zip(*masks.values(), strict=True))
     return merged

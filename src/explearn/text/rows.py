@@ -1,8 +1,7 @@
-"""Raw rows with their place, from JSON Lines, CSV, Parquet and the hub.
+"""Rows of JSON Lines, CSV, Parquet and text files, with their place.
 
-Every reader gives `RawRow`s, so that what comes after it (adapters, splits) is the same for all kinds of source and
-every error can say file, row and field. Rows count from 1: lines of JSON Lines, records of CSV (the header is not
-counted) and Parquet.
+Every reader gives `RawRow`s, so that adapters and splits treat all kinds of source alike and every error names file,
+row and field. Rows count from 1: lines of JSON Lines and text, records of CSV (without the header) and of Parquet.
 """
 
 from __future__ import annotations
@@ -20,9 +19,6 @@ from explearn.core.examples import check_text, check_words
 from explearn.core.parquet import column_names, iter_rows
 from explearn.core.validation import check
 from explearn.text.encoding import TEXT
-
-BATCH_ROWS = 1024
-"""Rows of a Parquet file turned into Python objects at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +40,15 @@ class RawRow:
     number: int
     values: Mapping[str, Any]
     class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    unread: tuple[str, ...] = ()
+    unread: Collection[str] = ()
 
     @property
     def where(self) -> str:
+        """File and row."""
         return f"{self.file}, row {self.number}"
 
     def error(self, column: str, got: object, expected: str) -> DataError:
+        """Return an error that names file, row and field."""
         return DataError(f"{self.where}, field {column!r}: got {shown(got)}; expected {expected}")
 
     def located(self, column: str = "") -> AbstractContextManager[None]:
@@ -58,7 +56,11 @@ class RawRow:
         return located(f"{self.where}, field {column!r}: " if column else f"{self.where}, ")
 
     def value(self, *columns: str) -> tuple[str, Any]:
-        """Return (column, value) of the first of `columns` that the row has; raises DataError where it has none."""
+        """Return (column, value) of the first of `columns` that the row has.
+
+        Raises:
+            DataError: it has none of them.
+        """
         for column in columns:
             if column in self.values:
                 return column, self.values[column]
@@ -68,7 +70,16 @@ class RawRow:
         )
 
     def read(self, kind: Any, expected: str, *columns: str) -> Any:
-        """Return the value of the first of `columns` present. Raises DataError where it is none of `kind`."""
+        """Return the value of the first of `columns` present.
+
+        Args:
+            kind: type of the value.
+            expected: the type in words, for messages.
+            columns: names of columns.
+
+        Raises:
+            DataError: none is present, or its value is of another type.
+        """
         column, value = self.value(*columns)
         try:
             return check(kind, value)
@@ -78,12 +89,17 @@ class RawRow:
     def words(self, *columns: str) -> tuple[str, ...]:
         """Return the white-space separated words of the first of `columns` present.
 
-        Raises DataError when the value is no text, is empty or holds an unusable word.
+        Raises:
+            DataError: as `text`.
         """
         return tuple(self.text(*columns).split())
 
     def text(self, *columns: str) -> str:
-        """Return the text of the first of `columns` present; raises DataError as `words` does."""
+        """Return the text of the first of `columns` present.
+
+        Raises:
+            DataError: none is present, or its value is not a text, is blank or holds an unusable word.
+        """
         column, value = self.value(*columns)
         if not isinstance(value, str):
             raise self.error(column, value, "a text")
@@ -94,7 +110,11 @@ class RawRow:
         return value
 
     def word_list(self, *columns: str) -> tuple[str, ...]:
-        """Return words given as a list in the first of `columns` present; raises DataError as `words` does."""
+        """Return the words of the first of `columns` present, which holds a list.
+
+        Raises:
+            DataError: none is present, or its value is not a list of usable words.
+        """
         words = tuple(self.read(list[Any], "a list of words", *columns))
         self.check_words(words, self.value(*columns)[0])
         return words
@@ -105,16 +125,23 @@ class RawRow:
             check_words(words, column)
 
 
-def _read_csv(path: Path, columns: Collection[str] | None) -> Iterator[tuple[int, dict[str, Any]]]:
+Rows = Iterator[tuple[int, dict[str, Any]]]
+"""(row number from 1, column -> value)."""
+
+
+def _read_csv(path: Path) -> Rows:
     number = 0
     reader = csv.reader((line for _, line in read_lines(path)), strict=True)
     try:
-        header = next(reader, None)
-        if not header:
-            raise DataError(f"{path}: no header; expected column names in the first line")
-        if len(set(header)) != len(header) or not all(header):
-            raise DataError(f"{path}: got the header {', '.join(header)}; expected a different name for each column")
-        for cells in filter(None, reader):  # not the blank lines
+        header = next(reader, [])
+        if not header or not all(header) or len(set(header)) != len(header):
+            raise DataError(
+                f"{path}: got the header {', '.join(header)!r}; expected a different name for each column in the first "
+                "line"
+            )
+        for cells in reader:
+            if not cells:  # a blank line
+                continue
             number += 1
             if len(cells) != len(header):
                 raise DataError(
@@ -125,44 +152,45 @@ def _read_csv(path: Path, columns: Collection[str] | None) -> Iterator[tuple[int
         raise DataError(f"{path}, row {number + 1}: not valid CSV ({error})") from error
 
 
-Reader = Callable[[Path, Collection[str] | None], Iterator[tuple[int, dict[str, Any]]]]
-
-TABLES: dict[str, Reader] = {
-    ".jsonl": lambda path, _: read_jsonl(path),
-    ".csv": _read_csv,
-    ".parquet": lambda path, columns: iter_rows(path, BATCH_ROWS, columns),
-}
-
-READERS: dict[str, Reader] = {
-    **TABLES,
-    # Each line with more than white space is a row of the one column TEXT.
-    ".txt": lambda path, _: ((n, {TEXT: line.rstrip("\r\n")}) for n, line in read_lines(path) if line.strip()),
-}
+def _read_text(path: Path) -> Rows:
+    """Yield each line with more than white space as a row of the one column TEXT."""
+    for number, line in read_lines(path):
+        if line.strip():
+            yield number, {TEXT: line.rstrip("\r\n")}
 
 
-def reader_of(path: Path) -> Reader:
-    """Return the reader of a file. Raises DataError for one that is missing, not regular, or of another kind."""
+TABLES: dict[str, Callable[[Path], Rows]] = {".jsonl": read_jsonl, ".csv": _read_csv, ".parquet": iter_rows}
+"""Ending of a table's name -> its reader."""
+
+READERS = {**TABLES, ".txt": _read_text}
+
+
+def check_readable(path: Path) -> None:
+    """Raise DataError for a file that is missing, not regular, or of a kind that `read_file` does not read."""
     check_regular(path)
     if path.suffix not in READERS:
         raise DataError(f"{path}: got a file ending in {path.suffix!r}; expected {', '.join(READERS)}")
     if not path.exists():
         raise DataError(f"{path}: no such file")
-    return READERS[path.suffix]
 
 
 def read_file(path: str | Path, columns: Collection[str] | None = None) -> Iterator[RawRow]:
     """Yield the rows of a .jsonl, .csv, .parquet or .txt file.
 
     Args:
-        columns: those that will be asked for; of Parquet, no other is decoded. Default: all.
+        path: the file.
+        columns: names of the columns that will be used; of Parquet, no other is decoded. None: all.
 
-    Raises DataError naming file (and row) when it is missing, of another kind, not UTF-8, cut short, damaged, or larger
-    than the limit once decoded (see `explearn.core.parquet`).
+    Raises:
+        DataError: the file is missing, of another kind, not UTF-8, cut short or damaged.
     """
     path = Path(path)
-    reader = reader_of(path)
-    others: tuple[str, ...] = ()
+    check_readable(path)
+    unread: Collection[str] = ()
     if path.suffix == ".parquet" and columns is not None:
-        others = tuple(name for name in column_names(path) if name not in columns)
-    for number, values in reader(path, columns):
-        yield RawRow(str(path), path.stem, number, values, unread=others)
+        unread = [name for name in column_names(path) if name not in columns]
+        rows = iter_rows(path, columns)
+    else:
+        rows = READERS[path.suffix](path)
+    for number, values in rows:
+        yield RawRow(str(path), path.stem, number, values, unread=unread)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import groupby, pairwise
+from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.core.examples import Example
 from explearn.core.extras import need
-from explearn.core.words import Segment, Span
+from explearn.core.words import Segment, Span, lay_out
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import Encoding, align_words
 
@@ -29,8 +29,9 @@ PHRASE_LEVEL, PHRASE_COST = 0.5, 0.1
 
 def check_unit(unit: object) -> None:
     """Raise ParamsError for an invalid unit."""
-    if not (unit in UNITS if isinstance(unit, str) else isinstance(unit, re.Pattern) or callable(unit)):
-        raise ParamsError(f"unit: got {shown(unit)}; expected {', '.join(UNITS)}, a compiled pattern or a function")
+    if unit in UNITS or isinstance(unit, re.Pattern) or callable(unit):
+        return
+    raise ParamsError(f"unit: got {shown(unit)}; expected {', '.join(UNITS)}, a compiled pattern or a function")
 
 
 def unit_name(unit: Unit) -> str:
@@ -45,48 +46,89 @@ def in_units(encoding: Encoding, segments: Sequence[Segment], unit: Unit, where:
     phrases words stay, since phrases are found from their scores (`find_phrases`).
 
     Args:
-        segments: of the text. where: the text, for messages.
+        encoding: the text, in words.
+        segments: the text's segments.
+        unit: the unit.
+        where: the text, for messages.
 
-    Raises DataError for a text without units, ParamsError for spans that are none, UnsupportedError for questions.
+    Raises:
+        DataError: a text without units.
+        ParamsError: a function that does not return spans.
+        UnsupportedError: a question.
     """
     if encoding.answer:
         raise UnsupportedError(f"{where}: questions are explained by words; leave out unit")
     if unit == "phrase":
         return encoding
-    shift = len(segments[0].text) + 1
+    shift = len(segments[0].text) + 1  # where the second segment begins, after a blank
     offsets: list[Span | None] = []
     for word, (start, end) in zip(encoding.word_ids, encoding.characters, strict=True):
-        second = encoding.pair_start is not None and word >= encoding.pair_start
-        first = encoding.spans[word][0] + second * shift
-        offsets.append(None if word == NO_WORD else (first + start, first + end))
+        if word == NO_WORD:
+            offsets.append(None)
+            continue
+        first = encoding.spans[word][0]
+        if _in_pair(encoding, word):
+            first += shift
+        offsets.append((first + start, first + end))
     if unit == "token":
-        owned = [(position, offset) for position, offset in enumerate(offsets) if offset is not None]
-        together = " ".join(segment.text for segment in segments)
-        places = {position: place for place, (position, _) in enumerate(owned)}
-        result = replace(
-            encoding,
-            words=tuple(together[start:end] for _, (start, end) in owned),
-            word_ids=tuple(places.get(position, NO_WORD) for position in range(len(offsets))),
-            characters=tuple((0, 0) if offset is None else (0, offset[1] - offset[0]) for offset in offsets),
-            spans=tuple((a - shift, b - shift) if a >= shift else (a, b) for _, (a, b) in owned),
-            pair_start=None if len(segments) == 1 else sum(start < shift for _, (start, _) in owned),
-            shared=(),
-        )
+        result = _by_token(encoding, segments, offsets, shift)
     else:
-        in_spans = [Segment(segment.text, tuple(_find(segment.text, unit))) for segment in segments]
-        fields = align_words(offsets, [(n * shift, segment) for n, segment in enumerate(in_spans)])
-        result = replace(encoding, pair_start=None if len(in_spans) == 1 else len(in_spans[0].spans), **fields)
+        found = [Segment(segment.text, tuple(_find(segment.text, unit))) for segment in segments]
+        fields = align_words(offsets, list(zip((0, shift), found, strict=False)))
+        result = replace(encoding, pair_start=None if len(found) == 1 else len(found[0].spans), **fields)
     if not result.words or result.pair_start in (0, len(result.words)):
         raise DataError(f"{where}: has a segment without any {unit_name(unit)} to score; expected at least one")
     return result
 
 
+def _in_pair(encoding: Encoding, unit: int) -> bool:
+    """Return whether a word or unit is in the second segment."""
+    return encoding.pair_start is not None and unit >= encoding.pair_start
+
+
+def _by_token(encoding: Encoding, segments: Sequence[Segment], offsets: Sequence[Span | None], shift: int) -> Encoding:
+    """Make each sub-token of a word a unit of its own; `offsets` are in the segments with a blank between them."""
+    text = " ".join(segment.text for segment in segments)
+    units: list[str] = []
+    spans: list[Span] = []
+    owners: list[int] = []
+    characters: list[Span] = []
+    pair_start = 0
+    for offset in offsets:
+        if offset is None:
+            owners.append(NO_WORD)
+            characters.append((0, 0))
+            continue
+        start, end = offset
+        owners.append(len(units))
+        characters.append((0, end - start))
+        units.append(text[start:end])
+        if start < shift:
+            spans.append(offset)
+            pair_start += 1
+        else:
+            spans.append((start - shift, end - shift))
+    return replace(
+        encoding,
+        words=tuple(units),
+        word_ids=tuple(owners),
+        characters=tuple(characters),
+        spans=tuple(spans),
+        pair_start=None if len(segments) == 1 else pair_start,
+        shared=(),
+    )
+
+
 def example_in_units(example: Example, encoding: Encoding, unit: Unit) -> Example:
     """Return an example with its words replaced by the units of its encoding (`in_units`)."""
-    words, first = encoding.words, len(encoding.words) if encoding.pair_start is None else encoding.pair_start
-    answer = None if encoding.token is None else (encoding.token, encoding.token + 1)
+    first = len(encoding.words) if encoding.pair_start is None else encoding.pair_start
     return replace(
-        example, words=words[:first], pair=words[first:], answer=answer, joined=encoding.joined, unit=unit_name(unit)
+        example,
+        words=encoding.words[:first],
+        pair=encoding.words[first:],
+        answer=None if encoding.token is None else (encoding.token, encoding.token + 1),
+        joined=encoding.joined,
+        unit=unit_name(unit),
     )
 
 
@@ -94,14 +136,21 @@ def marks_in_units(mask: Sequence[bool], example: Example, encoding: Encoding) -
     """Return which units of an example are marked: those of which at least half of the words are, in whole or in part.
 
     Args:
-        mask: of the example's words. encoding: of the example, in units.
+        mask: marks of the example's words.
+        example: the example, in words.
+        encoding: its encoding, in units.
     """
-    words = [(n, *span) for n, segment in enumerate(example.segments) for span in segment.spans]
+    words: list[tuple[bool, Span]] = []  # whether in the second segment, and where
+    for in_pair, segment in zip((False, True), example.segments, strict=False):
+        words.extend((in_pair, span) for span in segment.spans)
     marks = []
     for unit, (start, end) in enumerate(encoding.spans):
-        second = encoding.pair_start is not None and unit >= encoding.pair_start
-        inside = [mark for mark, (n, a, b) in zip(mask, words, strict=True) if n == second and a < end and start < b]
-        marks.append(2 * sum(inside) >= len(inside))
+        marked = total = 0
+        for mark, (in_pair, (word_start, word_end)) in zip(mask, words, strict=True):
+            if in_pair == _in_pair(encoding, unit) and word_start < end and start < word_end:
+                marked += mark
+                total += 1
+        marks.append(2 * marked >= total)
     return tuple(marks)
 
 
@@ -114,27 +163,45 @@ def find_phrases(scores: ArrayLike, pair_start: int | None = None) -> list[Span]
     Args:
         scores: (words,), NaN for words that were not read, which no phrase holds.
         pair_start: first word of a pair's second segment; no phrase crosses it.
+
+    Example:
+        >>> find_phrases([0.1, 0.9, 1.0, 0.0, -0.8])
+        [(1, 3), (4, 5)]
     """
     values = np.nan_to_num(np.asarray(scores, dtype=np.float64))
     shares = values / (np.abs(values).max(initial=0.0) or 1.0)
     # Columns: outside all phrases, in a phrase for the class, in a phrase against it.
     gains = np.stack([np.zeros_like(shares), shares - PHRASE_LEVEL, -shares - PHRASE_LEVEL], axis=1)
+    if pair_start is None:
+        return _best_runs(gains, 0)
+    return _best_runs(gains[:pair_start], 0) + _best_runs(gains[pair_start:], pair_start)
+
+
+def _best_runs(gains: NDArray[np.float64], first: int) -> list[Span]:
+    """Return the runs of words in one state other than 0, on the path of states with the largest sum of gains.
+
+    Args:
+        gains: gain of each word in each state, (words, 3).
+        first: number of the first word.
+    """
     entering = np.array([[0, PHRASE_COST, PHRASE_COST], [0, 0, PHRASE_COST], [0, PHRASE_COST, 0]])
-    phrases: list[Span] = []
-    for first, end in pairwise([0, *([] if pair_start is None else [pair_start]), len(shares)]):
-        best, before = np.array([0.0, -np.inf, -np.inf]), []
-        for gain in gains[first:end]:
-            reached = best[:, None] - entering
-            before.append(reached.argmax(axis=0))
-            best = reached.max(axis=0) + gain
-        states = [int(best.argmax())]
-        for previous in reversed(before[1:]):
-            states.append(int(previous[states[-1]]))
-        for state, run in groupby(zip(reversed(states), range(first, end), strict=True), key=lambda one: one[0]):
-            places = [place for _, place in run]
+    best = np.array([0.0, -np.inf, -np.inf])
+    previous: list[NDArray[np.int64]] = []  # the best state before each word, by the word's state
+    for gain in gains:
+        reached = best[:, None] - entering
+        previous.append(reached.argmax(axis=0))
+        best = reached.max(axis=0) + gain
+    runs: list[Span] = []
+    state = int(best.argmax())
+    end = len(gains)
+    for word in reversed(range(len(gains))):
+        before = int(previous[word][state])
+        if before != state or word == 0:
             if state:
-                phrases.append((places[0], places[-1] + 1))
-    return phrases
+                runs.append((first + word, first + end))
+            end = word
+        state = before
+    return runs[::-1]
 
 
 def in_phrases(encoding: Encoding, scores: ArrayLike) -> Encoding:
@@ -142,50 +209,64 @@ def in_phrases(encoding: Encoding, scores: ArrayLike) -> Encoding:
 
     Words outside phrases stay; `characters` are left out.
     """
-    inside = {word for first, end in find_phrases(scores, encoding.pair_start) for word in range(first + 1, end)}
-    starts = [word for word in range(len(encoding.words)) if word not in inside]
-    bounds = list(pairwise([*starts, len(encoding.words)]))
-    unit_of = {word: unit for unit, (first, end) in enumerate(bounds) for word in range(first, end)}
-    word_ids = tuple(unit_of.get(word, NO_WORD) for word in encoding.word_ids)
-    shared = {unit_of[word]: unit_of[other] for word, other in encoding.shared if unit_of[word] not in word_ids}
-    joined = set(encoding.joined)
+    words = encoding.words
+    starts = set(range(len(words)))
+    for first, end in find_phrases(scores, encoding.pair_start):
+        starts.difference_update(range(first + 1, end))
+    units: list[str] = []
+    spans: list[Span] = []
+    owners = {NO_WORD: NO_WORD}  # word -> its unit
+    for first, end in pairwise([*sorted(starts), len(words)]):
+        owners.update(dict.fromkeys(range(first, end), len(units)))
+        units.append(lay_out(words[first:end], encoding.joined, first).text)
+        spans.append((encoding.spans[first][0], encoding.spans[end - 1][1]))
+    word_ids = tuple(owners[word] for word in encoding.word_ids)
+    shared = {owners[word]: owners[other] for word, other in encoding.shared if owners[word] not in word_ids}
     return replace(
         encoding,
-        words=tuple(
-            "".join(" " * (word > first and word not in joined) + encoding.words[word] for word in range(first, end))
-            for first, end in bounds
-        ),
+        words=tuple(units),
         word_ids=word_ids,
         characters=(),
-        spans=tuple((encoding.spans[first][0], encoding.spans[end - 1][1]) for first, end in bounds),
-        pair_start=encoding.pair_start and unit_of[encoding.pair_start],
+        spans=tuple(spans),
+        pair_start=encoding.pair_start and owners[encoding.pair_start],
         shared=tuple(shared.items()),
     )
 
 
 def _find(text: str, unit: Unit) -> list[Span]:
+    """Return the spans of a text's units."""
     if unit == "sentence":
-        breakers = need("icu4py.breakers", extra="scripts", what="finding sentences")
-        ends = [0]
-        # "ss-standard": the dot of an abbreviation (Mr.) ends no sentence.
-        for piece in breakers.SentenceBreaker(text, "en-u-ss-standard"):
-            ends.append(ends[-1] + len(piece))
-        bounds = [(start, start + len(text[start:end].rstrip())) for start, end in pairwise(ends)]
-        return [(end - len(text[start:end].lstrip()), end) for start, end in bounds if start < end]
+        return _sentences(text)
     if isinstance(unit, re.Pattern):
         return [match.span() for match in unit.finditer(text) if match.group().strip()]
     if isinstance(unit, str):
         raise ParamsError(f"unit: got {shown(unit)}; expected spans of a text")
-    spans, last = unit(text), 0
-    if not isinstance(spans, Iterable):
-        raise ParamsError(f"unit: the function gave {shown(spans)}; expected [start, end) of each span")
-    spans = list(spans)
-    for span in spans:
-        pair = isinstance(span, tuple | list) and len(span) == 2 and all(isinstance(place, int) for place in span)
+    found = unit(text)
+    if not isinstance(found, Iterable):
+        raise ParamsError(f"unit: the function gave {shown(found)}; expected [start, end) of each span")
+    spans: list[Span] = []
+    last = 0
+    for span in found:
+        pair = isinstance(span, tuple | list) and len(span) == 2 and all(isinstance(bound, int) for bound in span)
         if not pair or not last <= span[0] < span[1] <= len(text):
             raise ParamsError(
                 f"unit: the function gave {shown(span)}; expected [start, end) within the text's {len(text)} "
                 "characters, in order and apart from each other"
             )
         last = span[1]
-    return [(start, end) for start, end in spans]
+        spans.append((span[0], last))
+    return spans
+
+
+def _sentences(text: str) -> list[Span]:
+    """Return the spans of a text's sentences, without white space around them, by ICU."""
+    breakers = need("icu4py.breakers", extra="scripts", what="finding sentences")
+    spans: list[Span] = []
+    end = 0
+    # "ss-standard": the dot of an abbreviation (Mr.) ends no sentence.
+    for piece in breakers.SentenceBreaker(text, "en-u-ss-standard"):
+        start = end + len(piece) - len(piece.lstrip())
+        end += len(piece)
+        if piece.strip():
+            spans.append((start, start + len(piece.strip())))
+    return spans

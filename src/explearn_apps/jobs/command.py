@@ -25,7 +25,7 @@ from explearn.cli.options import (
 from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 from explearn.core.validation import MOST, whole_number
-from explearn.text.rows import reader_of
+from explearn.text.rows import check_readable
 
 SHARD_TEXTS = 10_000
 
@@ -71,7 +71,7 @@ def job(
     from explearn_apps.jobs.input import Input
     from explearn_apps.jobs.run import Executor, LocalExecutor, run
 
-    reader_of(texts)  # refuses a file that is missing or of another kind before the classifier is loaded
+    check_readable(texts)  # refuses a file that is missing or of another kind before the classifier is loaded
     source = Input(texts, text_column, pair_column, id_column)
     choices = choose(method, explainer or [])
     classifier = classifier_for(choices, classifier)

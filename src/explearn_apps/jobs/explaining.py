@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 from explearn.cli.options import ChosenMethod, make
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnsupportedError
+from explearn.predictors.pretrained import load_classifier
 from explearn_apps.jobs.input import Input, TextReader
 from explearn_apps.jobs.manifest import Part, part_name
 from explearn_apps.jobs.parts import Explained, write_part
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +67,16 @@ class Worker:
     def __init__(self, job: Job, stamp: tuple[int, int], max_tokens: int | None) -> None:
         from explearn.methods.base.explainer import CHUNK_TEXTS
         from explearn.methods.base.targets import check_request
-        from explearn.predictors.classifier import Classifier, TokenClassifier
+        from explearn.predictors.heads.token_classification import TokenPredictor
 
         self.job = job
         self._explainers: list[Explainer] = make(job.choices, job.options)
         compute = job.compute
         if max_tokens is not None and compute.max_tokens == "auto":
             compute = replace(compute, max_tokens=max_tokens)
-        self._classifier = Classifier.from_pretrained(job.classifier, compute).renamed(job.label_names)
+        self._classifier = load_classifier(job.classifier, compute).renamed(job.label_names)
         # Before anything is written.
-        if isinstance(self._classifier, TokenClassifier):
+        if isinstance(self._classifier, TokenPredictor):
             raise UnsupportedError(
                 f"{self._classifier.name}: {self._classifier.does}; a job is for classifiers of texts"
             )
@@ -126,7 +127,7 @@ class Worker:
         ids, *streams = tee(rows, 1 + len(self._explainers))
         targets = list(self.job.targets)
         columns = [
-            explainer.explain_each(
+            explainer.iter_explain(
                 self._classifier,
                 (row.text for row in stream),
                 repeat(targets, stop - number) if targets else None,
@@ -154,7 +155,7 @@ class Worker:
             raise
 
 
-def model_settings(classifier: Classifier) -> dict[str, Any]:
+def model_settings(classifier: TransformerPredictor) -> dict[str, Any]:
     """Return the settings that affect the results and need the loaded classifier, as JSON values."""
     import torch
 

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from explearn.core.documents import file_digest, read_json
 from explearn.core.errors import DataError, ParamsError, shown
+from explearn.core.file_facts import FileFacts
 from explearn.core.validation import Shape, check
 from explearn.core.writing import write_json
 
@@ -21,20 +22,20 @@ SUCCESS = "_SUCCESS"
 """Empty file that marks a complete folder, as in Spark and Hadoop."""
 
 
-class Part(Shape):
+class Part(FileFacts):
     """A finished part.
 
     Attributes:
-        first: index of its first text in the input. texts: number of texts. rows: rows of its table.
-        bytes, sha256: of its file.
+        file: name of its file.
+        first: index of its first text in the input.
+        texts: number of texts.
+        rows: rows of its table.
     """
 
     file: str
     first: int
     texts: int
     rows: int
-    bytes: int
-    sha256: str
 
 
 class JobManifest(Shape):
@@ -91,12 +92,6 @@ def read_manifest(folder: Path) -> JobManifest | None:
 def part_name(number: int, parts: int) -> str:
     """Return the file of a part, given the number of parts; names sort like the parts."""
     return f"part-{number:0{max(5, len(str(parts - 1)))}d}.parquet"
-
-
-def is_whole(folder: Path, part: Part) -> bool:
-    """Return whether a part's file is unchanged."""
-    path = folder / part.file
-    return path.is_file() and path.stat().st_size == part.bytes and file_digest(path) == part.sha256
 
 
 def folder_digest(folder: Path) -> str:

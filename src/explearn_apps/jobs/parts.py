@@ -9,7 +9,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from explearn.core.attribution import Attribution
-from explearn.core.documents import file_digest
 from explearn.core.parquet import parquet_writer
 from explearn.core.word_tables import WORD_SCHEMA, WordRows
 from explearn_apps.jobs.manifest import Part
@@ -23,12 +22,11 @@ Explained = tuple[int, str, Sequence[Attribution]]
 
 def words_table(explained: Sequence[Explained]) -> pa.Table:
     """Return a table with one row per word, columns as in WORD_SCHEMA, with `text` and `id` of the job."""
-    rows = [
-        {**row, "text": number, "id": identifier}
-        for number, identifier, attributions in explained
-        for attribution in attributions
-        for row in WordRows().rows(attribution)
-    ]
+    rows = []
+    for number, identifier, attributions in explained:
+        for attribution in attributions:
+            for row in WordRows().rows(attribution):
+                rows.append({**row, "text": number, "id": identifier})
     return pa.Table.from_pylist(rows, schema=WORD_SCHEMA)
 
 
@@ -37,12 +35,13 @@ def write_part(folder: Path, file: str, first: int, explained: Iterable[Explaine
 
     Row groups hold whole texts and depend only on the part's texts, so that equal parts are equal files.
     """
-    texts = rows = 0
+    texts = 0
+    rows = 0
     remaining = iter(explained)
     with parquet_writer(folder / file, WORD_SCHEMA) as writer:
         while group := list(islice(remaining, TEXTS_PER_GROUP)):
             table = words_table(group)
             writer.write_table(table, row_group_size=max(1, table.num_rows))
-            texts, rows = texts + len(group), rows + table.num_rows
-    path = folder / file
-    return Part(file=file, first=first, texts=texts, rows=rows, bytes=path.stat().st_size, sha256=file_digest(path))
+            texts += len(group)
+            rows += table.num_rows
+    return Part.of(folder / file, file=file, first=first, texts=texts, rows=rows)

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
+from importlib.util import find_spec
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -24,13 +25,12 @@ from explearn_apps.jobs.manifest import (
     JobManifest,
     Part,
     folder_digest,
-    is_whole,
     part_name,
     read_manifest,
 )
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "pyarrow", "captum", "lime", "shap")
-"""Packages whose versions may affect the results."""
+"""Packages whose versions may affect the results, where they are installed."""
 
 
 Advance = Callable[[int], object]
@@ -131,7 +131,7 @@ def _settings(job: Job) -> dict[str, Any]:
         "versions": {
             "python": platform.python_version(),
             "explearn": version("explearn"),
-            **{name: version(name) for name in _LIBRARIES},
+            **{name: version(name) for name in _LIBRARIES if find_spec(name)},
         },
     }
 
@@ -149,7 +149,7 @@ def _finish(job: Job, manifest: JobManifest, executor: Executor) -> None:
     for number, part in list(manifest.parts.items()):
         first = number * job.part_texts
         place = names.get(number), first, min(job.part_texts, manifest.texts - first)
-        if (part.file, part.first, part.texts) != place or not is_whole(job.folder, part):
+        if (part.file, part.first, part.texts) != place or not part.match(job.folder / part.file):
             name = printable(str(job.folder / part.file))
             print(f"{name}: has changed; it is written again", file=sys.stderr)
             del manifest.parts[number]

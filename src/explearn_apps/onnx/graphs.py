@@ -23,8 +23,8 @@ from explearn.methods.expnet.network import log_attention
 from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.l2e.explainer import L2E, aimed
 from explearn.predictors.architectures import reads
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.problems import Problem
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 from explearn_apps.onnx.metadata import CERTIFICATE, OUTPUTS, Input
 
@@ -35,7 +35,7 @@ class Graph(nn.Module):
     more: tuple[Input, ...] = ()
     outputs: tuple[str, ...] = OUTPUTS
 
-    def __init__(self, classifier: Classifier) -> None:
+    def __init__(self, classifier: TransformerPredictor) -> None:
         super().__init__()
         self.model = classifier.model
 
@@ -46,7 +46,7 @@ class Graph(nn.Module):
 class _Attending(Graph):
     """Base of graphs that read attention from and to the first token."""
 
-    def __init__(self, classifier: Classifier) -> None:
+    def __init__(self, classifier: TransformerPredictor) -> None:
         super().__init__(classifier)
         self.layers = layer_count(classifier.model)
         if (read := reads(classifier.model)) != "first":
@@ -81,7 +81,7 @@ class ExpNetGraph(_Attending):
 
     more = ("word_ids",)
 
-    def __init__(self, classifier: Classifier, explainer: ExpNet) -> None:
+    def __init__(self, classifier: TransformerPredictor, explainer: ExpNet) -> None:
         super().__init__(classifier)
         assert explainer.network is not None
         self.network, self.attended = explainer.network, explainer.layers
@@ -140,7 +140,7 @@ def word_places(word_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 class ExpNetPaperGraph(_Attending):
     """ExpNet as published, which scores each sub-token by itself."""
 
-    def __init__(self, classifier: Classifier, explainer: ExpNetPaper) -> None:
+    def __init__(self, classifier: TransformerPredictor, explainer: ExpNetPaper) -> None:
         super().__init__(classifier)
         self.explainer = explainer
         self.network = explainer.network
@@ -161,11 +161,11 @@ class L2EGraph(Graph):
 
     more: tuple[Input, ...] = ("word_ids", "target")
 
-    def __init__(self, classifier: Classifier, explainer: L2E) -> None:
+    def __init__(self, classifier: TransformerPredictor, explainer: L2E) -> None:
         super().__init__(classifier)
-        assert explainer.reader is not None and explainer.certifier is not None
+        assert explainer.network is not None and explainer.certifier is not None
         self.explainer = explainer
-        self.reader, self.certifier, self.layers = explainer.reader, explainer.certifier, explainer.layers
+        self.network, self.certifier, self.layers = explainer.network, explainer.certifier, explainer.layers
         self.problem = classifier.problem
         self.probabilities = classifier.probabilities
         if explainer.options.people is not None:
@@ -190,7 +190,7 @@ class L2EGraph(Graph):
         logits = output.logits
         chosen = torch.where(target < 0, logits.argmax(-1), target)
         states = torch.cat([output.hidden_states[layer] for layer in self.layers], -1)
-        read = self.reader(states, attention_mask != 0)
+        read = self.network(states, attention_mask != 0)
         wanted = chosen[:, None, None].expand(-1, read.scores.shape[1], 1)
         scores = read.scores.gather(-1, wanted)[..., 0]
         shown = scores
@@ -204,7 +204,7 @@ class L2EGraph(Graph):
         return logits, shown, self.certifier(features)
 
 
-def graph_of(classifier: Classifier, explainer: Explainer) -> Graph:
+def graph_of(classifier: TransformerPredictor, explainer: Explainer) -> Graph:
     """Return the module to export. Raises UnsupportedError for a method or classifier without one."""
     if isinstance(explainer, ExpNet):
         return ExpNetGraph(classifier, explainer)

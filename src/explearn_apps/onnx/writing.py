@@ -21,7 +21,11 @@ from explearn.core.errors import ModelError, ParamsError, UnsupportedError, firs
 from explearn.core.extras import check_installed
 from explearn.core.writing import atomic_path, check_own
 from explearn.methods.base.explainer import Explainer, unread_words_known
-from explearn.predictors.classifier import Classifier, QuestionAnswerer, TokenClassifier
+from explearn.predictors.heads.question_answering import QuestionPredictor
+from explearn.predictors.heads.token_classification import TokenPredictor
+from explearn.predictors.predictor import Predictor
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.encoding import Text
 from explearn_apps.onnx.graphs import Graph, graph_of
 from explearn_apps.onnx.metadata import METADATA, TOKENIZER, Input, Metadata
@@ -48,7 +52,7 @@ def export_onnx(
     path: str | os.PathLike[str],
     *,
     explainer: str | os.PathLike[str] | Explainer,
-    classifier: str | os.PathLike[str] | Classifier | None = None,
+    classifier: str | os.PathLike[str] | TransformerPredictor | None = None,
 ) -> Path:
     """Write one graph of a classifier and its explainer, whole or not at all, after a comparison with PyTorch.
 
@@ -90,7 +94,7 @@ def export_onnx(
     return Path(path)
 
 
-def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, Classifier]:
+def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, TransformerPredictor]:
     """Return the explainer, and the classifier that it explains, on the CPU in float32."""
     source, bundle = (explainer, None) if isinstance(explainer, Explainer) else find_explainer(explainer)
     classifier = classifier or (None if bundle is None else bundle.classifier_folder)
@@ -98,10 +102,10 @@ def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, Classifier]:
         raise ParamsError(
             "got no classifier; expected its folder or hub name (--classifier), or a bundle that contains it"
         )
-    if not isinstance(classifier, Classifier):
-        classifier = Classifier.from_pretrained(classifier, device="cpu", precision="fp32")
-    prompted = classifier.completion is not None or classifier.nli is not None
-    if isinstance(classifier, QuestionAnswerer | TokenClassifier) or prompted:
+    if not isinstance(classifier, Predictor):
+        classifier = load_classifier(classifier, device="cpu", precision="fp32")
+    prompted = classifier.completion is not None or classifier.transformer is not classifier
+    if isinstance(classifier, QuestionPredictor | TokenPredictor) or prompted:
         what = "classifies by a prompt or candidate labels" if prompted else classifier.does
         raise UnsupportedError(f"{classifier.name}: {what}; expected a classifier with a head, for ONNX")
     classifier.check_plain("export to ONNX")
@@ -114,7 +118,7 @@ def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, Classifier]:
     return source, classifier
 
 
-def model_proto(graph: Graph, classifier: Classifier) -> Any:
+def model_proto(graph: Graph, classifier: TransformerPredictor) -> Any:
     """Return the graph as ONNX, traced on a batch, with dynamic batch size and length."""
     inputs = classifier.batch(classifier.encode(["slow", _SENTENCE])).model_inputs()
     ids = inputs["input_ids"]
@@ -162,7 +166,7 @@ def model_proto(graph: Graph, classifier: Classifier) -> Any:
     return proto
 
 
-def _metadata(explainer: Explainer, classifier: Classifier, graph: Graph) -> Metadata:
+def _metadata(explainer: Explainer, classifier: TransformerPredictor, graph: Graph) -> Metadata:
     tokenizer: Any = classifier.tokenizer
     config: Any = classifier.model.config
     types: list[Input] = ["token_type_ids"] if "token_type_ids" in tokenizer.model_input_names else []
@@ -186,7 +190,7 @@ def _metadata(explainer: Explainer, classifier: Classifier, graph: Graph) -> Met
     )
 
 
-def _tokenizer(classifier: Classifier) -> str:
+def _tokenizer(classifier: TransformerPredictor) -> str:
     """Return tokenizer.json, without the padding and truncation that earlier calls left in it."""
     from tokenizers import Tokenizer
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
@@ -17,8 +16,10 @@ from explearn.core.attribution import Attribution
 from explearn.core.documents import is_folder
 from explearn.core.errors import ExplearnError, ParamsError, UnknownNameError, UnsupportedError
 from explearn.methods.base.explainer import Explainer
-from explearn.predictors.classifier import Classifier, QuestionAnswerer, TokenClassifier
+from explearn.predictors.heads.question_answering import QuestionPredictor
+from explearn.predictors.heads.token_classification import TokenPredictor
 from explearn.predictors.problems import Problem
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.encoding import as_segments
 from explearn_apps.serve.batching import Batcher
 from explearn_apps.serve.limits import Limits
@@ -59,17 +60,18 @@ class Engine:
     """
 
     def __init__(
-        self, classifier: Classifier, explainers: Sequence[Explainer], limits: Limits, verdict: str | None = None
+        self,
+        classifier: TransformerPredictor,
+        explainers: Sequence[Explainer],
+        limits: Limits,
+        verdict: str | None = None,
     ) -> None:
-        if isinstance(classifier, QuestionAnswerer | TokenClassifier):
+        if isinstance(classifier, QuestionPredictor | TokenPredictor):
             raise UnsupportedError(f"{classifier.name}: {classifier.does}; expected a classifier of texts")
         if is_folder(classifier.name):
             # The folder's path is private, but errors name the classifier.
-            folder, classifier = Path(classifier.name), copy.copy(classifier)
-            classifier.name = folder.resolve().name
-            if classifier.nli is not None:
-                classifier.nli = copy.copy(classifier.nli)
-                classifier.nli.name = classifier.name
+            folder = Path(classifier.name)
+            classifier = classifier.named(folder.resolve().name)
         self.classifier, self.limits, self.metrics, self.verdict = classifier, limits, Metrics(), verdict
         self.takes_pairs = True
         try:
@@ -154,7 +156,7 @@ class Engine:
         results: list[Any]
         if name in self.explainers:
             targets = [labels or () for _, labels in items] if chosen else None
-            results = list(self.explainers[name].explain_each(self.classifier, texts, targets, unit=unit))
+            results = list(self.explainers[name].iter_explain(self.classifier, texts, targets, unit=unit))
         else:
             results = self.classifier.predict_proba(self.classifier.encode(texts)).tolist()
         self.metrics.texts.labels(name).inc(len(items))

@@ -10,7 +10,8 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.methods.base.explainer import Explainer
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 QUICK = ("attn_lrp", "attcat", "gae", "occlusion")
 """Default methods, if they can explain the classifier. Each takes a few model passes, or, for occlusion, which needs
@@ -22,7 +23,7 @@ def load(
     classifier: str | None,
     compute: ComputeOptions,
     label_names: Mapping[str, str] | None = None,
-) -> tuple[Classifier, list[Explainer], dict[str, str]]:
+) -> tuple[TransformerPredictor, list[Explainer], dict[str, str]]:
     """Load a classifier and its methods.
 
     Args:
@@ -44,11 +45,11 @@ def load(
             "hub name"
         )
     if classifier is not None:
-        loaded = Classifier.from_pretrained(classifier, compute)
+        loaded = load_classifier(classifier, compute)
     else:
         folder, facts = holding[0].classifier_folder, holding[0].manifest.classifier
         assert folder is not None and facts is not None
-        loaded = Classifier.from_pretrained(folder, compute)
+        loaded = load_classifier(folder, compute)
         # In every bundle the classifier's folder is called `classifier`.
         loaded.name = facts.name or loaded.name
     loaded = loaded.renamed(label_names or {})
@@ -68,7 +69,7 @@ def load(
     return loaded, explainers, left_out
 
 
-def read_verdict(path: Path, classifier: Classifier) -> str:
+def read_verdict(path: Path, classifier: TransformerPredictor) -> str:
     """Return the verdict of a comparison of the classifier's methods, from the manifest of its page.
 
     Raises DataError for a file that is not such a manifest, ModelError for a comparison on another classifier.

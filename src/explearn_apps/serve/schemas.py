@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from starlette.exceptions import HTTPException
 
 from explearn.core.attribution import Attribution
@@ -39,58 +41,67 @@ class ExplainRequest(Section):
 
     def check(self, limits: Limits) -> None:
         """Raise HTTPException beyond the limits, and if there are not as many pairs as texts."""
-        for name, values, most in (
-            ("texts", self.texts, limits.texts),
-            ("methods", self.methods or [], limits.methods),
-            ("label", self.label or [], limits.labels),
-        ):
-            if len(values) > most:
-                raise HTTPException(413, f"{name}: got {len(values):,}; expected at most {most:,}")
-            if name != "texts" and len(set(values)) != len(values):
-                raise HTTPException(422, f"{name}: got a repeated entry; expected each once")
+        methods = self.methods or []
+        labels = self.label or []
+        _check_count("texts", self.texts, limits.texts)
+        _check_count("methods", methods, limits.methods)
+        _check_count("label", labels, limits.labels)
+        _check_distinct("methods", methods)
+        _check_distinct("label", labels)
         pairs = [""] * len(self.texts) if self.pairs is None else self.pairs
         if len(pairs) != len(self.texts):
             raise HTTPException(422, f"pairs: got {len(pairs):,} for {len(self.texts):,} texts; expected one for each")
-        for number, segments in enumerate(zip(self.texts, pairs, strict=True), start=1):
-            if (length := sum(map(len, segments))) > limits.text_chars:
+        for number, (text, pair) in enumerate(zip(self.texts, pairs, strict=True), start=1):
+            length = len(text) + len(pair)
+            if length > limits.text_chars:
                 raise HTTPException(
                     413, f"text {number}: got {length:,} characters; expected at most {limits.text_chars:,}"
                 )
+
+
+def _check_count(name: str, values: Sequence[str], most: int) -> None:
+    if len(values) > most:
+        raise HTTPException(413, f"{name}: got {len(values):,}; expected at most {most:,}")
+
+
+def _check_distinct(name: str, values: Sequence[str]) -> None:
+    if len(set(values)) != len(values):
+        raise HTTPException(422, f"{name}: got a repeated entry; expected each once")
 
 
 class Answer(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
-class Explanation(Answer):
+_SERVED = (
+    "method target probability value predicted unit words scores spans pair_start signed unaligned completeness_error "
+    "certificate"
+)
+"""Fields of an attribution that are served; sub-tokens, times and ids are not."""
+
+_RENAMED = {"target": "label", "unaligned": "unread"}
+
+SERVED = {name: _RENAMED.get(name, name) for name in _SERVED.split()}
+"""Field of an attribution -> its name in an answer."""
+
+
+def _served_fields() -> type[Answer]:
+    """Return the shape of the served fields of an `Attribution`, with their types and meanings."""
+    types = get_type_hints(Attribution, include_extras=True)
+    meanings = dict(re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", inspect.getdoc(Attribution) or "", re.MULTILINE))
+    fields: dict[str, Any] = {}
+    for name, served in SERVED.items():
+        meaning = re.sub(r"\s+", " ", re.sub(r"\b(NaN|None)\b", "null", meanings[name]))
+        fields[served] = (types[name], Field(description=meaning))
+    return create_model("_ServedFields", __base__=Answer, **fields)
+
+
+class Explanation(_served_fields()):  # type: ignore[misc]
     """One method's word scores of one text for one class."""
 
-    method: str
-    label: str
-    """The explained class."""
-    probability: float | None
-    """The probability of the label; null for a regression."""
-    value: float | None
-    """The value of a regression; null for a classifier."""
-    predicted: str
-    words: list[str]
-    """The words, or other units, that are scored."""
-    scores: list[float | None]
-    """One per word; larger means more evidence for the label, null that the classifier did not read the word."""
-    spans: list[tuple[int, int]]
-    """The [start, end) of each word in the characters of its segment."""
-    pair_start: int | None
-    """Index of the second segment's first word."""
-    signed: bool
-    """Whether scores below zero are evidence against the label."""
-    unread: int
-    """Number of words that the classifier did not read, mostly because the text is too long."""
-    completeness_error: float | None
-    """By how much the scores miss what they should add up to; null if the method promises no sum."""
     missed: float | None
-    """The same as a share of the absolute scores; from 0.1 on, do not take the scores as shares of the output."""
-    certificate: dict[str, Any] | None
-    """How far the scores can be relied on, for methods that say so: agreement, bound, familiar and verdict."""
+    """The completeness error as a share of the absolute scores; from 0.1 on, do not take the scores as shares of the
+    output."""
 
 
 class TextResult(Answer):
@@ -135,10 +146,7 @@ def result(probabilities: dict[str, float] | None, attributions: Sequence[Attrib
     """Return a TextResult as plain values."""
     explanations = []
     for attribution in attributions:
-        record = attribution.to_record() | {
-            "label": attribution.target,
-            "unread": attribution.unaligned,
-            "missed": attribution.missed,
-        }
-        explanations.append({name: record[name] for name in Explanation.model_fields})
+        record = attribution.to_dict()
+        explanation = {served: record[name] for name, served in SERVED.items()}
+        explanations.append(explanation | {"missed": attribution.missed})
     return {"probabilities": probabilities, "explanations": explanations}

@@ -40,7 +40,8 @@ class Price:
 def parse_prices(values: Sequence[str]) -> dict[str, Price]:
     """Return model -> price from `MODEL=INPUT,OUTPUT`, or `INPUT,OUTPUT` for every other model (key ANY_MODEL).
 
-    Raises ParamsError for anything else.
+    Raises:
+        ParamsError: a value has another form.
     """
     prices: dict[str, Price] = {}
     for value in values:
@@ -78,12 +79,11 @@ class Meter:
     """A meter of what a run spends on all its models, that refuses requests beyond the budget.
 
     Attributes:
-        requests, money: limits of a run; None for no limit.
+        requests: most requests of a run; None for no limit.
+        money: most money of a run; None for no limit.
         prices: model -> price; ANY_MODEL for models not named.
         spent: what was spent so far. A request without a token count (a time-out, a server that does not count) counts
             as its worst case; one that the server refused counts as a request without tokens.
-
-    Raises ParamsError for a budget in money without prices (see `price`).
     """
 
     requests: int | None = None
@@ -94,7 +94,11 @@ class Meter:
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     def price(self, model: str) -> Price | None:
-        """Return the model's price, None if unknown. Raises ParamsError if the budget needs it."""
+        """Return the model's price, None if unknown.
+
+        Raises:
+            ParamsError: the price is unknown, but the budget is in money.
+        """
         price = self.prices.get(model, self.prices.get(ANY_MODEL))
         if price is None and self.money is not None:
             raise ParamsError(f"{PRICES}: got none for {model!r}; expected a price, because the budget is in money")
@@ -108,28 +112,35 @@ class Meter:
     async def reserve(self, model: str, input_tokens: int, output_tokens: int) -> Spent:
         """Reserve the worst case of a request, waiting for running requests if that may help.
 
-        Raises BudgetError if the budget does not cover it.
+        Raises:
+            BudgetError: the budget does not cover it.
         """
         worst = Spent(1, input_tokens, output_tokens, self.cost(model, input_tokens, output_tokens))
-
-        def covered() -> bool:
-            return all(
-                bound is None or getattr(self.spent, of) + getattr(self._reserved, of) + getattr(worst, of) <= bound
-                for of, bound in (("requests", self.requests), ("money", self.money))
-            )
-
         async with self._changed:
-            while not covered():
+            while not self._covers(worst):
                 if not self._reserved.requests:
-                    bounds = {f"{self.requests} requests": self.requests, f"{self.money} in money": self.money}
-                    budget = " and ".join(said for said, bound in bounds.items() if bound is not None)
                     raise BudgetError(
-                        f"the budget of {budget} does not cover another request (sent: {self.spent.requests:,} "
-                        "requests); raise it and run again: answers so far are kept"
+                        f"the budget of {self._limits()} does not cover another request (sent: "
+                        f"{self.spent.requests:,} requests); raise it and run again: answers so far are kept"
                     )
                 await self._changed.wait()
             self._reserved.add(worst)
         return worst
+
+    def _covers(self, worst: Spent) -> bool:
+        requests = self.spent.requests + self._reserved.requests + worst.requests
+        money = self.spent.money + self._reserved.money + worst.money
+        if self.requests is not None and requests > self.requests:
+            return False
+        return self.money is None or money <= self.money
+
+    def _limits(self) -> str:
+        limits = []
+        if self.requests is not None:
+            limits.append(f"{self.requests} requests")
+        if self.money is not None:
+            limits.append(f"{self.money} in money")
+        return " and ".join(limits)
 
     async def settle(self, reserved: Spent, actual: Spent) -> None:
         """Replace a request's reservation by its actual cost."""

@@ -5,8 +5,10 @@ Modules that call a language model are imported where they are needed, as they b
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import chain, product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +25,14 @@ from explearn.text.agreement import agreement_metrics
 from explearn.text.rationales import merge_annotators
 from explearn_study.annotate.options import Budget
 from explearn_study.annotate.people.label_studio import read_label_studio
-from explearn_study.annotate.people.sheets import MarkingKind, SheetKind, SheetRow, read_sheet, write_new_sheet
+from explearn_study.annotate.people.sheets import (
+    FilledSheet,
+    MarkingKind,
+    SheetKind,
+    SheetRow,
+    read_sheet,
+    write_new_sheet,
+)
 from explearn_study.annotate.people.simulation import (
     TEXTS_A_SHEET,
     draw_texts,
@@ -54,6 +63,11 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost, with
 SheetFile = Annotated[
     Path, typer.Option("--out", help="The sheet: .html for a browser, .csv for a spreadsheet.", show_default=False)
 ]
+
+
+def figure(value: float | None) -> str:
+    """Return a figure as it is printed; a hyphen for none."""
+    return "-" if value is None else f"{value:.3f}"
 
 
 def _open(task: str) -> tuple[Params, TaskMarks]:
@@ -94,26 +108,28 @@ def calibrate(
     seeds = read_shots(marks)
     gold = merge_annotators(marks.settled(marks.rationales), run_params.rationale_agreement)
     # A model could copy an example from the prompt, so the whole seed set stays out, whatever llm.shots says.
-    seen = {seed.example.id for seed in seeds}
-    marked = {e.id: e.label for e in marks.examples if e.split != "test" and e.id in gold and e.id not in seen}
-    chosen = subsample(marked, JUDGED_TEXTS, False, run_params.seed)
+    unseen = gold.keys() - {seed.example.id for seed in seeds}
+    labels = {e.id: e.label for e in marks.examples if e.split != "test" and e.id in unseen}
+    chosen = subsample(labels, JUDGED_TEXTS, False, run_params.seed)
     judged = [example for example in marks.examples if example.id in chosen]
     if not judged:
         raise DataError(
             f"task {task!r}: people have marked no training or validation text except the seeds; import marks"
         )
     shown = spread_over_labels(seeds, marks.labels, marks.llm.shots)
-    bound = [bind_prompt(name, task, marks.labels, shown, marks.llm) for name in prompt or list_prompts()]
-    pairs = [(name, one_prompt) for name in models for one_prompt in bound]
-    questions = {pair: [Question(*pair, example) for example in judged] for pair in pairs}
-    everything = [question for listed in questions.values() for question in listed]
+    prompts = [bind_prompt(name, task, marks.labels, shown, marks.llm) for name in prompt or list_prompts()]
+    questions: list[list[Question]] = []
+    for name, bound in product(models, prompts):
+        questions.append([Question(name, bound, example) for example in judged])
+    all_questions = list(chain.from_iterable(questions))
     if dry_run:
-        print_estimate(everything, marks, meter)
+        print_estimate(all_questions, marks, meter)
         return
-    ask(everything, marks, meter)
-    candidates = [
-        judge(*pair, collect(listed, marks), gold, meter.price(pair[0])) for pair, listed in questions.items()
-    ]
+    ask(all_questions, marks, meter)
+    candidates = []
+    for asked in questions:
+        name = asked[0].model
+        candidates.append(judge(name, asked[0].prompt, collect(asked, marks), gold, meter.price(name)))
     best = pick(candidates)
     figures = {"task": task, "best": asdict(best)}
     write_json(target, {**figures, "candidates": [asdict(candidate) for candidate in candidates]})
@@ -165,40 +181,57 @@ def sheet(
     """
     run_params, marks = _open(task)
     if kind == "check":
-        from explearn_study.annotate.llm.rationales import collect, questions_for
-
-        judged = {(v.example_id, v.mask) for v in marks.store.read_verdicts(marks.examples, marks.unused)}
-        rows = {
-            item.example.id: SheetRow(item.example, item.mask, item.answer.reason if item.answer else "")
-            for item in collect(questions_for(marks, run_params.seed), marks)
-            if item.fate == "kept" and (item.example.id, item.mask) not in judged
-        }
-        if not rows:
-            raise DataError(f"task {task!r}: no unchecked rationale by a model; run `explearn annotate run` first")
+        listed = _rows_to_check(marks, run_params)
+        problem = "no unchecked rationale by a model; run `explearn annotate run` first"
     elif kind == "mark":
-        rows = {
-            example.id: SheetRow(example, (False,) * len(example.all_words))
-            for example in marks.examples
-            if example.split in marks.llm.splits and example.id not in marks.marked
-        }
-        if not rows:
-            raise DataError(f"task {task!r}: people have marked every text of {', '.join(marks.llm.splits)}")
+        listed = _rows_to_mark(marks)
+        problem = f"people have marked every text of {', '.join(marks.llm.splits)}"
     else:
-        opinions: dict[str, dict[str, tuple[bool, ...]]] = {}
-        for rationale in marks.rationales:
-            opinions.setdefault(rationale.example_id, {})[rationale.annotator] = rationale.mask
-        decided = {rationale.example_id for rationale in marks.adjudicated}
-        merged = merge_annotators(marks.rationales, run_params.rationale_agreement)
-        rows = {
-            example.id: SheetRow(example, merged[example.id], opinions=opinions[example.id])
-            for example in marks.examples
-            if example.id not in decided and len(set(opinions.get(example.id, {}).values())) > 1
-        }
-        if not rows:
-            raise DataError(f"task {task!r}: there is no text on which annotators differ, or all of them are decided")
+        listed = _rows_to_adjudicate(marks, run_params)
+        problem = "there is no text on which annotators differ, or all of them are decided"
+    if not listed:
+        raise DataError(f"task {task!r}: {problem}")
+    rows = {row.example.id: row for row in listed}
     drawn = [rows[item] for item in hash_order(rows, run_params.seed)]
     most = len(drawn) if kind == "adjudicate" else SHEET_TEXTS
     _write_sheet(kind, f"{kind.title()} {task}", spread_over_labels(drawn, marks.labels, most), out, marks)
+
+
+def _rows_to_check(marks: TaskMarks, params: Params) -> list[SheetRow]:
+    """Return the rationales by a model that nobody has judged."""
+    from explearn_study.annotate.llm.rationales import collect, questions_for
+
+    verdicts = marks.store.read_verdicts(marks.examples, marks.unused)
+    judged = {(verdict.example_id, verdict.mask) for verdict in verdicts}
+    rows = []
+    for item in collect(questions_for(marks, params.seed), marks):
+        if item.fate == "kept" and item.answer and (item.example.id, item.mask) not in judged:
+            rows.append(SheetRow(item.example, item.mask, item.answer.reason))
+    return rows
+
+
+def _rows_to_mark(marks: TaskMarks) -> list[SheetRow]:
+    """Return the texts that nobody has marked."""
+    rows = []
+    for example in marks.examples:
+        if example.split in marks.llm.splits and example.id not in marks.marked:
+            rows.append(SheetRow(example, (False,) * len(example.all_words)))
+    return rows
+
+
+def _rows_to_adjudicate(marks: TaskMarks, params: Params) -> list[SheetRow]:
+    """Return the texts on which annotators differ, unless somebody has decided."""
+    opinions: dict[str, dict[str, tuple[bool, ...]]] = defaultdict(dict)
+    for rationale in marks.rationales:
+        opinions[rationale.example_id][rationale.annotator] = rationale.mask
+    decided = {rationale.example_id for rationale in marks.adjudicated}
+    merged = merge_annotators(marks.rationales, params.rationale_agreement)
+    rows = []
+    for example in marks.examples:
+        masks = opinions[example.id]
+        if example.id not in decided and len(set(masks.values())) > 1:
+            rows.append(SheetRow(example, merged[example.id], opinions=masks))
+    return rows
 
 
 def _write_sheet(kind: SheetKind, title: str, rows: Sequence[SheetRow], out: Path, marks: TaskMarks) -> None:
@@ -223,37 +256,40 @@ def import_(
     # One import at a time, so that nothing changes between check and write.
     with locked(Workspace().annotations(load_params().check_task(task)) / "import", what=f"marks of {task}"):
         _, marks = _open(task)
-        store, examples = marks.store, marks.examples
+        store = marks.store
+        examples = marks.examples
         target = store.seeds if seeds else store.human
-        decisions, untouched, verdicts = [], 0, []
         if path.suffix == ".json":
-            rationales = read_label_studio(path, examples, annotator=annotator)
+            filled = FilledSheet([], read_label_studio(path, examples, annotator=annotator), [])
         else:
             filled = read_sheet(path, examples, annotator)
-            rationales, decisions = filled.rationales, filled.decisions
-            verdicts, untouched = filled.verdicts, filled.untouched
         # Only marks in the same file are replaced.
         replaceable = {(r.example_id, r.annotator) for r in store.read(target, examples, marks.unused)}
-        check_new(path, rationales, {(r.example_id, r.annotator) for r in marks.rationales} - replaceable)
-        if verdicts:
-            rejected = sum(verdict.verdict == "reject" for verdict in verdicts)
-            replaced = store.add_verdicts(verdicts, examples)
-            _print_added(store.verdicts, len(verdicts), "verdicts", replaced, f", {rejected:,} of them reject")
-        for file, added, noun in ((target, rationales, "marks"), (store.adjudicated, decisions, "decisions")):
-            if added:
-                _print_added(file, len(added), noun, store.add(file, added, examples))
-    if untouched:
-        texts, are = ("text", "is") if untouched == 1 else ("texts", "are")
-        print(f"{untouched:,} untouched {texts} {are} left out")
-    elif not (rationales or decisions or verdicts):
+        check_new(path, filled.rationales, {(r.example_id, r.annotator) for r in marks.rationales} - replaceable)
+        if filled.verdicts:
+            rejected = sum(verdict.verdict == "reject" for verdict in filled.verdicts)
+            replaced = store.add_verdicts(filled.verdicts, examples)
+            _print_added(store.verdicts, len(filled.verdicts), "verdict", replaced, f", {rejected:,} of them reject")
+        if filled.rationales:
+            replaced = store.add(target, filled.rationales, examples)
+            _print_added(target, len(filled.rationales), "mark", replaced)
+        if filled.decisions:
+            replaced = store.add(store.adjudicated, filled.decisions, examples)
+            _print_added(store.adjudicated, len(filled.decisions), "decision", replaced)
+    if filled.untouched == 1:
+        print("1 untouched text is left out")
+    elif filled.untouched:
+        print(f"{filled.untouched:,} untouched texts are left out")
+    elif not (filled.rationales or filled.decisions or filled.verdicts):
         raise DataError(f"{path}: has no marks and no verdicts; expected a filled-in sheet")
 
 
 def _print_added(file: Path, count: int, noun: str, replaced: int, more: str = "") -> None:
-    instead = f", {replaced:,} replacing earlier ones" if replaced else ""
-    plain_console().print(
-        f"{printed(str(file))}: {count:,} {noun.removesuffix('s') if count == 1 else noun}{more}{instead}"
-    )
+    if replaced:
+        more += f", {replaced:,} replacing earlier ones"
+    if count != 1:
+        noun += "s"
+    plain_console().print(f"{printed(str(file))}: {count:,} {noun}{more}")
 
 
 @app.command()
@@ -263,21 +299,26 @@ def agreement() -> None:
 
     explearn annotate agreement
     """
-    run_params, workspace = load_params(), Workspace()
+    run_params = load_params()
+    workspace = Workspace()
     tasks = [name for name in run_params.tasks if workspace.examples(name).is_dir()]
     if not tasks:
         raise DataError(f"{workspace.examples('TASK')}: no task is prepared; run `dvc repro prepare@TASK` first")
     table = Table(title="Agreement on texts marked by two or more annotators", title_justify="left")
-    for column in ("task", "annotators", "texts", "alpha", "F1 of pairs"):
-        table.add_column(column, justify="left" if column in ("task", "annotators") else "right")
+    table.add_column("task")
+    table.add_column("annotators")
+    for column in ("texts", "alpha", "F1 of pairs"):
+        table.add_column(column, justify="right")
     for name in tasks:
         marks = read_task_marks(name, run_params, workspace)
         split = run_params.rationale_params(name).train_split
         figures: Any = agreement_metrics(marks.rationales, marks.examples, split, run_params.rationale_agreement)
-        everyone = {**figures, "texts": figures["alpha_texts"]}
-        for who, row in {f"all {figures['annotators']}": everyone, **figures["alpha_by_pair"]}.items():
-            shown = ("-" if row[key] is None else f"{row[key]:.3f}" for key in ("alpha", "pairwise_f1"))
-            table.add_row(printed(name) if row is everyone else "", printed(who), f"{row['texts']:,}", *shown)
+        rows = {f"all {figures['annotators']}": {**figures, "texts": figures["alpha_texts"]}}
+        title = printed(name)
+        for who, row in (rows | figures["alpha_by_pair"]).items():
+            alpha = figure(row["alpha"])
+            table.add_row(title, printed(who), f"{row['texts']:,}", alpha, figure(row["pairwise_f1"]))
+            title = ""
     plain_console().print(table)
 
 
@@ -289,7 +330,7 @@ def _explained(task: str, method: str) -> tuple[Params, TaskMarks, dict[str, Att
     if method not in params.methods:
         raise UnknownNameError("method", method, params.methods)
     run = read_run(Workspace().attributions(task) / f"{method}.parquet")
-    return params, marks, {one.example_id: one for one in run.attributions}
+    return params, marks, {attribution.example_id: attribution for attribution in run.attributions}
 
 
 @app.command()
@@ -313,7 +354,8 @@ def rank(
 
     params = load_params()
     # Any method that explains the task's classifier has the same texts and predicted classes.
-    _, marks, explained = _explained(task, next(name for name, of in params.methods.items() if not of.info.own_model))
+    shared = next(name for name, method in params.methods.items() if not method.info.own_model)
+    _, marks, explained = _explained(task, shared)
     check_output(out)
     questions = ranking_questions(marks, explained)
     if dry_run:
@@ -366,12 +408,13 @@ def simulated(
     target = Workspace().reports / "annotation" / f"{task}-{method}.json"
     write_json(target, {"task": task, "method": method, **figures})
     table = Table(title=f"Predicting the model: {printed(task)}, {printed(method)}", title_justify="left")
-    for column in ("person", "with", "texts", "without", "texts"):
-        table.add_column(column, justify="left" if column == "person" else "right")
+    table.add_column("person")
+    for column in ("with", "texts", "without", "texts"):
+        table.add_column(column, justify="right")
     for person, row in {**figures["people"], "all": figures["all"]}.items():
         cells = []
         for way in ("with", "without"):
-            cells += ["-" if row[way] is None else f"{row[way]:.3f}", f"{row[f'texts_{way}']:,}"]
+            cells += [figure(row[way]), f"{row[f'texts_{way}']:,}"]
         table.add_row(printed(person), *cells)
     plain_console().print(table)
     if figures["p_value"] is None:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import groupby
 
 from explearn.core.errors import DataError
 from explearn.core.words import lay_out
 
-OPEN, CLOSE = "[[", "]]"
+OPEN = "[["
+CLOSE = "]]"
 
 
 def format_marked(words: Sequence[str], mask: Sequence[bool], joined: Collection[int] = ()) -> str:
-    """Text with the marked words in double square brackets, neighbours together; `parse_marked` reads it back.
+    """Return a text with the marked words in double square brackets, neighbours together.
 
-    joined: indices of words that directly follow the previous word.
+    `parse_marked` reads it back.
 
-    Raises DataError if a word itself contains `[[` or `]]`.
+    Args:
+        words: words of the text.
+        mask: which of them are marked.
+        joined: indices of words that directly follow the previous word.
+
+    Raises:
+        DataError: a word itself contains `[[` or `]]`.
     """
     for word in words:
         if OPEN in word or CLOSE in word:
@@ -28,13 +36,12 @@ def format_marked(words: Sequence[str], mask: Sequence[bool], joined: Collection
 
 
 def spans_from_mask(mask: Sequence[bool]) -> list[tuple[int, int]]:
-    """The longest runs of True in a mask as [start, end) word offsets, in order."""
+    """Return the longest runs of True in a mask as [start, end) word offsets, in order."""
     spans: list[tuple[int, int]] = []
-    for position, marked in enumerate(mask):
-        if not marked:
-            continue
-        if spans and spans[-1][1] == position:
-            spans[-1] = (spans[-1][0], position + 1)
-        else:
-            spans.append((position, position + 1))
+    start = 0
+    for marked, run in groupby(mask, bool):
+        end = start + len(list(run))
+        if marked:
+            spans.append((start, end))
+        start = end
     return spans

@@ -21,7 +21,11 @@ MONEY = "EXPLEARN_LLM_BUDGET_MONEY"
 
 
 def meter() -> Meter:
-    """Return the budget set by REQUESTS, MONEY and PRICES. Raises ParamsError for an invalid value."""
+    """Return the budget set by REQUESTS, MONEY and PRICES.
+
+    Raises:
+        ParamsError: a value is invalid.
+    """
     requests, money = (os.environ.get(name, "").strip() for name in (REQUESTS, MONEY))
     most = whole_number(requests)
     if requests and most is None:

@@ -43,40 +43,53 @@ class Store:
     """The folder of one task."""
 
     def __init__(self, folder: Path) -> None:
-        names = ("answers", "seeds", "human", "verdicts", "adjudicated")
-        self.answers, self.seeds, self.human, self.verdicts, self.adjudicated = (
-            folder / f"{name}.jsonl" for name in names
-        )
+        self.answers = folder / "answers.jsonl"
+        self.seeds = folder / "seeds.jsonl"
+        self.human = folder / "human.jsonl"
+        self.verdicts = folder / "verdicts.jsonl"
+        self.adjudicated = folder / "adjudicated.jsonl"
 
     def read(self, path: Path, examples: Sequence[Example], unused: Iterable[str] = ()) -> list[Rationale]:
         """Return the rationales in one of the files, none if it does not exist; raises as `import_rationales` does.
 
-        unused: ids of the source's texts that the task does not use; their lines are skipped.
+        Args:
+            path: the file.
+            examples: the task's texts.
+            unused: ids of the source's texts that the task does not use; their lines are skipped.
         """
         if not path.exists():
             return []
         return import_rationales(path, RationaleFile(path=path.name, kind="human"), examples, frozenset(unused))
 
     def read_verdicts(self, examples: Sequence[Example], unused: Iterable[str] = ()) -> list[Verdict]:
-        """Return the verdicts. Raises DataError naming file, row and field for an invalid verdict."""
-        masks = {(r.example_id, r.annotator): r.mask for r in self.read(self.verdicts, examples, unused)}
+        """Return the verdicts.
+
+        Raises:
+            DataError: an invalid verdict; names file, row and field.
+        """
+        rationales = self.read(self.verdicts, examples, unused)
+        if not rationales:
+            return []
+        masks = {(rationale.example_id, rationale.annotator): rationale.mask for rationale in rationales}
         verdicts = []
-        for row in read_file(self.verdicts) if masks else ():
+        for row in read_file(self.verdicts):
             verdict = row.values.get("verdict")
             if verdict not in VERDICTS:
                 raise row.error("verdict", verdict, " or ".join(VERDICTS))
-            example_id, annotator = str(row.values["id"]), str(row.values["annotator"])
-            if (example_id, annotator) in masks:
-                mask = masks[example_id, annotator]
-                verdicts.append(Verdict(example_id, annotator, verdict, mask, str(row.values.get("comment") or "")))
+            key = (str(row.values["id"]), str(row.values["annotator"]))
+            if key in masks:
+                verdicts.append(Verdict(*key, verdict, masks[key], str(row.values.get("comment") or "")))
         return verdicts
 
     def add(self, path: Path, rationales: Iterable[Rationale], examples: Iterable[Example]) -> int:
         """Add rationales to one of the files, replacing those by the same annotators on the same texts.
 
-        Returns the number replaced. Raises DataError if the existing file cannot be read.
-        """
+        Returns:
+            The number of those replaced.
 
+        Raises:
+            DataError: the existing file cannot be read.
+        """
         return _merge(path, rationale_rows(rationales, examples))
 
     def add_verdicts(self, verdicts: Sequence[Verdict], examples: Iterable[Example]) -> int:
@@ -91,16 +104,18 @@ class Store:
 def rationale_rows(rationales: Iterable[Rationale], examples: Iterable[Example]) -> list[dict[str, object]]:
     """Return rationales as rows of the format `mask`."""
     words = {example.id: example.all_words for example in examples}
-    return [
-        {
-            "id": rationale.example_id,
-            "annotator": rationale.annotator,
-            "kind": rationale.kind,
-            "words": list(words[rationale.example_id]),
-            "rationale": [int(marked) for marked in rationale.mask],
-        }
-        for rationale in rationales
-    ]
+    rows: list[dict[str, object]] = []
+    for rationale in rationales:
+        rows.append(
+            {
+                "id": rationale.example_id,
+                "annotator": rationale.annotator,
+                "kind": rationale.kind,
+                "words": list(words[rationale.example_id]),
+                "rationale": [int(marked) for marked in rationale.mask],
+            }
+        )
+    return rows
 
 
 def write_rows(path: Path, rows: Iterable[dict[str, object]]) -> None:

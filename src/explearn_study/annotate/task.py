@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Protocol, TypeVar
 
 from explearn.core.examples import Example, Rationale
@@ -17,11 +17,14 @@ class TaskMarks:
     """A task's texts and people's marks on them.
 
     Attributes:
-        examples: of all splits.
-        labels: in their order.
-        rationales: by people: from the source, from files, seeds, and `human.jsonl`.
+        name: name of the task.
+        store: its folder of marks.
+        examples: texts of all splits.
+        labels: the task's labels in their order.
+        rationales: people's marks: from the source, from files, seeds, and `human.jsonl`.
         adjudicated: decisions where annotators differ, which replace all other marks of their texts.
         unused: ids of the source's texts that the task does not use.
+        llm: parameters of annotation by a model.
     """
 
     name: str
@@ -40,8 +43,9 @@ class TaskMarks:
 
     def settled(self, rationales: Iterable[Rationale]) -> list[Rationale]:
         """Return rationales with the adjudicated ones replacing all others of their texts."""
-        decided = {r.example_id for r in self.adjudicated}
-        return [*(r for r in rationales if r.example_id not in decided), *self.adjudicated]
+        decided = {rationale.example_id for rationale in self.adjudicated}
+        open_ones = [rationale for rationale in rationales if rationale.example_id not in decided]
+        return [*open_ones, *self.adjudicated]
 
 
 class OfExample(Protocol):
@@ -60,5 +64,5 @@ def spread_over_labels(items: Iterable[Item], labels: Sequence[str], count: int)
     waiting: dict[str, list[Item]] = {label: [] for label in labels}
     for item in items:
         waiting[item.example.label].append(item)
-    rounds = zip_longest(*waiting.values())
-    return [item for one_each in rounds for item in one_each if item is not None][:count]
+    in_turn = chain.from_iterable(zip_longest(*waiting.values()))
+    return [item for item in in_turn if item is not None][:count]

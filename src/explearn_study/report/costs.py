@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.registry import CATALOGUE
 
 Number = int | float | None
 Figures = dict[str, dict[str, Number]]

@@ -33,15 +33,21 @@ _PANEL_HEIGHT = 2.35
 
 
 def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mapping[str, Any]]) -> list[Block]:
-    """Return the section. curves: task -> document of the study marks_curve."""
+    """Return the section.
+
+    Args:
+        run: facts about the run.
+        tasks: the reports of its tasks.
+        curves: task -> document of the study marks_curve.
+    """
     if not curves:
         return []
     reports = [task for task in tasks if task.task in curves]
-    rows = [
-        [task.task, str(point["marks"]), *("–" if point[n] is None else f"{point[n]:.3f}" for n in FIGURES)]
-        for task in reports
-        for point in curves[task.task]["points"]
-    ]
+    rows = []
+    for task in reports:
+        for point in curves[task.task]["points"]:
+            figures = ["–" if point[name] is None else f"{point[name]:.3f}" for name in FIGURES]
+            rows.append([task.task, str(point["marks"]), *figures])
     return [
         Heading("What marked texts bring"),
         Paragraph(INTRODUCTION),
@@ -61,13 +67,14 @@ def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str
 
 def drawn_baselines(run: RunFacts, task: TaskReport, metric: str) -> dict[str, float]:
     """Return the best baselines in a metric, best first, and those of ALWAYS_DRAWN: method -> its figure."""
-    values = {
-        name: float(value)
-        for name, figures in task.methods.items()
-        if not run.methods[name].learned and (value := figures.get(metric)) is not None
-    }
+    values: dict[str, float] = {}
+    for name, figures in task.methods.items():
+        value = figures.get(metric)
+        if value is not None and not run.methods[name].learned:
+            values[name] = float(value)
     best = sorted(values, key=lambda name: -values[name])
-    return {name: values[name] for name in [*best[:BEST], *(name for name in ALWAYS_DRAWN if name in best[BEST:])]}
+    others = [name for name in ALWAYS_DRAWN if name in best[BEST:]]
+    return {name: values[name] for name in [*best[:BEST], *others]}
 
 
 def _draw(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mapping[str, Any]], figure: Any) -> None:

@@ -19,7 +19,8 @@ from explearn.core.documents import parse_json, read_json, read_yaml
 from explearn.core.errors import DataError, ParamsError
 from explearn.core.escape import printable
 from explearn.core.validation import Section
-from explearn.metrics.catalogue import CATALOGUE, Direction
+from explearn.metrics.base import Direction
+from explearn.metrics.registry import CATALOGUE
 from explearn.show.markdown import Markdown, table
 
 METRICS = "reports/metrics.json"
@@ -71,7 +72,8 @@ class FigureChange:
 def load_gate(path: str | os.PathLike[str]) -> Gate:
     """Read a file of rules.
 
-    Raises ParamsError naming file, rule, what was got and what was expected.
+    Raises:
+        ParamsError: a rule is not valid; the message names file and rule.
     """
     rules: Gate = validation.check(Gate, read_yaml(path), ParamsError, before=f"{path}: ")
     return rules
@@ -80,7 +82,8 @@ def load_gate(path: str | os.PathLike[str]) -> Gate:
 def read_metrics(source: str) -> Any:
     """Read reports/metrics.json from a project folder or a git revision, or a similar file.
 
-    Raises DataError if there is none, or it is not JSON.
+    Raises:
+        DataError: there is no such file, or it is not JSON.
     """
     path = Path(source)
     if path.exists():
@@ -108,10 +111,20 @@ def figures(document: object, prefix: str = "") -> Iterator[tuple[str, float | N
 def check(gate: Gate, old: object, new: object) -> list[FigureChange]:
     """Apply every rule to the metrics of two runs.
 
-    Returns the changes in the order of the rules and of the figures. A figure that becomes undefined or disappears is
-    gone; one that did not exist before is new. Raises DataError if a rule matches no figure of either run.
+    Args:
+        gate: the rules.
+        old: the metrics before.
+        new: the metrics after.
+
+    Returns:
+        The changes in the order of the rules and of the figures. A figure that becomes undefined or disappears is gone;
+        one that did not exist before is new.
+
+    Raises:
+        DataError: a rule matches no figure of either run.
     """
-    before, after = dict(figures(old)), dict(figures(new))
+    before = dict(figures(old))
+    after = dict(figures(new))
     changes = []
     for rule in gate.rules:
         names = [name for name in dict.fromkeys([*before, *after]) if fnmatchcase(name, rule.metric)]
@@ -122,33 +135,52 @@ def check(gate: Gate, old: object, new: object) -> list[FigureChange]:
 
 
 def _change(rule: Rule, name: str, old: float | None, new: float | None) -> FigureChange:
-    tolerance = rule.tolerance * (abs(old) if rule.relative and old is not None else 1.0)
-    verdict: Verdict
-    if old is None or new is None:
-        verdict = "same" if old is new else "new" if old is None else "gone"
-    else:
-        gain = new - old if rule.direction == "higher" else old - new
-        # Rounding errors do not count: in floating point, 0.8 - 0.7 is more than 0.1.
-        if abs(gain) > tolerance + 1e-12 * max(1.0, abs(old)):
-            verdict = "better" if gain > 0 else "worse"
-        else:
-            verdict = "same" if gain == 0 else "within noise"
-    return FigureChange(name, old, new, tolerance, verdict)
+    tolerance = rule.tolerance
+    if rule.relative and old is not None:
+        tolerance *= abs(old)
+    return FigureChange(name, old, new, tolerance, _verdict(rule.direction, old, new, tolerance))
+
+
+def _verdict(direction: Direction, old: float | None, new: float | None, tolerance: float) -> Verdict:
+    if old == new:
+        return "same"
+    if old is None:
+        return "new"
+    if new is None:
+        return "gone"
+    gain = new - old if direction == "higher" else old - new
+    # Rounding errors do not count: in floating point, 0.8 - 0.7 is more than 0.1.
+    if abs(gain) <= tolerance + 1e-12 * max(1.0, abs(old)):
+        return "within noise"
+    return "better" if gain > 0 else "worse"
 
 
 def change_table(changes: Sequence[FigureChange]) -> str:
     """Return changes as a Markdown table."""
-    cells = [
-        [
+    rows = []
+    for change in changes:
+        row = [
             printable(change.metric),
-            *(Markdown("–" if value is None else f"{value:.4f}") for value in (change.old, change.new)),
-            Markdown("–" if change.old is None or change.new is None else f"{change.new - change.old:+.4f}"),
+            format_value(change.old),
+            format_value(change.new),
+            format_difference(change),
             Markdown(f"±{change.tolerance:.4g}"),
             Markdown(f"**{change.verdict}**"),
         ]
-        for change in changes
-    ]
-    return table(("Figure", "Before", "After", "Change", "Noise", "Verdict"), cells)
+        rows.append(row)
+    return table(("Figure", "Before", "After", "Change", "Noise", "Verdict"), rows)
+
+
+def format_value(value: float | None) -> Markdown:
+    """Return a figure with four decimals; a dash for None."""
+    return Markdown("–" if value is None else f"{value:.4f}")
+
+
+def format_difference(change: FigureChange) -> Markdown:
+    """Return by how much a figure changed; a dash if it is missing before or after."""
+    if change.old is None or change.new is None:
+        return Markdown("–")
+    return Markdown(f"{change.new - change.old:+.4f}")
 
 
 def summary(changes: Sequence[FigureChange]) -> str:

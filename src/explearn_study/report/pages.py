@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 from explearn.core.writing import write_text
@@ -71,21 +72,30 @@ def select(blocks: Sequence[Block], machine: bool) -> list[Block]:
             headings = [*(heading for heading in headings if heading.level < block.level), block]
             continue
         if block.page_only:
-            part = None
-        elif isinstance(block, Table) and not block.machine:
-            wanted = [index for index, column in enumerate(block.columns) if column.key or column.machine == machine]
-            heads = [block.columns[index] for index in wanted]
-            rows = [[row[index] for index in wanted] for row in block.rows]
-            part = None if all(column.key for column in heads) else replace(block, columns=heads, rows=rows)
+            continue
+        if isinstance(block, Table) and not block.machine:
+            part = _columns(block, machine)
         elif isinstance(block, Fold):
             inside = select(block.blocks, machine)
             part = replace(block, blocks=inside) if inside else None
         elif block.machine != machine:
-            part = None
+            continue
         if part is not None:
             selected += [*headings, part]
             headings = []
     return selected
+
+
+def _columns(block: Table, machine: bool) -> Table | None:
+    """Return a table with its key and those columns that depend on the machine, or do not; None without any."""
+    wanted = [index for index, column in enumerate(block.columns) if column.key or column.machine == machine]
+    heads = [block.columns[index] for index in wanted]
+    if all(column.key for column in heads):
+        return None
+    rows = []
+    for row in block.rows:
+        rows.append([row[index] for index in wanted])
+    return replace(block, columns=heads, rows=rows)
 
 
 def emphasise(
@@ -96,20 +106,34 @@ def emphasise(
     With `whole` False, an ellipsis replaces each run of other words. Runs are separated by a blank even where the text
     has none (`joined`): otherwise Markdown does not read asterisks next to punctuation as bold.
     """
-    runs: list[tuple[bool, str]] = []
-    for index, (word, chosen) in enumerate(zip(words, selected, strict=True)):
-        if not runs or runs[-1][0] != bool(chosen):
-            runs.append((bool(chosen), word))
+    parts = []
+    start = 0
+    for chosen, run in groupby(selected, bool):
+        end = start + len(list(run))
+        text = escape_markdown(_joined(words, range(start, end), joined))
+        if chosen:
+            parts.append(f"**{text}**")
         else:
-            runs[-1] = bool(chosen), runs[-1][1] + ("" if index in joined else " ") + word
-    parts = [(chosen, escape_markdown(run) if chosen or whole else "…") for chosen, run in runs]
-    return Markdown(" ".join(f"**{text}**" if chosen else text for chosen, text in parts))
+            parts.append(text if whole else "…")
+        start = end
+    return Markdown(" ".join(parts))
+
+
+def _joined(words: Sequence[str], indices: range, joined: Sequence[int]) -> str:
+    """Return some of the words as text; those in `joined` follow the word before without a blank."""
+    text = words[indices[0]]
+    for index in indices[1:]:
+        blank = "" if index in joined else " "
+        text += blank + words[index]
+    return text
 
 
 def render_markdown(blocks: Sequence[Block], folder: str = "") -> str:
     """Return a page.
 
-    folder: the page's folder within the report, such as machine; pictures are linked relative to it.
+    Args:
+        blocks: the page's blocks.
+        folder: the page's folder within the report, such as machine; pictures are linked relative to it.
     """
     return "\n\n".join(_block(block, folder) for block in blocks) + "\n"
 
@@ -126,36 +150,49 @@ def _block(block: Block, folder: str) -> str:
             return "\n".join(f"* {inline_markdown(item)}" for item in block.items)
         case Code():
             # The fence is longer than any run of backticks in the text.
-            fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", block.text)), default=0))
+            longest = max((len(run) for run in re.findall(r"`+", block.text)), default=0)
+            fence = "`" * max(3, 1 + longest)
             return f"{fence}{block.language}\n{block.text.rstrip()}\n{fence}"
         case Table():
-            numeric = [column.numeric for column in block.columns]
-            left = numeric.index(True) if True in numeric else len(numeric)
-            rows = [[_cell(cell, len(numeric) <= NARROW) for cell in row] for row in block.rows]
-            caption = f"{inline_markdown(block.caption)}:\n\n" if block.caption else ""
-            return caption + table([column.title for column in block.columns], rows, left)
+            return _table(block)
         case Picture():
             return f"![{escape_markdown(block.alt)}]({posixpath.relpath(block.file, folder or '.')})"
         case ExampleText():
-            whole = len(block.words) <= WHOLE_TEXT_WORDS
-            words = [
-                [
-                    f"{row.name} ({row.note})" if row.note else row.name,
-                    emphasise(block.words, row.chosen, whole, block.joined),
-                ]
-                for row in block.rows
-            ]
-            cut = "" if whole else " Only marked or chosen words of this long text are shown."
-            return f"{inline_markdown(f'{bold(block.title)} {block.note}')}{cut}\n\n{table(['By', 'Text'], words, 2)}"
+            return _example(block)
         case Fold():
             inside = render_markdown(block.blocks, folder)
             return f"<details><summary>{escape_markdown(block.summary)}</summary>\n\n{inside}\n</details>"
     raise TypeError(f"unknown kind of block: {type(block).__name__}")
 
 
+def _table(block: Table) -> str:
+    numeric = [column.numeric for column in block.columns]
+    left = numeric.index(True) if True in numeric else len(numeric)
+    rows = []
+    for row in block.rows:
+        rows.append([_cell(cell, notes=len(numeric) <= NARROW) for cell in row])
+    text = table([column.title for column in block.columns], rows, left)
+    return f"{inline_markdown(block.caption)}:\n\n{text}" if block.caption else text
+
+
+def _example(block: ExampleText) -> str:
+    whole = len(block.words) <= WHOLE_TEXT_WORDS
+    title = inline_markdown(f"{bold(block.title)} {block.note}")
+    if not whole:
+        title = Markdown(f"{title} Only marked or chosen words of this long text are shown.")
+    rows = []
+    for row in block.rows:
+        name = f"{row.name} ({row.note})" if row.note else row.name
+        rows.append([name, emphasise(block.words, row.chosen, whole, block.joined)])
+    return f"{title}\n\n{table(['By', 'Text'], rows, 2)}"
+
+
 def _cell(cell: Cell | str, notes: bool) -> Markdown:
     if isinstance(cell, str):
         return inline_markdown(cell, starts_line=False)
     text = inline_markdown(bold(cell.text) if cell.mark == "best" else cell.text, starts_line=False)
-    text = Markdown(f"<u>{text}</u>") if cell.mark == "tied" else text
-    return Markdown(f"{text} ({inline_markdown(cell.note, starts_line=False)})") if cell.note and notes else text
+    if cell.mark == "tied":
+        text = Markdown(f"<u>{text}</u>")
+    if cell.note and notes:
+        text = Markdown(f"{text} ({inline_markdown(cell.note, starts_line=False)})")
+    return text

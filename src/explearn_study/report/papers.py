@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from pydantic import Field
 
 from explearn.core.documents import read_yaml
 from explearn.core.validation import Section
 from explearn.methods.results import TaskReport
-from explearn.metrics.catalogue import CATALOGUE
-from explearn.report.columns import shown
+from explearn.metrics.registry import CATALOGUE
 from explearn.show.blocks import Block, Cell, Column, Heading, Paragraph, Table
 from explearn_study.params import Params
 
@@ -31,7 +29,8 @@ class PaperTable(Section):
     data: dict[str, str]
     figures: dict[str, list[float | None]]
     needs: list[str] = Field(default_factory=list)
-    own_model: str = ""
+    one_classifier: bool = False
+    """Whether all methods explain the classifier that the explainer under study trained."""
 
 
 class Papers(Section):
@@ -55,60 +54,76 @@ def paper_blocks(params: Params, tasks: Sequence[TaskReport]) -> list[Block]:
     A table is left out if the run has only baselines of it. The best figure in each column is bold; a figure of ours
     that was not measured is a dash.
     """
-    by_adapter = {params.sources[task.task].adapter: task for task in tasks if task.task in params.sources}
-    learned = set(params.methods) - set(params.baseline_names)
+    by_adapter: dict[str, TaskReport] = {}
+    for task in tasks:
+        if task.task in params.sources:
+            by_adapter[params.sources[task.task].adapter] = task
     encoders = list(dict.fromkeys(params.encoder_of(task)[0] for task in params.tasks))
-    blocks: list[Block] = []
-    papers: dict[str, None] = {}
-    for table in published().tables:
-        if learned & table.figures.keys() and all(adapter in by_adapter for adapter in table.needs or table.data):
-            papers[table.paper] = None
-            shared = [[by_adapter[adapter]] for adapter in table.data] or [list(tasks)]
-            machine = CATALOGUE[table.metric].of_machine
-            said = f"Encoder in the paper: {table.encoder}, here: {', '.join(encoders)}."
-            # Names of checkpoints start with their owner.
-            if not all(name.rpartition("/")[2].startswith(table.encoder) for name in encoders):
-                said += " They differ: compare the order of the methods, not the figures."
-            blocks += [
-                Paragraph(f"{said} {published().notes[table.note]}", machine=machine),
-                _table(table, shared, machine),
-            ]
-    if not blocks:
+    tables = [table for table in published().tables if _fits(table, params, by_adapter)]
+    if not tables:
         return []
+    papers = dict.fromkeys(table.paper for table in tables)
     missing = " ".join(f"Not shown from {paper}: {published().left_out[paper]}." for paper in papers)
-    return [Heading("Next to the paper's figures"), Paragraph(missing), *blocks]
+    blocks: list[Block] = [Heading("Next to the paper's figures"), Paragraph(missing)]
+    for table in tables:
+        machine = CATALOGUE[table.metric].of_machine
+        text = f"Encoder in the paper: {table.encoder}, here: {', '.join(encoders)}."
+        # Names of checkpoints start with their owner.
+        if not all(name.rpartition("/")[2].startswith(table.encoder) for name in encoders):
+            text += " They differ: compare the order of the methods, not the figures."
+        shared = [[by_adapter[adapter]] for adapter in table.data] or [list(tasks)]
+        blocks.append(Paragraph(f"{text} {published().notes[table.note]}", machine=machine))
+        blocks.append(_table(table, shared, machine))
+    return blocks
+
+
+def _fits(table: PaperTable, params: Params, adapters: Iterable[str]) -> bool:
+    """Return whether the run has a table's data sets and one of its learned methods."""
+    learned = set(params.methods) - set(params.baseline_names)
+    if table.one_classifier and params.with_own_model:
+        return False
+    return bool(learned & table.figures.keys()) and set(table.needs or table.data) <= set(adapters)
 
 
 def _table(table: PaperTable, shared: Sequence[Sequence[TaskReport]], machine: bool) -> Table:
     """Return a table with the paper's figures next to ours.
 
     Args:
+        table: the paper's table.
         shared: for each column, the tasks of ours that it covers.
+        machine: whether the figures depend on the machine.
     """
-    metric = CATALOGUE[table.metric]
     columns = [Column("Method", numeric=False, key=True)]
     rows: dict[str, list[Cell | str]] = {row: [row] for row in table.figures}
     for index, heading in enumerate(table.data.values() or ("all tasks",)):
         theirs = {row: figures[index] for row, figures in table.figures.items()}
         ours = {row: _mean(table, row, shared[index]) for row in table.figures}
-        for whose, values in (("paper", theirs), ("ours", ours)):
-            columns.append(Column(f"{heading}, {whose}", machine=machine))
-            known = [value for value in values.values() if value is not None]
-            best = shown(metric, (max if metric.larger_is_better else min)(known, default=None))
-            for row, value in values.items():
-                text = shown(metric, value)
-                rows[row].append(Cell(text, value, "best" if value is not None and text == best else ""))
+        for source, values in (("paper", theirs), ("ours", ours)):
+            columns.append(Column(f"{heading}, {source}", machine=machine))
+            for row, cell in _cells(table.metric, values).items():
+                rows[row].append(cell)
     return Table(columns, list(rows.values()), f"{table.title} ({table.paper}, {table.source})")
 
 
-def _mean(table: PaperTable, method: str, tasks: Sequence[TaskReport]) -> float | None:
-    """Return our figure for a row, averaged over the tasks; None if a task lacks it.
+def _cells(name: str, values: Mapping[str, float | None]) -> dict[str, Cell]:
+    """Return the cells of a column, the best marked."""
+    metric = CATALOGUE[name]
+    known = [value for value in values.values() if value is not None]
+    choose = max if metric.larger_is_better else min
+    best = shown(metric, choose(known, default=None))
+    cells = {}
+    for row, value in values.items():
+        text = shown(metric, value)
+        cells[row] = Cell(text, value, "best" if value is not None and text == best else "")
+    return cells
 
-    A method that trained a classifier is evaluated on it, other methods in the table on the classifier of `own_model`.
-    """
+
+def _mean(table: PaperTable, method: str, tasks: Sequence[TaskReport]) -> float | None:
+    """Return our figure for a row, averaged over the tasks; None if a task lacks it."""
     values = []
     for task in tasks:
-        own = task.own_models.get(method if method in task.own_models else table.own_model, {})
-        methods: Mapping[str, Any] = own.get("methods", {}) if table.own_model else task.methods
-        values.append(methods.get(method, {}).get(table.metric))
-    return None if None in values or not values else fmean(values)
+        value = task.methods.get(method, {}).get(table.metric)
+        if value is None:
+            return None
+        values.append(value)
+    return fmean(values) if values else None

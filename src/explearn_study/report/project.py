@@ -32,7 +32,8 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     Everything is read and drawn before the first file of an earlier report is replaced. The last file is report.json,
     the manifest of report.html.
 
-    Raises DataError if a file of an earlier stage is missing, damaged or from another run.
+    Raises:
+        DataError: a file of an earlier stage is missing, damaged or from another run.
     """
     # These load matplotlib and scipy, which take seconds that --help need not wait for.
     from explearn.report.manifest import write_manifest
@@ -42,19 +43,17 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     from explearn_study.report.provenance import manifest_of
     from explearn_study.report.students import student_blocks
     from explearn_study.report.task_report import collect_task
-    from explearn_study.report.transfer import transfer_blocks
 
     tasks = [collect_task(workspace, params, task, seed) for task in params.tasks]
     students = []
     for task in params.tasks:
         for name in params.compared_teachers:
-            figures: dict[str, Any] = read_document(workspace.study("students", task, name), dict[str, Any], "study")
-            # Costs, if it ran on this machine.
+            document = dict(read_document(workspace.study("students", task, name), dict[str, Any], "study"))
             costs = workspace.student_costs(task, name)
-            students.append({**figures, **(read_document(costs, dict[str, Any], "study") if costs.exists() else {})})
-    transfers = [
-        read_document(workspace.study("transfer", name), dict[str, Any], "study") for name in params.transferred
-    ]
+            # If it ran on this machine.
+            if costs.exists():
+                document |= read_document(costs, dict[str, Any], "study")
+            students.append(document)
     curves = {
         task: read_document(workspace.study("marks_curve", task), dict[str, Any], "study")
         for task in params.curve_tasks
@@ -64,7 +63,6 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
         *curve_blocks(run, tasks, curves),
         *paper_blocks(params, tasks),
         *student_blocks(params, students),
-        *transfer_blocks(transfers),
     ]
     with scratch_folder(workspace.reports / "report") as drawn:
         write_report(drawn, run, tasks, more)
@@ -75,22 +73,18 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
 
 def run_facts(params: Params, tasks: Sequence[TaskReport]) -> RunFacts:
     """Return the facts about a run as a whole that the report needs."""
-    study = f", explainer under study: {params.explainer}" if params.explainer is not None else ""
-    title, subtitle = "Which explanations to use", f"Profile {params.profile}{study}."
-    if params.explainer is None and len(tasks) == 1 and tasks[0].task in params.classifiers:
-        (task,) = tasks
-        accuracy = task.classifier.get("test", {}).get("accuracy")
-        texts = max((int(figures.get("texts") or 0) for figures in task.methods.values()), default=0)
+    title = "Which explanations to use"
+    subtitle = f"Profile {params.profile}."
+    if params.explainer is not None:
+        subtitle = f"Profile {params.profile}, explainer under study: {params.explainer}."
+    elif len(tasks) == 1 and tasks[0].task in params.classifiers:
         title = "Which explanations of this classifier can be trusted?"
-        subtitle = (
-            f"Classifier {params.classifiers[task.task].name} ({', '.join(task.labels)}; accuracy "
-            f"{'not known' if accuracy is None else f'{accuracy:.3f}'}): {len(task.methods)} "
-            f"method{'s' if len(task.methods) != 1 else ''} on {texts:,} text{'s' if texts != 1 else ''}."
-        )
+        subtitle = _classifier_line(params, tasks[0])
+    methods = dict.fromkeys(name for task in tasks for name in task.methods)
     return RunFacts(
         title=title,
         subtitle=subtitle,
-        methods=in_table_order(params.method(name).info for name in dict.fromkeys(m for t in tasks for m in t.methods)),
+        methods=in_table_order(params.method(name).info for name in methods),
         study=params.explainer,
         trained=[name for name in params.methods if name not in params.baseline_names],
         options={name: method.all_options for name, method in params.methods.items() if method.info.learned},
@@ -102,14 +96,32 @@ def run_facts(params: Params, tasks: Sequence[TaskReport]) -> RunFacts:
     )
 
 
+def _classifier_line(params: Params, task: TaskReport) -> str:
+    """Return a sentence on the only classifier of a run, and on what was compared on it."""
+    accuracy = task.classifier.get("test", {}).get("accuracy")
+    shown = "not known" if accuracy is None else f"{accuracy:.3f}"
+    texts = max((int(figures.get("texts") or 0) for figures in task.methods.values()), default=0)
+    return (
+        f"Classifier {params.classifiers[task.task].name} ({', '.join(task.labels)}; accuracy {shown}): "
+        f"{counted(len(task.methods), 'method')} on {counted(texts, 'text')}."
+    )
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, such as `1 text` or `2 texts`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def parameters_text(params: Params) -> str:
     """Return the run's parameters as YAML, without methods, tasks and stages that it does not have."""
-    values = params.model_dump(mode="json")
     unused = {"roster", "report"}
-    unused |= set() if params.teachers else {"teach"}
-    unused |= set() if params.learned.from_features else {"attend", "signals"}
-    unused |= {"finetune"} if all(task in params.classifiers for task in params.tasks) else set()
-    values = {name: value for name, value in values.items() if name not in unused}
+    if not params.teachers:
+        unused.add("teach")
+    if not params.learned.from_features:
+        unused |= {"attend", "signals"}
+    if params.classifiers.keys() >= set(params.tasks):
+        unused.add("finetune")
+    values = params.model_dump(mode="json", exclude=unused)
     values["sources"] = {
         task: params.sources[task].model_dump(mode="json", exclude_defaults=True) for task in params.tasks
     }
@@ -132,16 +144,18 @@ def write_metrics(folder: Path, params: Params, tasks: Sequence[TaskReport]) -> 
     costs.json: headline and tasks with the figures that depend on the machine. Without an explainer under study, the
     headlines have no figures.
     """
-    parts = {task.task: split_costs(task.methods) for task in tasks}
-    metrics = {task: figures for task, (figures, _) in parts.items()}
-    costs = {task: of_machine for task, (_, of_machine) in parts.items()}
+    metrics = {}
+    costs = {}
+    for task in tasks:
+        metrics[task.task], costs[task.task] = split_costs(task.methods)
     results: dict[str, Number | str | None] = {"explainer": params.explainer, "tasks": len(metrics)}
     f1_by_task: dict[str, Number] = {}
     means: dict[str, float | None] = {}
     if params.explainer is not None:
-        own = {task: methods[params.explainer] for task, methods in metrics.items()}
-        results |= {name: mean_of_known([of.get(name) for of in own.values()]) for name in HEADLINE_METRICS}
-        f1_by_task = {task: of["f1"] for task, of in own.items()}
+        rows = {task: methods[params.explainer] for task, methods in metrics.items()}
+        for name in HEADLINE_METRICS:
+            results[name] = mean_of_known([row.get(name) for row in rows.values()])
+        f1_by_task = {task: row["f1"] for task, row in rows.items()}
         throughputs = [methods[params.explainer].get("relative_throughput") for methods in costs.values()]
         means["relative_throughput"] = mean_of_known(throughputs)
     classifiers = {task.task: task.classifier for task in tasks}
@@ -154,5 +168,7 @@ def rounded(document: Any) -> Any:
     """Round a document's figures to DECIMALS."""
     if isinstance(document, Mapping):
         return {key: rounded(value) for key, value in document.items()}
-    # Adding 0 makes 0 of -0.
-    return round(document, DECIMALS) + 0.0 if isinstance(document, float) else document
+    if isinstance(document, float):
+        # Adding 0 makes 0 of -0.
+        return round(document, DECIMALS) + 0.0
+    return document

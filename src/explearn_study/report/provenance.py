@@ -14,7 +14,10 @@ from explearn_study.workspace import Workspace
 def manifest_of(workspace: Workspace, params: Params) -> dict[str, Any]:
     """Return the manifest of a run: hashes of its texts, models, results and code, and the versions of packages.
 
-    Paths are relative to the workspace. Raises DataError if a file of the run is missing.
+    Paths are relative to the workspace.
+
+    Raises:
+        DataError: a file of the run is missing.
     """
     root = workspace.root
     own = {method.name for method in params.with_own_model}
@@ -22,7 +25,8 @@ def manifest_of(workspace: Workspace, params: Params) -> dict[str, Any]:
     classifiers = {}
     for task, name in names.items():
         files = workspace.attribution_files(params, task)
-        if shared := [path for method, path in files.items() if method not in own]:
+        shared = [path for method, path in files.items() if method not in own]
+        if shared:
             fingerprint = read_run(shared[0], attributions=False).classifier
             classifiers[task] = {"name": name, "fingerprint": fingerprint}
     results = ("data/attributions", "data/explainers", "reports/metrics", "reports/metrics.json")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -29,7 +29,8 @@ class StudentTable:
         title: its caption.
         metrics: metrics of a cell, separated by slashes. The test of the last one decides what is bold.
         larger_is_better: direction of the metrics.
-        percent: whether figures are shown in percent. digits: decimals shown.
+        percent: whether figures are shown in percent.
+        digits: decimals shown.
         errors: whether standard errors are shown.
     """
 
@@ -84,68 +85,93 @@ def student_blocks(params: Params, documents: Sequence[Document]) -> list[Block]
         "bold if they differ significantly by Wilcoxon's test over the texts, after Holm's correction over the table "
         "(L2E, footnote 6). If a task has the paper's data, the paper's figure follows ours in brackets."
     )
-    tables = [table for spec in TABLES if (table := _table(spec, documents, params.evaluate.significance, adapters))]
-    return [
-        Heading("Students against their teachers"),
-        Paragraph(introduction),
-        *tables,
-        _fidelity(documents),
-        *_times(documents),
-    ]
+    blocks: list[Block] = [Heading("Students against their teachers"), Paragraph(introduction)]
+    for spec in TABLES:
+        figures = TableFigures(spec, documents, params.evaluate.significance)
+        if figures.tested:
+            blocks.append(_table(figures, documents, adapters))
+    return [*blocks, _fidelity(documents), *_times(documents)]
 
 
-def _table(
-    spec: StudentTable, documents: Sequence[Document], significance: float, adapters: Mapping[str, str]
-) -> Table | None:
-    cells: dict[str, dict[Key, Mapping[str, Any]]] = {
-        metric: {
-            (formulation, document["task"], document["teacher"]): figures[metric]
-            for document in documents
-            for formulation, figures in document["formulations"].items()
-            if figures[metric]["student"] is not None
-        }
-        for metric in spec.metrics
-    }
-    tested = cells[spec.metrics[-1]]
-    if not any(cells.values()):
-        return None
-    # Cells in which student and teacher differ, after Holm's correction over the table.
-    p_values = {key: figures["p_value"] for key, figures in tested.items() if figures["p_value"] is not None}
-    adjusted = zip(p_values, holm(list(p_values.values())), strict=True)
-    certain = {key for key, p_value in adjusted if p_value <= significance}
-    shown = list(dict.fromkeys(key[:2] for key in tested))
-    sides = [side for side in SIDES if side != "both" or spec.metrics == ("agreement",)]
+class TableFigures:
+    """The figures of a table.
 
-    def number(value: float) -> str:
-        return f"{100 * value if spec.percent else value:.{spec.digits}f}"
+    Attributes:
+        spec: the table.
+        cells: metric -> key -> figures of teacher, student and chance.
+        tested: the cells of the metric that is tested.
+        certain: keys at which student and teacher differ, after Holm's correction over the table.
+    """
 
-    def chance(formulation: str, task: str) -> str:
+    def __init__(self, spec: StudentTable, documents: Sequence[Document], significance: float) -> None:
+        self.spec = spec
+        self.cells: dict[str, dict[Key, Mapping[str, Any]]] = {metric: {} for metric in spec.metrics}
+        for document in documents:
+            for formulation, figures in document["formulations"].items():
+                for metric in spec.metrics:
+                    if figures[metric]["student"] is not None:
+                        key = (formulation, document["task"], document["teacher"])
+                        self.cells[metric][key] = figures[metric]
+        self.tested = self.cells[spec.metrics[-1]]
+        p_values = {key: cell["p_value"] for key, cell in self.tested.items() if cell["p_value"] is not None}
+        adjusted = zip(p_values, holm(list(p_values.values())), strict=True)
+        self.certain = {key for key, p_value in adjusted if p_value <= significance}
+
+    def number(self, value: float) -> str:
+        """Return a figure as it is shown."""
+        shown = 100 * value if self.spec.percent else value
+        return f"{shown:.{self.spec.digits}f}"
+
+    def chance(self, formulation: str, task: str) -> str:
+        """Return the figures of random words, averaged over the teachers."""
         parts = []
-        for metric in spec.metrics:
-            values = [of["random"] for key, of in cells[metric].items() if key[:2] == (formulation, task)]
-            known = [value for value in values if value is not None]
-            parts.append(number(fmean(known)) if known else "–")
+        for metric in self.spec.metrics:
+            values = [cell["random"] for key, cell in self.cells[metric].items() if key[:2] == (formulation, task)]
+            parts.append(_mean([value for value in values if value is not None], self.number))
         return " / ".join(parts)
 
-    def cell(key: Key, side: str) -> Cell:
-        if key not in tested or tested[key].get(side) is None:
+    def cell(self, key: Key, side: str, paper: str) -> Cell:
+        """Return the cell of a side, with the paper's figure as its note."""
+        tested = self.tested.get(key, {})
+        if tested.get(side) is None:
             return Cell("–")
         parts = []
-        for metric in spec.metrics:
-            figures = cells[metric][key]
-            error = figures.get(f"{side}_error") if spec.errors else None
-            parts.append(number(figures[side]) + ("" if error is None else f" ± {number(error)}"))
-        ahead = "student" if (tested[key]["student"] > tested[key]["teacher"]) is spec.larger_is_better else "teacher"
-        formulation, task, teacher = key
-        of_paper = published().l2e.get(spec.metrics[-1], {}).get(formulation, {}).get(adapters.get(task, ""), {})
-        paper = f"{of_paper[teacher][list(SIDES).index(side)]:g}" if teacher in of_paper else ""
-        return Cell(" / ".join(parts), mark="best" if key in certain and side == ahead else "", note=paper)
+        for metric in self.spec.metrics:
+            figures = self.cells[metric][key]
+            part = self.number(figures[side])
+            error = figures.get(f"{side}_error")
+            if self.spec.errors and error is not None:
+                part += f" ± {self.number(error)}"
+            parts.append(part)
+        student_ahead = (tested["student"] > tested["teacher"]) is self.spec.larger_is_better
+        ahead = "student" if student_ahead else "teacher"
+        return Cell(" / ".join(parts), mark="best" if key in self.certain and side == ahead else "", note=paper)
 
-    rows: list[list[Cell | str]] = [["random", "", *(chance(*key) for key in shown)]]
+
+def _mean(values: Sequence[float], show: Callable[[float], str]) -> str:
+    return show(fmean(values)) if values else "–"
+
+
+def _table(figures: TableFigures, documents: Sequence[Document], adapters: Mapping[str, str]) -> Table:
+    spec = figures.spec
+    shown = list(dict.fromkeys(key[:2] for key in figures.tested))
+    sides = [side for side in SIDES if side != "both" or spec.metrics == ("agreement",)]
+    rows: list[list[Cell | str]] = [["random", "", *(figures.chance(*key) for key in shown)]]
     for teacher in dict.fromkeys(document["teacher"] for document in documents):
         for side in sides:
-            rows.append([teacher, SIDES[side], *(cell((*key, teacher), side) for key in shown)])
+            row: list[Cell | str] = [teacher, SIDES[side]]
+            for formulation, task in shown:
+                paper = _paper_figure(spec, formulation, adapters.get(task, ""), teacher, side)
+                row.append(figures.cell((formulation, task, teacher), side, paper))
+            rows.append(row)
     return Table(columns(["Teacher", ""], [", ".join(key) for key in shown]), rows, spec.title)
+
+
+def _paper_figure(spec: StudentTable, formulation: str, adapter: str, teacher: str, side: str) -> str:
+    """Return the paper's figure; "" where it has none."""
+    by_adapter = published().l2e.get(spec.metrics[-1], {}).get(formulation, {})
+    figures = by_adapter.get(adapter, {}).get(teacher)
+    return "" if figures is None else f"{figures[list(SIDES).index(side)]:g}"
 
 
 def _fidelity(documents: Sequence[Document]) -> Table:
@@ -153,11 +179,15 @@ def _fidelity(documents: Sequence[Document]) -> Table:
     students: dict[Key, list[Mapping[str, Any]]] = {}
     for document in documents:
         for student in document["students"]:
-            students.setdefault((student["formulation"], document["task"], document["teacher"]), []).append(student)
+            key = (student["formulation"], document["task"], document["teacher"])
+            students.setdefault(key, []).append(student)
     rows = []
-    for (formulation, task, teacher), of_seeds in students.items():
-        known = [[one[name] for one in of_seeds if one[name] is not None] for name in ALIKE]
-        rows.append([teacher, task, formulation, *(f"{fmean(part):.2f}" if part else "–" for part in known)])
+    for (formulation, task, teacher), seeds in students.items():
+        row = [teacher, task, formulation]
+        for name in ALIKE:
+            values = [student[name] for student in seeds if student[name] is not None]
+            row.append(_mean(values, "{:.2f}".format))
+        rows.append(row)
     titles = ["Spearman's rho of word scores", "Overlap of the top 20 % of words"]
     return Table(columns(["Teacher", "Task", "Formulation"], titles), rows, "Fidelity of students to their teachers")
 
@@ -166,21 +196,25 @@ def _times(documents: Sequence[Document]) -> list[Block]:
     """Return the times of teacher and student per text, and of training, if these ran on this machine."""
     rows = []
     for document in documents:
-        if "seconds" in document:
-            seconds = document["seconds"]
-            parts = ("teacher", "classifier", "student_classified", "student")
-            faster = [seconds["teacher"] / seconds[side] for side in ("student", "student_classified")]
-            rows.append(
-                [
-                    document["teacher"],
-                    document["task"],
-                    *(f"{1000 * seconds[part]:.2f}" for part in parts),
-                    *(f"{times:,.1f}×" for times in faster),
-                    f"{fmean(document['training']):.0f}",
-                ]
-            )
+        if "seconds" not in document:
+            continue
+        seconds = document["seconds"]
+        row = [document["teacher"], document["task"]]
+        for part in ("teacher", "classifier", "student_classified", "student"):
+            row.append(f"{1000 * seconds[part]:.2f}")
+        for side in ("student", "student_classified"):
+            row.append(f"{seconds['teacher'] / seconds[side]:,.1f}×")
+        row.append(f"{fmean(document['training']):.0f}")
+        rows.append(row)
     if not rows:
         return []
-    titles = ["Teacher, ms per text", "Classifier", "L2E with classifier", "L2E, class known", "Speed-up, class known"]
-    titles += ["Speed-up, with classifier", "Training, s"]
+    titles = [
+        "Teacher, ms per text",
+        "Classifier",
+        "L2E with classifier",
+        "L2E, class known",
+        "Speed-up, class known",
+        "Speed-up, with classifier",
+        "Training, s",
+    ]
     return [Table(columns(["Teacher", "Task"], titles), rows, "Time (L2E figures 3 to 6)", machine=True)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from explearn.core.examples import SPLITS
+from explearn.evaluation import compare_methods
 from explearn.methods.results import TaskReport
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.runs import read_run
-from explearn.metrics.significance import compare_methods
 from explearn.report.examples import draw_examples
 from explearn_study.metric_files import read_agreement, read_by_text
 from explearn_study.params import Params
@@ -20,7 +20,8 @@ from explearn_study.workspace import Workspace, read_document
 def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> TaskReport:
     """Collect a task's metrics, comparisons of its methods, and the example texts to show.
 
-    Raises DataError if a file is missing or damaged.
+    Raises:
+        DataError: a file is missing or damaged.
     """
     agreement = read_document(workspace.agreement(task), dict[str, Any], "rationalise")
     classifier = read_document(workspace.classifier_figures(task), dict[str, Any], "finetune")
@@ -35,10 +36,6 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
     # Costs are missing if a method was not run on this machine.
     methods = join_costs(figures, read_costs(workspace.costs(task), params.methods))
     by_text = read_by_text(workspace.metrics_table("texts", task))
-    own_models = read_document(workspace.metrics("own_model", task), dict[str, Any], "judge")
-    for name, record in own_models.items():
-        costs = read_costs(workspace.costs(task), [name]) | read_costs(workspace.costs(task, name), params.own_model)
-        record["methods"] = join_costs(record["methods"], costs)
     return TaskReport(
         task=task,
         labels=workspace.read_labels(task),
@@ -64,6 +61,5 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
             k=k,
             positive_rate=rate,
         ),
-        own_models=own_models,
         notes={method: run.notes for method, run in runs.items() if run.notes},
     )

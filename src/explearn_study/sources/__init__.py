@@ -62,34 +62,41 @@ def load_task(task: str, source: SourceParams, data_dir: str | Path, seed: int) 
 
     Raises:
         DataError: a file or row that cannot be used, a repeated id, a label unknown to the task.
-        ParamsError, UnknownNameError: parameters that do not fit the adapter.
+        ParamsError: parameters that do not fit the adapter.
+        UnknownNameError: there is no such adapter or view.
     """
     adapter = get_adapter(task, source)
     dropped: Counter[str] = Counter()
     texts = _read(task, adapter, _open(task, source, adapter, data_dir), source, dropped)
     labels = _labels(task, adapter, texts)
     splits = _assign_splits(task, source, adapter, texts, seed)
-    kept = _draw(task, source, texts, splits, seed)
+    drawn = _draw(task, source, texts, splits, seed)
 
     examples: list[Example] = []
     rationales: list[Rationale] = []
     for split in SPLITS:
         for text in texts:
-            if splits[text.id] == split and text.id in kept:
-                with text.row.located():
-                    mapped = text.mapped
-                    words, more = mapped.words, (mapped.pair, mapped.answer, mapped.joined)
-                    example = Example(text.id, words, mapped.label, split, task, *more)
-                    examples.append(example)
-                    for marks in mapped.marks:
-                        if (count := len(marks.mask)) != (expected := len(example.all_words)):
-                            raise DataError(
-                                f"field 'rationale': got {count} entries; expected {expected}, one per word"
-                            )
-                        rationales.append(Rationale(example.id, marks.annotator, marks.kind, marks.mask))
-    return SourceDataset(
-        examples, rationales, labels, {reason: n for reason, n in dropped.items() if n}, frozenset(t.id for t in texts)
-    )
+            if splits[text.id] != split or text.id not in drawn:
+                continue
+            with text.row.located():
+                mapped = text.mapped
+                example = Example(
+                    text.id, mapped.words, mapped.label, split, task, mapped.pair, mapped.answer, mapped.joined
+                )
+                examples.append(example)
+                rationales += _rationales(example, mapped)
+    counts = {reason: count for reason, count in dropped.items() if count}
+    return SourceDataset(examples, rationales, labels, counts, frozenset(text.id for text in texts))
+
+
+def _rationales(example: Example, mapped: MappedRow) -> list[Rationale]:
+    rationales = []
+    expected = len(example.all_words)
+    for marks in mapped.marks:
+        if len(marks.mask) != expected:
+            raise DataError(f"field 'rationale': got {len(marks.mask)} entries; expected {expected}, one per word")
+        rationales.append(Rationale(example.id, marks.annotator, marks.kind, marks.mask))
+    return rationales
 
 
 def _open(task: str, source: SourceParams, adapter: Adapter, data_dir: str | Path) -> Mapping[Split, Iterator[RawRow]]:
@@ -97,20 +104,7 @@ def _open(task: str, source: SourceParams, adapter: Adapter, data_dir: str | Pat
     if source.splits is not None and "train" not in source.splits and not adapter.splits_in_rows:
         raise ParamsError(f"sources.{task}.splits: got {', '.join(source.splits)}; expected train among them")
     if source.kind == "hub":
-        own = adapter.hub
-        name = source.path or (own.name if own else None)
-        if name is None:
-            raise ParamsError(f"sources.{task}.path: got null; expected the name of a data set on the hub")
-        config, revision = source.config, source.revision
-        folder = hub_folder(data_dir, name)
-        if folder is not None:
-            # A copy of the whole repository has the adapter's configuration; a folder with only its files has none.
-            name, revision = str(folder), None
-            if own and own.config and config is None and own.config in folder_configs(folder):
-                config = own.config
-        elif own and name == own.name:
-            config, revision = config or own.config, revision or own.revision
-        return read_hub(name, config, revision, source.splits or (own.splits if own else None), adapter.columns)
+        return _open_hub(task, source, adapter, data_dir)
     path = find_source(data_dir, source.path or task)
     if path.is_file():
         if source.splits is not None and not adapter.splits_in_rows and set(source.splits) != {"train"}:
@@ -118,9 +112,36 @@ def _open(task: str, source: SourceParams, adapter: Adapter, data_dir: str | Pat
                 f"sources.{task}.splits: got several splits; expected a folder as path, not the file {path}"
             )
         return {"train": read_file(path, adapter.columns)}
-    wanted = {s: (stem,) for s, stem in source.splits.items()} if source.splits else adapter.file_splits
+    wanted = adapter.file_splits
+    if source.splits:
+        wanted = {split: (stem,) for split, stem in source.splits.items()}
     files = split_files(path, wanted, source.splits is not None)
     return {split: read_file(file, adapter.columns) for split, file in files.items()}
+
+
+def _open_hub(
+    task: str, source: SourceParams, adapter: Adapter, data_dir: str | Path
+) -> Mapping[Split, Iterator[RawRow]]:
+    name = source.path
+    config = source.config
+    revision = source.revision
+    splits: Mapping[Split, str] | None = source.splits
+    own = adapter.hub
+    if own is not None:
+        name = name or own.name
+        splits = splits or own.splits
+    if name is None:
+        raise ParamsError(f"sources.{task}.path: got null; expected the name of a data set on the hub")
+    folder = hub_folder(data_dir, name)
+    if folder is not None:
+        # A copy of the whole repository has the adapter's configuration; a folder with only its files has none.
+        if own and own.config and config is None and own.config in folder_configs(folder):
+            config = own.config
+        return read_hub(str(folder), config, None, splits, adapter.columns)
+    if own is not None and name == own.name:
+        config = config or own.config
+        revision = revision or own.revision
+    return read_hub(name, config, revision, splits, adapter.columns)
 
 
 def _read(
@@ -132,7 +153,8 @@ def _read(
 ) -> list[_Text]:
     texts: list[_Text] = []
     seen: dict[str, RawRow] = {}
-    by_name = {name: split for split, name in (source.splits or {s: s for s in SPLITS}).items()}
+    names = source.splits or dict(zip(SPLITS, SPLITS, strict=True))
+    by_name = {name: split for split, name in names.items()}
     for part, rows in parts.items():
         count = 0
         for row in rows:
@@ -145,13 +167,15 @@ def _read(
             split = part if mapped.split is None else by_name.get(mapped.split)
             if split is None:  # a split in the file that the parameters do not name
                 continue
-            identifier = mapped.id if mapped.id is not None else f"{task}-{row.stem}-{row.number}"
+            identifier = mapped.id
+            if identifier is None:
+                identifier = f"{task}-{row.stem}-{row.number}"
             if identifier in seen:
                 raise row.error("id", identifier, f"unique ids, but {seen[identifier].where} has the same")
             # The raw values are dropped to save memory: the mapped row holds all that is still needed.
-            place = RawRow(row.file, row.stem, row.number, {})
-            seen[identifier] = place
-            texts.append(_Text(place, mapped, identifier, split))
+            located_row = RawRow(row.file, row.stem, row.number, {})
+            seen[identifier] = located_row
+            texts.append(_Text(located_row, mapped, identifier, split))
         if not count:
             raise DataError(f"source of task {task!r}, split {part!r}: no rows; expected at least one")
     if not texts:
@@ -175,7 +199,8 @@ def _labels(task: str, adapter: Adapter, texts: list[_Text]) -> list[str]:
 
 
 def _check_labels(task: str, labels: list[str]) -> None:
-    if (problem := label_problem(labels)) is not None:
+    problem = label_problem(labels)
+    if problem is not None:
         raise DataError(f"source of task {task!r}: {problem}")
 
 
@@ -197,9 +222,9 @@ def _assign_splits(
 
 
 def _draw(task: str, source: SourceParams, texts: list[_Text], splits: Mapping[str, Split], seed: int) -> set[str]:
-    kept: set[str] = set()
+    drawn: set[str] = set()
     for split in SPLITS:
         labels = {text.id: text.mapped.label for text in texts if splits[text.id] == split}
         with located(f"source of task {task!r}, split {split!r}: "):
-            kept |= subsample(labels, source.max_examples.get(split), source.balance, seed)
-    return kept
+            drawn |= subsample(labels, source.max_examples.get(split), source.balance, seed)
+    return drawn

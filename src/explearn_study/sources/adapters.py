@@ -35,10 +35,14 @@ class TextAdapter(Adapter):
     """An adapter for rows with a text column (and a second one for pairs) and a label.
 
     Attributes:
+        task: name of the task.
+        labels: the task's labels in order.
+        hub: the data set on the hub.
         text: possible names of the text column, in files and on the hub.
         pair: column of the second segment.
         aliases: other names of the labels, in lower case.
         unlabelled: raw labels of rows that are dropped; without them such a row is an error.
+        file_splits: our split -> stems of its file, in order of preference.
     """
 
     task: str
@@ -52,7 +56,8 @@ class TextAdapter(Adapter):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return (*self.text, "label", *ID_COLUMNS, *((self.pair,) if self.pair else ()))
+        names = (*self.text, "label", *ID_COLUMNS)
+        return (*names, self.pair) if self.pair else names
 
     def map_row(self, row: RawRow) -> MappedRow | Dropped:
         column, value = row.value("label")
@@ -122,10 +127,13 @@ VIEWED = ("hatexplain",)
 def get_adapter(task: str, source: SourceParams) -> Adapter:
     """Return the adapter that `source` names.
 
-    Raises UnknownNameError for an unknown adapter or view, ParamsError for options that the adapter does not take.
+    Raises:
+        UnknownNameError: there is no such adapter or view.
+        ParamsError: options that the adapter does not take.
     """
-    if source.adapter not in (known := [*TEXT_SETS, *ADAPTERS]):
-        raise UnknownNameError("adapter", source.adapter, known)
+    names = [*TEXT_SETS, *ADAPTERS]
+    if source.adapter not in names:
+        raise UnknownNameError("adapter", source.adapter, names)
     where = f"sources.{task}"
     if source.view is not None and source.adapter not in VIEWED:
         raise ParamsError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -92,9 +93,10 @@ class CorpusAdapter(Adapter):
         expected = "a list of objects with an annotator and a rationale"
         annotations: list[_CorpusAnnotation] = row.read(list[_CorpusAnnotation], expected, "annotations")
         marks = []
-        for one in annotations:
-            kind: RationaleKind = "author" if one.annotator == "author" else "llm"
-            marks.append(Marks(one.annotator, kind, _mask(row, "annotations.rationale", one.rationale, n_words)))
+        for annotation in annotations:
+            kind: RationaleKind = "author" if annotation.annotator == "author" else "llm"
+            mask = _mask(row, "annotations.rationale", annotation.rationale, n_words)
+            marks.append(Marks(annotation.annotator, kind, mask))
         return marks
 
 
@@ -139,13 +141,13 @@ class HateXplainAdapter(Adapter):
             return MappedRow(row.words("text"), label, id=row_id(row, self.task))
         votes, annotators = self._votes(row)
         toxic = [vote != "normal" for vote in votes]
+        toxic_by_majority = sum(toxic) >= 2
         if self.view == "binary":
-            label = "toxic" if sum(toxic) >= 2 else "normal"
+            label = "toxic" if toxic_by_majority else "normal"
         else:
-            majority = next((vote for vote in votes if votes.count(vote) >= 2), None)
-            if majority is None:
+            label, count = Counter(votes).most_common(1)[0]
+            if count < 2:
                 return Dropped(NO_MAJORITY)
-            label = majority
         if label not in self.VIEWS[self.view]:
             return Dropped(f"label {label}")
         words = row.word_list("tokens", "post_tokens")
@@ -154,7 +156,7 @@ class HateXplainAdapter(Adapter):
             words=words,
             label=label,
             id=row_id(row, self.task),
-            marks=tuple(marks) if sum(toxic) >= 2 else (),
+            marks=tuple(marks) if toxic_by_majority else (),
         )
 
     def _votes(self, row: RawRow) -> tuple[list[str], list[str]]:
@@ -169,15 +171,20 @@ class HateXplainAdapter(Adapter):
             path = "annotators.label"
             entries = annotators
             if isinstance(annotators, list) and all(isinstance(entry, dict) for entry in annotators):
-                entries = {key: [entry.get(key) for entry in annotators] for key in ("label", "annotator_id")}
+                entries = {
+                    "label": [entry.get("label") for entry in annotators],
+                    "annotator_id": [entry.get("annotator_id") for entry in annotators],
+                }
             if not isinstance(entries, dict) or "label" not in entries:
                 raise row.error(column, annotators, "labels and annotator_ids of the annotators")
-            raw, names = entries["label"], entries.get("annotator_id")
+            raw = entries["label"]
+            names = entries.get("annotator_id")
         if not isinstance(raw, list) or len(raw) != self.ANNOTATORS:
             raise row.error(column, raw, f"{self.ANNOTATORS} labels, one an annotator")
         if not isinstance(names, list) or len(names) != len(raw) or None in names:
             raise row.error("annotators", names, f"{len(raw)} identifiers, one an annotator")
-        return [class_label(row, column, value, self.RAW_LABELS, {}, path) for value in raw], [str(n) for n in names]
+        votes = [class_label(row, column, value, self.RAW_LABELS, {}, path) for value in raw]
+        return votes, list(map(str, names))
 
     def _marks(self, row: RawRow, n_words: int, toxic: list[bool], annotators: list[str]) -> list[Marks]:
         """Return the masks with their annotators.
@@ -188,15 +195,16 @@ class HateXplainAdapter(Adapter):
         """
         masks = row.read(list[Any], "a list of masks", "rationales")
         voters = [name for name, vote in zip(annotators, toxic, strict=True) if vote]
-        if len(masks) in (len(annotators), len(voters)):
-            owners = annotators if len(masks) == len(annotators) else voters
-            names = [f"annotator-{owner}" for owner in owners]
+        if len(masks) == len(annotators):
+            names = [f"annotator-{name}" for name in annotators]
+        elif len(masks) == len(voters):
+            names = [f"annotator-{name}" for name in voters]
         else:
             names = [f"position-{position}" for position in range(1, len(masks) + 1)]
-        return [
-            Marks(name, "human", _mask(row, f"rationales[{position}]", mask, n_words))
-            for position, (name, mask) in enumerate(zip(names, masks, strict=True))
-        ]
+        marks = []
+        for position, mask in enumerate(masks):
+            marks.append(Marks(names[position], "human", _mask(row, f"rationales[{position}]", mask, n_words)))
+        return marks
 
 
 class MovieRationalesAdapter(Adapter):
@@ -241,13 +249,15 @@ def mask_of_phrase(phrase: list[str], words: tuple[str, ...]) -> tuple[bool, ...
     """
     if not phrase:
         return (False,) * len(words)
-    text, wanted = " ".join(words), " ".join(phrase)
+    text = " ".join(words)
+    wanted = " ".join(phrase)
     before = r"(?<!\w)" if wanted[0].isalnum() else ""
     after = r"(?!\w)" if wanted[-1].isalnum() else ""
     marked = [False] * len(text)
     for match in re.finditer(f"(?={before}{re.escape(wanted)}{after})", text):  # a look-ahead finds overlaps too
         marked[match.start() : match.start() + len(wanted)] = [True] * len(wanted)
-    mask, position = [], 0
+    mask = []
+    position = 0
     for word in words:
         mask.append(any(marked[position : position + len(word)]))
         position += len(word) + 1

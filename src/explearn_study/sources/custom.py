@@ -12,7 +12,8 @@ from explearn_study.sources.params import SourceParams
 class CustomAdapter(CustomRows, Adapter):
     """An adapter for any table, with the columns named in `SourceParams.columns`.
 
-    Raises ParamsError if the columns contradict each other.
+    Raises:
+        ParamsError: the columns contradict each other.
     """
 
     def __init__(self, task: str, source: SourceParams) -> None:

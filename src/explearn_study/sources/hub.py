@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from explearn.text.rows import TABLES, RawRow
 def find_source(data_dir: str | Path, name: str) -> Path:
     """Find the file or folder `name` under `data_dir`; the extension of a file may be left out.
 
-    Raises DataError if there is none, or if several files differ only in their extension.
+    Raises:
+        DataError: there is none, or several files differ only in their extension.
     """
     path = Path(data_dir) / name
     try:
@@ -30,7 +32,8 @@ def find_source(data_dir: str | Path, name: str) -> Path:
 
 
 def _with_endings(path: Path) -> Path | None:
-    files = [candidate for ending in TABLES if (candidate := path.with_name(path.name + ending)).is_file()]
+    candidates = [path.with_name(path.name + ending) for ending in TABLES]
+    files = [candidate for candidate in candidates if candidate.is_file()]
     if len(files) > 1:
         raise DataError(
             f"{path.parent}: got {', '.join(file.name for file in files)}; expected one file of the name {path.name}"
@@ -41,8 +44,13 @@ def _with_endings(path: Path) -> Path | None:
 def split_files(folder: Path, wanted: Mapping[Split, tuple[str, ...]], strict: bool) -> dict[Split, Path]:
     """Return the files of a folder by our split.
 
-    `wanted` gives the stems to look for, in order of preference. A split without a file is left out, unless it is
-    train or `strict` is set: then DataError names the missing stem and the folder's files.
+    Args:
+        folder: the folder.
+        wanted: split -> stems to look for, in order of preference.
+        strict: whether every split must have a file; otherwise only train must.
+
+    Raises:
+        DataError: a file is missing; names its stem and the folder's files.
     """
     files: dict[Split, Path] = {}
     for split, stems in wanted.items():
@@ -60,11 +68,18 @@ def split_files(folder: Path, wanted: Mapping[Split, tuple[str, ...]], strict: b
 
 def hub_folder(data_dir: str | Path, name: str) -> Path | None:
     """Return the local folder of a hub name (under `data_dir`, or as given); None if there is none."""
-    return next((path for path in (Path(data_dir) / name, Path(name)) if path.is_dir()), None)
+    for path in (Path(data_dir) / name, Path(name)):
+        if path.is_dir():
+            return path
+    return None
 
 
 def folder_configs(folder: Path) -> list[str]:
-    """Return the configurations of a folder in the hub's file layout; raise DataError if it holds no data."""
+    """Return the configurations of a folder in the hub's file layout.
+
+    Raises:
+        DataError: the folder has no data.
+    """
     # It takes a second to import, and only this kind of source needs it.
     datasets = need("datasets", extra="pipeline", what=f"{folder}: a data set in the hub's layout")
 
@@ -90,26 +105,30 @@ def read_hub(
         splits: our split -> split expression of the `datasets` library; None: the splits that have our names.
         columns: columns that will be used; no other (images, say) is decoded. Default: all.
 
-    Raises DataError in one sentence if the data set cannot be loaded (unknown, offline, needs its own code, damaged).
+    Raises:
+        DataError: the data set cannot be loaded (unknown, offline, needs its own code, damaged).
     """
     datasets = need("datasets", extra="pipeline", what=f"hub data set {name!r}")
+    rows: dict[Split, Iterator[RawRow]] = {}
     try:
         if splits is None:
             loaded = datasets.load_dataset(name, config, revision=revision)
-            parts = {split: (str(split), loaded[split]) for split in SPLITS if split in loaded}
+            for split in SPLITS:
+                if split in loaded:
+                    rows[split] = _hub_rows(name, split, loaded[split], columns)
         else:
-            parts = {
-                split: (expression, datasets.load_dataset(name, config, split=expression, revision=revision))
-                for split, expression in splits.items()
-            }
+            for split, expression in splits.items():
+                part = datasets.load_dataset(name, config, split=expression, revision=revision)
+                rows[split] = _hub_rows(name, expression, part, columns)
     except Exception as error:  # errors of the library, the hub client, pyarrow and the standard library
+        configuration = f", configuration {config!r}" if config else ""
         raise DataError(
-            f"hub data set {name!r}{f', configuration {config!r}' if config else ''}: cannot be loaded "
-            f"({_reason(error)}); check its name, its splits and the connection, or give a local copy as path"
+            f"hub data set {name!r}{configuration}: cannot be loaded ({_reason(error)}); check its name, its splits "
+            "and the connection, or give a local copy as path"
         ) from error
-    if "train" not in parts:
+    if "train" not in rows:
         raise DataError(f"hub data set {name!r}: got the splits {', '.join(loaded)}; expected train, or splits.train")
-    return {split: _hub_rows(name, expression, part, columns) for split, (expression, part) in parts.items()}
+    return rows
 
 
 def _reason(error: BaseException) -> str:
@@ -120,8 +139,10 @@ def _hub_rows(name: str, expression: str, part: Any, columns: Collection[str] | 
     names = dict(_class_names(part.features, ""))
     wanted = [column for column in part.column_names if columns is None or column in columns]
     unread = tuple(column for column in part.column_names if column not in wanted)
-    # Without any column there would be no rows, and no error that names one.
-    rows = iter(part.select_columns(wanted)) if wanted else ({} for _ in range(part.num_rows))
+    rows: Iterable[dict[str, Any]] = part.select_columns(wanted)
+    if not wanted:
+        # Without any column there would be no rows, and no error that names one.
+        rows = repeat({}, part.num_rows)
     number = 0
     try:
         for number, values in enumerate(rows, start=1):

@@ -63,18 +63,23 @@ class Adapter(ABC):
 
     @abstractmethod
     def map_row(self, row: RawRow) -> MappedRow | Dropped:
-        """Map a row. Raises DataError naming file, row and field for a row that cannot be used."""
+        """Map a row.
+
+        Raises:
+            DataError: the row cannot be used; names file, row and field.
+        """
 
 
 def row_id(row: RawRow, task: str) -> str | None:
     """Return the row's identifier: column `id`, or TASK-FILE-IDX from a running number `idx`, or None.
 
-    Raises DataError as `identifier` does.
+    Raises as `identifier` does.
     """
     if row.values.get("id") is not None:
         return identifier(row, "id", row.values["id"])
-    running = row.values.get("idx")
-    return None if running is None else f"{task}-{row.stem}-{identifier(row, 'idx', running)}"
+    if row.values.get("idx") is not None:
+        return f"{task}-{row.stem}-{identifier(row, 'idx', row.values['idx'])}"
+    return None
 
 
 def class_label(
@@ -83,12 +88,24 @@ def class_label(
     """Return the label of a raw value.
 
     A string is a label or, in upper or lower case, one of `aliases`. An integer (or its digits, as in CSV) is an index
-    into the classes that the source declares for the column, else into `labels`. `path` is the full name of a nested
-    column. Raises DataError, suggesting similar names, for anything else.
+    into the classes that the source declares for the column, else into `labels`.
+
+    Args:
+        row: the row.
+        column: its column.
+        value: the raw value.
+        labels: the task's labels.
+        aliases: other names of the labels, in lower case.
+        path: the full name of a nested column. None: `column`.
+
+    Raises:
+        DataError: anything else; suggests similar names.
     """
     name = value
-    if isinstance(value, str) and value.strip() not in labels and (code := whole_number(value)) is not None:
-        name = code
+    if isinstance(value, str) and value.strip() not in labels:
+        code = whole_number(value)
+        if code is not None:
+            name = code
     if isinstance(name, int) and not isinstance(name, bool):
         declared = row.class_names.get(path or column, tuple(labels))
         if not 0 <= name < len(declared):

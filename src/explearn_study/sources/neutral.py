@@ -27,7 +27,8 @@ def add_neutral(data: SourceDataset, mask: str) -> SourceDataset:
         data: the task's data from its source.
         mask: replacement for a marked word: the classifier's mask token, as its tokenizer writes it.
 
-    Raises ParamsError if no training text has a rationale, or the task already has the label NEUTRAL.
+    Raises:
+        ParamsError: no training text has a rationale, or the task already has the label NEUTRAL.
     """
     if NEUTRAL in data.labels:
         raise ParamsError(f"neutral: the task has a label {NEUTRAL!r} of its own; expected one without")
@@ -35,12 +36,22 @@ def add_neutral(data: SourceDataset, mask: str) -> SourceDataset:
     copies = []
     for example in data.examples:
         marks = gold.get(example.id, ())
-        if example.split != "test" and any(marks):
-            words = tuple(mask if marked else w for w, marked in zip(example.all_words, marks, strict=True))
-            size = len(example.words)
-            copies.append(
-                replace(example, id=example.id + SUFFIX, words=words[:size], pair=words[size:], label=NEUTRAL)
+        if example.split == "test" or not any(marks):
+            continue
+        words = list(example.all_words)
+        for position, marked in enumerate(marks):
+            if marked:
+                words[position] = mask
+        size = len(example.words)
+        copies.append(
+            replace(
+                example,
+                id=example.id + SUFFIX,
+                words=tuple(words[:size]),
+                pair=tuple(words[size:]),
+                label=NEUTRAL,
             )
+        )
     if not any(copy.split == "train" for copy in copies):
         raise ParamsError("neutral: the source brings no rationale for a training text; expected some to mask")
     return replace(data, examples=[*data.examples, *copies], labels=[*data.labels, NEUTRAL])

@@ -38,11 +38,13 @@ class SquadAdapter(Adapter):
         answers: _Answers = row.read(_Answers, '{"text": [TEXT, ...], "answer_start": [NUMBER from 0, ...]}', "answers")
         if not answers.text or not answers.answer_start:
             return Dropped("no answer")
-        text, start = answers.text[0], answers.answer_start[0]
+        text = answers.text[0]
+        start = answers.answer_start[0]
         if passage[start : start + len(text)] != text:
             raise row.error("answers", text, f"the text of the passage from character {start} on")
         end = start + len(text)
-        touched = [i for i, (a, b) in enumerate(locate(words, passage)) if a < end and start < b]
+        spans = locate(words, passage)
+        touched = [number for number, (first, last) in enumerate(spans) if first < end and start < last]
         if not touched:
             raise row.error("answers", text, "an answer of at least one word")
         if len(touched) > ANSWER_WORDS:

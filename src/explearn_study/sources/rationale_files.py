@@ -28,23 +28,25 @@ def import_rationales(
 ) -> list[Rationale]:
     """Read a file of rationales (JSON Lines, CSV or Parquet) and check it against the examples.
 
-    Columns: `id`; `annotator` and `kind`, unless `spec` gives them; then, by `spec.format`,
-    mask: `rationale` (0/1 per word); marked: `text` with [[marks]] (and `pair`, for pairs); spans: `spans` of
-    [start, end) word offsets. If `words` is there, they must be the example's (for a pair: those of both segments).
-    Other columns are not read.
-    A text without marks or an empty list of spans means that the annotator found no evidence.
+    Columns: `id`; `annotator` and `kind`, unless `spec` gives them; then, by `spec.format`, mask: `rationale` (0/1 per
+    word); marked: `text` with [[marks]] (and `pair`, for pairs); spans: `spans` of [start, end) word offsets. If there
+    is a column `words`, they must be the example's (for a pair: those of both segments). Other columns are not read. A
+    text without marks or an empty list of spans means that the annotator found no evidence.
 
     Args:
         path: the file.
         spec: its format, and the annotator and kind for files without those columns.
         examples: all of the task's examples.
-        all_ids: ids of the source's texts left out by subsampling; their rationales are skipped. Default: none.
+        all_ids: ids of the source's texts left out by subsampling; their rationales are skipped. None: no ids.
 
-    Returns the rationales in the file's order.
-    Raises DataError naming file, row and field for an unknown id, words that differ from the
-    example's, a mask of the wrong length or with values other than 0 and 1, and a repeated (id, annotator).
+    Returns:
+        The rationales in the file's order.
+
+    Raises:
+        DataError: an unknown id, words that differ from the example's, a mask of the wrong length or with values other
+            than 0 and 1, or a repeated (id, annotator); names file, row and field.
     """
-    known = {example.id: example for example in examples}
+    by_id = {example.id: example for example in examples}
     others = frozenset(all_ids or ())
     rationales: list[Rationale] = []
     seen: dict[tuple[str, str], int] = {}
@@ -57,7 +59,7 @@ def import_rationales(
             raise row.error(
                 column, identifier, f"one rationale of {annotator!r} for each text, but row {first} has one too"
             )
-        example = known.get(identifier)
+        example = by_id.get(identifier)
         if example is None:
             if identifier in others:
                 continue
@@ -68,11 +70,14 @@ def import_rationales(
             _check_words(row, "words", words, example)
         if spec.format == "marked":
             mask = _from_marked(row, example)
-        else:
-            name, parse = ("rationale", parse_mask) if spec.format == "mask" else ("spans", parse_spans)
-            column, value = row.value(name)
+        elif spec.format == "mask":
+            column, value = row.value("rationale")
             with row.located(column):
-                mask = parse(value, len(example.all_words))
+                mask = parse_mask(value, len(example.all_words))
+        else:
+            column, value = row.value("spans")
+            with row.located(column):
+                mask = parse_spans(value, len(example.all_words))
         kind = _stated(row, "kind", spec.kind)
         with row.located():
             rationales.append(Rationale(example.id, annotator, kind, mask))  # type: ignore[arg-type]  # checks kind
@@ -104,13 +109,14 @@ def _from_marked(row: RawRow, example: Example) -> tuple[bool, ...]:
     words: tuple[str, ...] = ()
     mask: tuple[bool, ...] = ()
     for column, segment in zip_longest(("text", "pair"), example.segments):
-        value = row.value(column)[1] if column == "text" else row.values.get(column)
-        if column == "pair" and value in (None, ""):
+        if column == "pair" and row.values.get("pair") in (None, ""):
             continue
+        value = row.value(column)[1]
         if not isinstance(value, str):
             raise row.error(column, value, "a text with [[marks]]")
         with row.located(column):
             read, more = parse_marked(value, segment)
-        words, mask = words + read.words, mask + more
+        words += read.words
+        mask += more
     _check_words(row, "text", words, example)
     return mask

@@ -15,10 +15,15 @@ from explearn.core.seeds import hash_order
 
 
 def apportion(total: int, sizes: Mapping[str, int], limits: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Share `total` among labels in proportion to `sizes`, by largest remainder.
+    """Share a total among labels in proportion to their sizes, by largest remainder.
 
-    No label gets more than its limit (default: its size). Ties go to the earlier label. A label gets at least one if
-    the total and its limit allow it. The shares add up to `total`, or to the sum of the limits if that is less.
+    Ties go to the earlier label. A label gets at least one if the total and its limit allow it. The shares add up to
+    the total, or to the sum of the limits if that is less.
+
+    Args:
+        total: what is shared.
+        sizes: label -> size.
+        limits: label -> most that it gets. None: its size.
     """
     limits = limits or sizes
     shares = dict.fromkeys(sizes, 0)
@@ -37,7 +42,8 @@ def apportion(total: int, sizes: Mapping[str, int], limits: Mapping[str, int] | 
     for label in shares:
         largest = max(shares, key=lambda other: shares[other])
         if not shares[label] and limits[label] and shares[largest] > 1:
-            shares[label], shares[largest] = 1, shares[largest] - 1
+            shares[label] = 1
+            shares[largest] -= 1
     return shares
 
 
@@ -57,10 +63,15 @@ def carve(
     Args:
         labels: id -> label of every text of the split.
         fractions: new split -> its fraction of all of these texts.
+        seed: seed of the draw.
         whole: the split.
 
-    Returns id -> split, `whole` for the remaining texts. Every label keeps at least one text there.
-    Raises ParamsError if the fractions leave nothing, DataError if there are too few texts.
+    Returns:
+        Id -> split, `whole` for the remaining texts. Every label keeps at least one text there.
+
+    Raises:
+        ParamsError: the fractions leave nothing.
+        DataError: there are too few texts.
     """
     total = sum(Fraction(str(fraction)) for fraction in fractions.values())
     if total >= 1:
@@ -90,8 +101,10 @@ def subsample(labels: Mapping[str, str], limit: int | None, balance: bool, seed:
         limit: most texts to keep; None keeps all.
         balance: keep the same number of each label (as many as the rarest label and the limit allow); otherwise labels
             keep their proportions.
+        seed: seed of the draw.
 
-    Raises ParamsError if a balanced draw would have to leave labels out.
+    Raises:
+        ParamsError: a balanced draw would have to leave labels out.
     """
     groups = _by_label(labels, seed)
     sizes = {label: len(ids) for label, ids in groups.items()}
@@ -104,6 +117,11 @@ def subsample(labels: Mapping[str, str], limit: int | None, balance: bool, seed:
                 )
             each = min(each, limit // len(sizes))
         shares = dict.fromkeys(sizes, each)
+    elif limit is not None:
+        shares = apportion(limit, sizes)
     else:
-        shares = sizes if limit is None else apportion(limit, sizes)
-    return {item for label, ids in groups.items() for item in ids[: shares[label]]}
+        shares = sizes
+    drawn: set[str] = set()
+    for label, ids in groups.items():
+        drawn.update(ids[: shares[label]])
+    return drawn

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 import tiny
@@ -20,7 +20,8 @@ from serving_cases import METHODS, app_of
 import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn_apps.serve import limits as limits_module
 from explearn_apps.serve.app import make_app
 from explearn_apps.serve.engine import Engine
@@ -90,12 +91,12 @@ class TestExplain:
     @pytest.mark.parametrize("problem", ["multi_label_classification", "regression"])
     def test_other_kinds_of_outputs(self, problem: str) -> None:
         model = tiny.model("bert", 3, problem_type=problem)
-        classifier = Classifier(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), problem)
+        classifier = TransformerPredictor(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), problem)
         method = explearn.get_explainer("attcat")
         with TestClient(make_app(classifier, [method])) as client:
             attributions = explain(client, texts=TEXTS[:2], probabilities=True)
             page = client.post("/", data={"text": "the fox", "before": "the dog", "method": "attcat"})
-        expected = list(method.explain_each(classifier, TEXTS[:2]))
+        expected = list(method.iter_explain(classifier, TEXTS[:2]))
         assert [[row["label"] for row in one["explanations"]] for one in attributions] == [
             [a.target for a in of_text] for of_text in expected
         ]
@@ -116,8 +117,8 @@ class TestTogether:
 
         async def run() -> list[Any]:
             async with app.router.lifespan_context(app):
-                transport = httpx.ASGITransport(app)
-                async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
+                transport = httpx2.ASGITransport(app)
+                async with httpx2.AsyncClient(transport=transport, base_url="http://testserver") as client:
                     await client.post("/explain", json={"texts": ["the fox"]})
                     threads.append(threading.active_count())
                     answers = await asyncio.gather(*(client.post("/explain", json={"texts": [t]}) for t in TEXTS * 4))
@@ -185,13 +186,13 @@ class TestAround:
         assert served["labels"] == tiny.classifier("bert", 3).labels and served["limits"]["texts"] == 8
 
     def test_of_a_local_classifier_the_folder_s_name_alone_is_told(self, tiny_folder: Path) -> None:
-        classifier = Classifier.from_pretrained(str(tiny_folder), device="cpu")
+        classifier = load_classifier(str(tiny_folder), device="cpu")
         with TestClient(make_app(classifier, [explearn.get_explainer("occlusion")])) as client:
             assert client.get("/methods").json()["classifier"] == tiny_folder.name
             assert str(tiny_folder.parent) not in client.get("/").text
 
     def test_nor_does_an_error_tell_where_it_is(self, tiny_folder: Path) -> None:
-        classifier = Classifier.from_pretrained(str(tiny_folder), device="cpu")
+        classifier = load_classifier(str(tiny_folder), device="cpu")
         for weight in classifier.model.parameters():
             weight.data.fill_(float("nan"))
         with TestClient(make_app(classifier, [explearn.get_explainer("occlusion")])) as client:
@@ -227,7 +228,7 @@ class TestAround:
         def broken(*_: Any, **__: Any) -> Iterator[Any]:
             raise RuntimeError("secret")
 
-        monkeypatch.setattr(app.state.engine.explainers["occlusion"], "explain_each", broken)
+        monkeypatch.setattr(app.state.engine.explainers["occlusion"], "iter_explain", broken)
         with TestClient(app, raise_server_exceptions=False) as client:
             answer = client.post("/explain", json={"texts": ["a"]})
             assert client.get("/ready").status_code == 200

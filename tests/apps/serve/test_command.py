@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 import tiny
 from saying import command_complaint
@@ -32,8 +32,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tiny.save(place / "classifier", "bert", 2)
     pairs = [(f"{one} the {other} sleeps", of.labels[0]) for one in ("fox", "dog") for other in ("tide", "castle")]
     gold = {f"train-{number}": (True, False, False, False) for number in range(1, len(pairs) + 1)}
-    task = explearn.ListedTask(of, pairs, pairs, gold=gold)
-    ExpNet(epochs=2, protocol="in_domain").fit(task).save_pretrained(place / "expnet")
+    ExpNet(epochs=2, protocol="in_domain").fit(of, pairs, gold).save_pretrained(place / "expnet")
     return explearn.export(place / "bundle", explainer=place / "expnet", classifier=str(folder), with_classifier=True)
 
 
@@ -41,9 +40,9 @@ def threads_of(process: subprocess.Popen[str]) -> int:
     return len(list(Path(f"/proc/{process.pid}/task").iterdir()))
 
 
-def post(address: str, text: str, actual: list[httpx.Response]) -> None:
+def post(address: str, text: str, actual: list[httpx2.Response]) -> None:
     wanted = {"texts": [text] * 8, "methods": ["expnet_in_domain", "occlusion"], "probabilities": True}
-    actual.append(httpx.post(f"{address}/explain", json=wanted, timeout=120))
+    actual.append(httpx2.post(f"{address}/explain", json=wanted, timeout=120))
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
@@ -60,7 +59,7 @@ def test_from_a_bundle_to_an_orderly_end(bundle: Path) -> None:
             told = re.search(r"with expnet_in_domain, occlusion: (http://127\.0\.0\.1:\d+) ", line)
             assert told, line
             address = told[1]
-            answers: list[httpx.Response] = []
+            answers: list[httpx2.Response] = []
             post(address, "the fox", answers)
             before = threads_of(process)
             together = [threading.Thread(target=post, args=(address, "secret words", answers)) for _ in range(10)]
@@ -73,7 +72,7 @@ def test_from_a_bundle_to_an_orderly_end(bundle: Path) -> None:
             last = threading.Thread(target=post, args=(address, "the lazy dog " * 3, answers))
             last.start()
             deadline = time.monotonic() + 10
-            while "in_work 2.0" not in httpx.get(f"{address}/metrics").text and time.monotonic() < deadline:
+            while "in_work 2.0" not in httpx2.get(f"{address}/metrics").text and time.monotonic() < deadline:
                 if not last.is_alive():  # it was answered before anybody looked
                     break
         finally:

@@ -60,13 +60,13 @@ def test_the_example_in_python(client: TestClient) -> None:
 
 
 def test_the_container_runs_as_a_user_without_rights() -> None:
-    lines = (ROOT / "Containerfile").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "examples/container/Containerfile").read_text(encoding="utf-8").splitlines()
     last = next(number for number, line in reversed(list(enumerate(lines))) if line.startswith("FROM "))
     stage = lines[last:]
     assert "USER 10001" in stage and stage.index("USER 10001") < next(
         number for number, line in enumerate(stage) if line.startswith("ENTRYPOINT")
     )
-    kept = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    kept = (ROOT / "examples/container/Containerfile.dockerignore").read_text(encoding="utf-8").split()
     for line in lines:
         if line.startswith("COPY ") and "--from" not in line:
             for name in line.split()[1:-1]:

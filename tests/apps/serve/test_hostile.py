@@ -6,7 +6,7 @@ import json
 import socket
 import time
 
-import httpx
+import httpx2
 import pytest
 from serving_cases import LIMITS, Live, app_of, sentence_of, serving, status_of
 
@@ -128,7 +128,7 @@ class TestMany:
 
 def test_after_all_that_it_serves_on_without_a_fault(live: Live) -> None:
     """Last in this file: no request above was answered by 5xx, as the service counts them itself."""
-    with httpx.Client(base_url=live.address) as client:
+    with httpx2.Client(base_url=live.address) as client:
         assert client.get("/ready").status_code == 200
         answer = client.post("/explain", json=GOOD).json()
         assert answer["results"][0]["explanations"][0]["words"] == ["the", "quick", "brown", "fox"]

@@ -17,8 +17,8 @@ from serving_cases import METHODS
 
 import explearn
 from explearn.core.compute import ComputeOptions
-from explearn.predictors.classifier import Classifier
-from explearn.predictors.function import CallableClassifier
+from explearn.predictors.function import FunctionPredictor
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.show.display import words_html
 from explearn_apps.serve.app import make_app
 
@@ -66,7 +66,7 @@ def test_a_second_text_is_asked_for_where_the_classifier_reads_one(client: TestC
     def lengths(texts: list[str]) -> list[list[float]]:
         return [[1 / (1 + len(text.split())), 1 - 1 / (1 + len(text.split()))] for text in texts]
 
-    function = CallableClassifier(lengths, ["short", "long"])
+    function = FunctionPredictor(lengths, ["short", "long"])
     with TestClient(make_app(function, [explearn.get_explainer("occlusion")])) as of_texts:
         page = of_texts.get("/").text
     assert "Second text" not in page and 'name="before_pair"' in page
@@ -133,7 +133,9 @@ class TestWhatATextHolds:
         names = {0: "<script>alert(3)</script>", 1: '"><img src=x onerror=alert(4)>', 2: "\x1b[2J"}
         model = tiny.model("bert", 3)
         model.config.id2label = names
-        classifier = Classifier(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), "<b>name</b>\x1b")
+        classifier = TransformerPredictor(
+            model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), "<b>name</b>\x1b"
+        )
         with TestClient(make_app(classifier, [explearn.get_explainer("occlusion")])) as client:
             yield client
 

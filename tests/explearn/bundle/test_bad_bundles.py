@@ -89,14 +89,14 @@ def test_another_classifier_than_it_was_made_for(
 ) -> None:
     other = tiny.save(tmp_path / "other", seed=5)
     explearn.export(tmp_path / "b", method=name, explainer=trained.get(name), classifier=model)
-    of, bundle = explearn.Classifier.from_pretrained(other, device="cpu"), explearn.load(tmp_path / "b")
+    of, bundle = explearn.load_classifier(other, device="cpu"), explearn.load(tmp_path / "b")
     complaint(lambda: bundle.explain(of, TEXTS), "made for the classifier with fingerprint")
 
 
 def test_what_is_no_bundle(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     complaint(lambda: explearn.load(tmp_path / "none"), "no such folder; expected a bundle")
-    complaint(lambda: explearn.load(model), "holds no manifest.json; expected a bundle")
+    complaint(lambda: explearn.load(model), "holds no trained explainer")
     complaint(lambda: explearn.load("some/bundle"), "some/bundle: cannot be fetched as a bundle")
 
 

@@ -15,9 +15,9 @@ from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
 import explearn
-from explearn.bundle.manifest import FileFacts
 from explearn.cli.app import app
 from explearn.core.errors import ParamsError
+from explearn.core.file_facts import FileFacts
 
 UNTRAINED = [name for name in explearn.list_explainers() if not explearn.get_info(name).learned]
 
@@ -33,12 +33,12 @@ def manifest(bundle: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", LEARNED)
 def test_a_trained_explainer_comes_back(model: Path, trained: dict[str, Path], tmp_path: Path, name: str) -> None:
-    of = explearn.Classifier.from_pretrained(trained[name] / "classifier" if name == "ivra" else model, device="cpu")
+    of = explearn.load_classifier(trained[name] / "classifier" if name == "ivra" else model, device="cpu")
     explearn.export(tmp_path / "b", explainer=trained[name])
     bundle = explearn.load(tmp_path / "b", device="cpu")
     assert bundle.manifest.method == name
     assert bundle.manifest.classifier is not None and bundle.manifest.classifier.fingerprint == of.fingerprint
-    expected = explearn.get_explainer(name, path=str(trained[name])).explain(of, TEXTS)
+    expected = explearn.load(trained[name]).explain(of, TEXTS)
     # IvRA comes with the classifier that was trained with it.
     actual = bundle.explain(TEXTS) if name == "ivra" else bundle.explain(of, TEXTS)
     same(actual, expected)
@@ -49,7 +49,7 @@ def test_every_method_that_is_not_trained_comes_back_with_its_options(model: Pat
     options = {"steps": 7} if name == "integrated_gradients" else {}
     explearn.export(tmp_path / "b", method=name, options=options)
     bundle = explearn.load(tmp_path / "b")
-    of = explearn.Classifier.from_pretrained(model, device="cpu")
+    of = explearn.load_classifier(model, device="cpu")
     assert (bundle.manifest.method, bundle.manifest.classifier, bundle.classifier) == (name, None, None)
     again = explearn.get_explainer(name, **options)
     assert bundle.manifest.trained or bundle.manifest.options == again.options.model_dump(mode="json")
@@ -66,14 +66,14 @@ def test_a_method_that_comes_with_weights_takes_them_along(model: Path, tmp_path
 
 def test_a_method_that_goes_on_from_a_trained_one(model: Path, trained: dict[str, Path], tmp_path: Path) -> None:
     explearn.export(tmp_path / "b", method="faml", explainer=trained["paml"], options={"steps": 1})
-    of = explearn.Classifier.from_pretrained(model, device="cpu")
-    expected = explearn.get_explainer("faml", path=str(trained["paml"]), steps=1).explain(of, TEXTS)
+    of = explearn.load_classifier(model, device="cpu")
+    expected = explearn.load(trained["paml"], "faml", steps=1).explain(of, TEXTS)
     same(explearn.load(tmp_path / "b").explain(of, TEXTS), expected)
 
 
 @pytest.mark.parametrize("kind", ["roberta", "gpt2"])
 def test_the_classifier_may_come_along(tmp_path: Path, kind: str) -> None:
-    of = explearn.Classifier.from_pretrained(tiny.save(tmp_path / "m", kind), device="cpu")
+    of = explearn.load_classifier(tiny.save(tmp_path / "m", kind), device="cpu")
     explearn.export(tmp_path / "b", method="occlusion", classifier=tmp_path / "m", with_classifier=True)
     bundle = explearn.load(tmp_path / "b", device="cpu")
     assert bundle.classifier is not None and bundle.classifier.fingerprint == of.fingerprint
@@ -162,4 +162,4 @@ def test_explain_without_a_classifier_says_how(tmp_path: Path) -> None:
         bundle.explain(TEXTS)
     with pytest.raises(ParamsError, match="got str as the classifier; expected a Classifier"):
         bundle.explain("one", TEXTS)  # type: ignore[call-overload]
-    assert repr(bundle) == f"Bundle(rollout, {tmp_path / 'b'})"
+    assert repr(bundle) == f"Bundle(method='rollout', classifier=None, folder={str(tmp_path / 'b')!r})"

@@ -16,14 +16,17 @@ from typer.testing import CliRunner
 
 import explearn
 from explearn.cli.app import app
+from explearn.comparison import explaining
 from explearn.comparison import run as comparison_run
+from explearn.comparison.run import CompareOptions
 from explearn.comparison.texts import TextColumns
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.core.storage import read_attributions
 from explearn.methods.perturbation.occlusion import Occlusion
 from explearn.metrics.faithfulness import faithfulness
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 METHODS = "random,input_x_gradient,occlusion"
 
@@ -55,7 +58,7 @@ class TestWithoutLabelsOrMarks:
         assert all(figures["f1_topk"] is None for figures in comparison.methods.values())
 
     def test_the_figures_are_those_of_the_metric_itself(self, comparison: explearn.Comparison, model: Path) -> None:
-        classifier = Classifier.from_pretrained(model, device="cpu")
+        classifier = load_classifier(model, device="cpu")
         examples = [
             explearn.Example(f"texts-{n}", tuple(text.split()), "", "test", "texts") for n, text in enumerate(TEXTS, 1)
         ]
@@ -85,7 +88,7 @@ class TestWithLabelsAndMarks:
         out = tmp_path / "report.html"
         columns = TextColumns(label="label", rationales="mask:mask")
         comparison = explearn.compare(model, path, methods=METHODS, columns=columns, out=out)
-        classifier = Classifier.from_pretrained(model, device="cpu")
+        classifier = load_classifier(model, device="cpu")
         right = [label == given for label, given in zip(classifier.predict(TEXTS), LABELS, strict=True)]
         assert comparison.task.classifier["test"]["accuracy"] == sum(right) / len(right)
         assert {figures["plausibility_texts"] for figures in comparison.methods.values()} == {sum(right)}
@@ -105,7 +108,7 @@ class TestForAnAuditor:
         code, said = run("--classifier", model, "--texts", texts, "--method", "random", "--out", "pages/audit.html")
         assert code == 0, said
         manifest = json.loads(Path("pages/audit.json").read_text(encoding="utf-8"))
-        page, fingerprint = page_of(Path("pages/audit.html")), Classifier.from_pretrained(model).fingerprint
+        page, fingerprint = page_of(Path("pages/audit.html")), load_classifier(model).fingerprint
         assert manifest["classifiers"] == {"t": {"name": model.as_posix(), "fingerprint": fingerprint}}
         assert fingerprint in page and manifest["made"]["Date"] in page and "all tasks" not in page.lower()
         assert manifest["parts"]["texts"]["paths"] == ["t.csv"]
@@ -131,7 +134,7 @@ class TestGoingOn:
     ) -> None:
         out, work = tmp_path / "report.html", tmp_path / "work"
         begun: list[str] = []
-        real = comparison_run.explain_timed
+        real = explaining.explain_timed
 
         def counting(explainer: Any, *arguments: Any, **more: Any) -> Any:
             begun.append(explainer.name)
@@ -139,13 +142,15 @@ class TestGoingOn:
                 raise KeyboardInterrupt
             return real(explainer, *arguments, **more)
 
-        monkeypatch.setattr(comparison_run, "explain_timed", counting)
+        monkeypatch.setattr(explaining, "explain_timed", counting)
         with pytest.raises(KeyboardInterrupt):
             explearn.compare(model, list(TEXTS), methods=METHODS, out=out, work=work)
         assert not out.exists()
         finished, stopped = begun[:2], begun[2]
         lines: list[str] = []
-        comparison = explearn.compare(model, list(TEXTS), methods=METHODS, out=out, work=work, tell=lines.append)
+        comparison = explearn.compare(
+            model, list(TEXTS), methods=METHODS, out=out, work=work, options=CompareOptions(tell=lines.append)
+        )
         assert begun[3:] == [stopped]
         assert len(comparison.methods) == 3
         assert [line.split()[0] for line in lines if "of an earlier run" in line] == finished
@@ -177,7 +182,7 @@ class TestTheCommand:
         assert "<h1" in page_of(out)
 
     def test_a_name_of_a_class_is_no_value_of_a_label(self, model: Path) -> None:
-        classifier = explearn.Classifier.from_pretrained(model, device="cpu")
+        classifier = explearn.load_classifier(model, device="cpu")
         columns = explearn.TextColumns(label="stars", label_names={"no": "bad", "5": "yes"})
         assert columns.renamed(classifier).labels == ["bad", "yes"]
 
@@ -216,13 +221,15 @@ class TestOtherHeads:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def multi_label(cls) -> Classifier:
+    def multi_label(cls) -> TransformerPredictor:
         made = tiny.model("bert", 3, problem_type="multi_label_classification")
         with torch.no_grad():
             made.classifier.bias.copy_(torch.tensor([3.0, -3.0, 4.0]))
-        return Classifier(made, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), "multi")
+        return TransformerPredictor(made, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), "multi")
 
-    def test_each_text_is_judged_by_its_most_probable_label(self, multi_label: Classifier, tmp_path: Path) -> None:
+    def test_each_text_is_judged_by_its_most_probable_label(
+        self, multi_label: TransformerPredictor, tmp_path: Path
+    ) -> None:
         asked = list(explearn.get_explainer("random").explain(multi_label, TEXTS[:1]))
         assert len(asked) == 2, "two labels hold"
         comparison = explearn.compare(
@@ -233,7 +240,7 @@ class TestOtherHeads:
         assert [a.target for a in written] == multi_label.predict(list(TEXTS))
 
     def test_a_value_is_refused_with_what_does_work(self, tmp_path: Path) -> None:
-        made = Classifier(
+        made = TransformerPredictor(
             tiny.model("bert", 1, problem_type="regression"),
             tiny.tokenizer("bert"),
             ComputeOptions(device="cpu"),
@@ -257,7 +264,7 @@ class Hasty(Occlusion):
 
     about = Occlusion.about.model_copy(update={"name": "hasty"})
 
-    def score_texts(self, classifier: Classifier, encodings: Any, targets: Any) -> Any:
+    def score_texts(self, classifier: TransformerPredictor, encodings: Any, targets: Any) -> Any:
         if any(len(encoding.words) > 8 for encoding in encodings):
             raise UnsupportedError("hasty: a text has more than 8 words")
         return super().score_texts(classifier, encodings, targets)
@@ -269,13 +276,27 @@ def test_a_method_that_refuses_one_of_the_texts_is_left_out(model: Path, tmp_pat
     out = tmp_path / "report.html"
     # It is tried on the first texts; the long one comes after these.
     texts = ["the quick brown fox"] * 10 + ["she sells sea shells by the sea shore all afternoon"]
-    comparison = explearn.compare(model, texts, methods="random,hasty", out=out, tell=lines.append)
+    comparison = explearn.compare(
+        model, texts, methods="random,hasty", out=out, options=CompareOptions(tell=lines.append)
+    )
     assert set(comparison.methods) == {"random"}
     assert "hasty: left out: hasty: a text has more than 8 words" in lines
     assert "a text has more than 8 words" in page_of(out)
     with pytest.raises(UnsupportedError, match="no method can explain it"):
         explearn.compare(model, texts, methods="hasty", out=tmp_path / "none.html")
     assert not (tmp_path / "none.html").exists()
+
+
+def test_without_a_page_no_extra_is_needed(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        comparison_run, "check_installed", lambda *_, **__: pytest.fail("the page's packages were asked for")
+    )
+    comparison = explearn.compare(model, list(TEXTS), METHODS, out=None)
+    assert comparison.report is None and list(tmp_path.iterdir()) == []
+    assert repr(comparison) == f"Comparison(3 methods on {len(TEXTS)} texts)"
+    assert set(comparison.evaluation.figures) == set(comparison.methods)
+    assert comparison.verdict
 
 
 def test_no_method_is_asked_for(model: Path) -> None:

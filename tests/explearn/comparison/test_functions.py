@@ -25,8 +25,8 @@ def long_texts(texts: Sequence[str]) -> NDArray[np.float64]:
     return np.stack([1 - long, long], axis=1)
 
 
-def classifier(function: Callable[..., NDArray[np.float64]] = long_texts) -> explearn.CallableClassifier:
-    return explearn.CallableClassifier(function, ["no", "yes"])
+def classifier(function: Callable[..., NDArray[np.float64]] = long_texts) -> explearn.FunctionPredictor:
+    return explearn.FunctionPredictor(function, ["no", "yes"])
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +53,14 @@ def test_faithfulness_is_that_of_the_function(comparison: explearn.Comparison) -
 
 def test_what_needs_an_inside_is_left_out_or_undefined(comparison: explearn.Comparison) -> None:
     assert set(comparison.methods) == {"random", "occlusion"}
-    assert "looks inside a model" in comparison.left_out["rollout"]
+    assert "has no model to look into" in comparison.left_out["rollout"]
     for figures in comparison.methods.values():
         assert isinstance(figures["infidelity"], float)
         assert figures["consistency"] is None
         assert figures["simulatability"] is None
         assert figures["forward_passes"] is None
     page = comparison.report.read_text(encoding="utf-8")
-    assert "No sanity checks: the function: is a function of texts" in page
+    assert "No sanity checks: the function has no model to look into" in page
 
 
 def test_only_methods_that_can_explain_it_are_proposed(tmp_path: Path) -> None:
@@ -72,9 +72,8 @@ def test_work_goes_on_while_the_function_answers_the_same(comparison: explearn.C
     def lines(function: Callable[..., NDArray[np.float64]]) -> list[str]:
         told: list[str] = []
         out = work.with_name("again.html")
-        explearn.compare(
-            classifier(function), list(TEXTS), labels=LABELS, methods=METHODS, out=out, work=work, tell=told.append
-        )
+        options = explearn.CompareOptions(tell=told.append)
+        explearn.compare(classifier(function), list(TEXTS), METHODS, labels=LABELS, out=out, work=work, options=options)
         return [line for line in told if "of an earlier run" in line]
 
     assert len(lines(long_texts)) == 2
@@ -82,5 +81,5 @@ def test_work_goes_on_while_the_function_answers_the_same(comparison: explearn.C
 
 
 def test_a_bare_function_is_told_where_it_goes(tmp_path: Path) -> None:
-    with pytest.raises(ParamsError, match=r"a function goes in an explearn\.CallableClassifier"):
+    with pytest.raises(ParamsError, match=r"a function goes in an explearn\.FunctionPredictor"):
         explearn.compare(long_texts, list(TEXTS), out=tmp_path / "r.html")  # type: ignore[arg-type]

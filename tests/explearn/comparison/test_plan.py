@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from explearn.comparison.explaining import time_left
 from explearn.comparison.plan import (
     JUDGING_PASSES,
     Plan,
@@ -17,7 +18,6 @@ from explearn.comparison.plan import (
     within_budget,
     write_plan,
 )
-from explearn.comparison.run import time_left
 from explearn.core.errors import DataError, ParamsError
 
 

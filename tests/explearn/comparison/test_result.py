@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,11 +12,19 @@ from task_reports import comparison, metrics, run, task
 
 from explearn.comparison.result import Comparison
 from explearn.core.errors import ParamsError, UnknownNameError
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.evaluation import Evaluation
+from explearn.methods.results import TaskReport
+from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import paired_tests
 from explearn.report.figures.critical_difference import groups, mean_ranks
 
 AOPC = "aopc_comprehensiveness"
+
+
+def compared(of: TaskReport, figures: Mapping[str, Any], texts: int) -> Comparison:
+    ids = tuple(map(str, range(texts)))
+    evaluation = Evaluation(dict(figures), ids, {}, dict(of.comparisons), np.zeros((0, 0)))
+    return Comparison(Path("report.html"), evaluation, {}, of, run(*figures))
 
 
 @pytest.fixture
@@ -29,7 +39,7 @@ def result() -> Comparison:
         methods,
         comparisons={AOPC: comparison(AOPC, figures, {("lime", "random"): 0.01, ("attn_lrp", "random"): 0.01})},
     )
-    return Comparison(Path("report.html"), 20, methods, {}, of, run(*methods))
+    return compared(of, methods, 20)
 
 
 def test_the_best_method_by_a_figure(result: Comparison) -> None:
@@ -69,7 +79,7 @@ def test_a_diagram_of_ranks_says_what_cannot_be_told_apart() -> None:
     assert groups(tests, np.argsort(ranked)) == [(0, 1)]
     figures = {name: metrics(None) for name in values}
     of = task("texts", figures, comparisons={AOPC: tests}, by_text={CATALOGUE[AOPC].by_text: values})
-    drawn = Comparison(Path("report.html"), 40, {}, {}, of, run(*values)).critical_difference()
+    drawn = compared(of, figures, 40).critical_difference()
     assert drawn.count("<svg") == 1 and all(name in drawn for name in values)
 
 

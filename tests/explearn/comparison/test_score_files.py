@@ -12,7 +12,7 @@ from rounding import tolerance
 
 import explearn
 from explearn.core.errors import DataError, ParamsError
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
 
 
 def write(path: Path, records: list[dict[str, Any]]) -> Path:
@@ -23,12 +23,13 @@ def write(path: Path, records: list[dict[str, Any]]) -> Path:
 @pytest.fixture
 def records(model: Path) -> list[dict[str, Any]]:
     """What `explearn explain --json` writes of the texts."""
-    classifier = Classifier.from_pretrained(model, device="cpu")
-    return [a.to_record() for a in explearn.get_explainer("occlusion").explain(classifier, list(TEXTS))]
+    classifier = load_classifier(model, device="cpu")
+    return [a.to_dict() for a in explearn.get_explainer("occlusion").explain(classifier, list(TEXTS))]
 
 
 def compare(model: Path, tmp_path: Path, *scores: Path) -> explearn.Comparison:
-    return explearn.compare(model, list(TEXTS), methods="occlusion", scores=scores, out=tmp_path / "report.html")
+    options = explearn.CompareOptions(scores=scores)
+    return explearn.compare(model, list(TEXTS), "occlusion", out=tmp_path / "report.html", options=options)
 
 
 def test_what_explain_wrote_gets_the_figures_of_the_method_itself(
@@ -42,7 +43,7 @@ def test_what_explain_wrote_gets_the_figures_of_the_method_itself(
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"scores": [1.0]}, r"row 2, field 'scores': got 1; expected 6, one per word"),
+        ({"scores": [1.0]}, r"row 2, field 'scores' has 1 entries; expected 6, one per word"),
         (
             {"scores": [0, 0, 0, 0, 0, "x"]},
             r"row 2, field 'scores.5': got 'x'; expected: input should be a valid number",
@@ -52,7 +53,7 @@ def test_what_explain_wrote_gets_the_figures_of_the_method_itself(
             {"scores": [1, 1, None, 1, 1, 1]},
             r"row 2, field 'scores', word 2 \('delivery'\): got null; expected a number",
         ),
-        ({"words": "a text"}, r"row 2, field 'words': got 'a text'; expected: input should be a valid list"),
+        ({"words": "a text"}, r"row 2, field 'words': got 'a text'; expected: input should be a valid tuple"),
         ({"words": [*"abcdef"]}, r"text 'texts-2' .* has none; expected a record"),
         ({"id": "texts-1"}, r"row 2, field 'words': not those of text 'texts-1'"),
         ({"target": "perhaps"}, r"row 2, field 'target': got 'perhaps'; expected"),

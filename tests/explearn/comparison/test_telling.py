@@ -16,7 +16,8 @@ import tiny
 from comparison_cases import TEXTS
 
 import explearn
-from explearn.comparison import run
+from explearn.comparison import explaining, run
+from explearn.comparison.run import CompareOptions
 from explearn.core.errors import DataError, ParamsError
 from explearn.methods.base.attributions import TextScores
 from explearn.methods.perturbation.occlusion import Occlusion
@@ -42,7 +43,7 @@ def test_what_a_method_loads_is_no_cost_of_a_text(model: Path, tmp_path: Path) -
     explearn.register(Heavy)
     lines: list[str] = []
     out, work = tmp_path / "r.html", tmp_path / "work"
-    explearn.compare(model, list(TEXTS), methods="heavy", out=out, work=work, tell=lines.append)
+    explearn.compare(model, list(TEXTS), methods="heavy", out=out, work=work, options=CompareOptions(tell=lines.append))
     cost = read_run(work / "heavy.parquet").cost
     assert cost is not None
     (seconds,) = re.findall(r"^heavy +([\d.]+) s", "\n".join(lines), re.M)
@@ -54,7 +55,13 @@ def test_words_that_are_not_read_are_told_once(model: Path, tmp_path: Path, capl
     read = tiny.POSITIONS - 4  # [CLS], [SEP], and two positions that the tokenizer's limit leaves free
     lines: list[str] = []
     with caplog.at_level(logging.WARNING):
-        explearn.compare(model, [long, *TEXTS], methods="random,rollout", out=tmp_path / "r.html", tell=lines.append)
+        explearn.compare(
+            model,
+            [long, *TEXTS],
+            methods="random,rollout",
+            out=tmp_path / "r.html",
+            options=CompareOptions(tell=lines.append),
+        )
     told = [line for line in lines if "not read" in line]
     assert told == [
         f"{100 - read} words in 1 text not read, because beyond {read + 2} sub-tokens or without known characters: "
@@ -63,7 +70,7 @@ def test_words_that_are_not_read_are_told_once(model: Path, tmp_path: Path, capl
     assert "not read" not in caplog.text
     # It holds for the comparison alone.
     with caplog.at_level(logging.WARNING):
-        list(explearn.get_explainer("random").explain(explearn.Classifier.from_pretrained(model), [long]))
+        list(explearn.get_explainer("random").explain(explearn.load_classifier(model), [long]))
     assert "not read" in caplog.text
 
 
@@ -76,9 +83,11 @@ def test_scores_that_fit_no_text_are_refused_before_any_method_runs(
     def never(*_: Any) -> Any:
         raise AssertionError("a method ran")
 
-    monkeypatch.setattr(run, "explain_timed", never)
+    monkeypatch.setattr(explaining, "explain_timed", never)
     with pytest.raises(DataError, match="scores of 'theirs': text 'texts-1'"):
-        explearn.compare(model, list(TEXTS), methods="random", scores=[path], out=tmp_path / "r.html")
+        explearn.compare(
+            model, list(TEXTS), methods="random", options=CompareOptions(scores=[path]), out=tmp_path / "r.html"
+        )
 
 
 def test_a_folder_that_holds_something_else_stays_as_it_is(
@@ -105,7 +114,9 @@ def test_a_folder_in_which_another_comparison_works_is_waited_for(
 
     def compare(count: int, tell: Any) -> None:
         out = tmp_path / f"{count}.html"
-        explearn.compare(model, list(TEXTS[:count]), methods="random", work=work, out=out, tell=tell)
+        explearn.compare(
+            model, list(TEXTS[:count]), methods="random", work=work, out=out, options=CompareOptions(tell=tell)
+        )
 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(compare, 6, hold)
@@ -125,7 +136,9 @@ def test_a_folder_in_which_another_comparison_works_is_waited_for(
 def test_a_budget_that_does_not_suffice_is_said(model: Path, tmp_path: Path, budget: str, said: bool) -> None:
     lines: list[str] = []
     methods, out = "rollout,gae,random", tmp_path / "r.html"
-    comparison = explearn.compare(model, list(TEXTS), methods=methods, budget=budget, out=out, tell=lines.append)
+    comparison = explearn.compare(
+        model, list(TEXTS), methods=methods, budget=budget, out=out, options=CompareOptions(tell=lines.append)
+    )
     assert comparison.left_out == ({"gae": "no time for it within the budget"} if said else {})
     assert any(line.startswith("The budget of 0.001 s does not suffice: 0 s") for line in lines) == said
     assert any(line.startswith(f"{2 if said else 3} methods on 6 of 6 texts, classes no, yes\n") for line in lines)

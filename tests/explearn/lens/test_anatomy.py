@@ -7,8 +7,8 @@ import tiny
 import torch
 
 from explearn.core.errors import UnsupportedError
-from explearn.lens.anatomy import TracedPass, block_calls, dissect, merge_heads
-from explearn.predictors.classifier import Classifier
+from explearn.lens.anatomy import TracedPass, dissect, merge_heads
+from explearn.predictors.transformer import TransformerPredictor
 
 KINDS = (*tiny.ARCHITECTURES, "deberta-v2", "mpnet")
 
@@ -50,9 +50,8 @@ def test_a_block_computed_again_has_the_model_s_attention_and_states(kind: str) 
 def test_a_block_can_be_run_again_on_other_states() -> None:
     of = tiny.classifier("albert")
     batch = of.batch(of.encode(tiny.TEXTS))
-    with torch.inference_mode(), block_calls(of.model.base_model) as calls:
-        of.model(**batch.model_inputs())
     with torch.inference_mode():
+        calls = TracedPass.run(of.model, batch).calls
         close(calls[0](calls[0].hidden), calls[1].hidden)
         assert not torch.equal(calls[0](calls[0].hidden + 1), calls[1].hidden)
 
@@ -65,7 +64,7 @@ def test_a_head_of_another_kind_is_refused() -> None:
 
 
 def test_a_convolution_between_the_blocks_is_refused() -> None:
-    of: Classifier = tiny.make_classifier("deberta-v2")
+    of: TransformerPredictor = tiny.make_classifier("deberta-v2")
     of.model.base_model.encoder.conv = torch.nn.Identity()
     with pytest.raises(UnsupportedError, match="a convolution follows its first layer"):
         dissect(of.model)

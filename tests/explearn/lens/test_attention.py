@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,8 +21,8 @@ from explearn.lens.attention import (
 )
 from explearn.lens.features import batch_features
 from explearn.predictors.architectures import ARCHITECTURES, blocks_in_order, is_captured
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 
 TOLERANCE = 1e-5
 """Of attention in float32: rounding of logits of a size of about 10, 10 x 2^-24, grows with the products' length."""
@@ -31,25 +31,23 @@ CAUSAL = (*tiny.DECODERS, *tiny.MORE_DECODERS)
 KINDS = (*tiny.ARCHITECTURES, "deberta-v2", "mpnet", "modernbert", "modernbert mean", "eurobert", *CAUSAL)
 
 
-def batch_of(of: Classifier) -> Batch:
+def batch_of(of: TransformerPredictor) -> Batch:
     """Texts and pairs of several lengths: all but the longest are padded."""
     return of.batch(of.encode([*tiny.TEXTS, *tiny.PAIRS]))
 
 
-def run(of: Classifier, batch: Batch, reduce: Callable[[Attention], Any], **options: Any) -> list[torch.Tensor]:
+def run(
+    of: TransformerPredictor, batch: Batch, reduce: Callable[[Attention], Any], **options: Any
+) -> list[torch.Tensor]:
     return reduced_attention(of, batch, reduce, **options)[1]
 
 
-def row_and_column(kind: str, of: Classifier, batch: Batch) -> Iterator[list[torch.Tensor]]:
-    """Of each layer and text, (tokens, 2 heads), as eager attention has them."""
-    for matrices in tiny.eager_attentions(of, batch):
-        actual = []
-        for matrix, n in zip(matrices, batch.attention_mask.sum(1).tolist(), strict=True):
-            own, place = matrix[:, :n, :n], n - 1 if kind in CAUSAL else 0
-            mean = kind in ("modernbert mean", "eurobert")
-            parts = (own.mean(1), own.mean(2)) if mean else (own[:, place], own[:, :, place])
-            actual.append(torch.cat(parts).T)
-        yield actual
+def row_and_column(kind: str, matrix: torch.Tensor) -> torch.Tensor:
+    """Of one text's attention without padding, (heads, n, n), what is of the token that is read, (n, 2 heads)."""
+    if kind in ("modernbert mean", "eurobert"):
+        return torch.cat([matrix.mean(1), matrix.mean(2)]).T
+    position = -1 if kind in CAUSAL else 0
+    return torch.cat([matrix[:, position], matrix[:, :, position]]).T
 
 
 def test_every_entry_whose_attention_is_seen_is_tested_here() -> None:
@@ -62,27 +60,20 @@ def test_every_entry_whose_attention_is_seen_is_tested_here() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 class TestAgainstEagerAttention:
-    def test_row_and_column_of_the_token_that_is_read(self, kind: str) -> None:
+    def test_rows_columns_and_means_over_heads(self, kind: str) -> None:
         of = tiny.any_classifier(kind)
         batch = batch_of(of)
         padding = batch.attention_mask == 0
-        layers = run(of, batch, Attention.row_and_column)
+        assert padding.any()
+        layers = run(of, batch, lambda layer: (layer.row_and_column(), layer.row(), layer.head_mean()))
         assert len(layers) == layer_count(of.model) == tiny.LAYERS
-        for actual, expected in zip(layers, row_and_column(kind, of, batch), strict=True):
-            for text, wanted in enumerate(expected):
-                torch.testing.assert_close(actual[text, : len(wanted)], wanted, atol=TOLERANCE, rtol=0)
-            assert padding.any() and (actual[padding][:, : tiny.HEADS] == 0).all()
-
-    def test_rows_and_means_over_heads(self, kind: str) -> None:
-        of = tiny.any_classifier(kind)
-        batch = batch_of(of)
-        real = batch.attention_mask.bool()
-        weights = read_weights(of.model, batch)
-        actual = run(of, batch, lambda layer: (layer.head_mean(), layer.row()))
-        for (mean, row), attention in zip(actual, tiny.eager_attentions(of, batch), strict=True):
-            torch.testing.assert_close(mean[real], attention.mean(1)[real], atol=TOLERANCE, rtol=0)
-            wanted = torch.einsum("bq,bhqk->bkh", weights, attention)
-            torch.testing.assert_close(row, wanted, atol=TOLERANCE, rtol=0)
+        for (both, row, mean), matrices in zip(layers, tiny.eager_attentions(of, batch), strict=True):
+            assert torch.equal(row, both[..., : tiny.HEADS])
+            assert (row[padding] == 0).all()
+            for text, n in enumerate(batch.attention_mask.sum(1).tolist()):
+                matrix = matrices[text, :, :n, :n]
+                torch.testing.assert_close(both[text, :n], row_and_column(kind, matrix), atol=TOLERANCE, rtol=0)
+                torch.testing.assert_close(mean[text, :n, :n], matrix.mean(0), atol=TOLERANCE, rtol=0)
 
     def test_a_model_loaded_with_eager_attention_gives_the_same(self, kind: str) -> None:
         of = tiny.any_classifier(kind)
@@ -96,7 +87,9 @@ class TestAgainstEagerAttention:
 
     def test_the_model_gives_the_same_to_the_bit_and_is_left_as_it_was(self, kind: str) -> None:
         of = tiny.any_classifier(kind)
-        batch, hooks, implementation = batch_of(of), tiny.hooks(of.model), of.model.config._attn_implementation
+        batch = batch_of(of)
+        hooks = tiny.hooks(of.model)
+        implementation = of.model.config._attn_implementation
         with torch.inference_mode():
             expected = of.model(**batch.model_inputs()).logits
         assert torch.equal(reduced_attention(of, batch, Attention.row_and_column)[0], expected)
@@ -115,8 +108,10 @@ def test_a_float64_model_gives_float64() -> None:
     batch = batch_of(of)
     actual = run(of, batch, Attention.row_and_column, layers=[1])[0]
     assert actual.dtype == torch.float64
-    for text, wanted in enumerate(list(row_and_column("bert", of, batch))[1]):
-        torch.testing.assert_close(actual[text, : len(wanted)], wanted, atol=1e-12, rtol=0)
+    expected = tiny.eager_attentions(of, batch)[1]
+    for text, n in enumerate(batch.attention_mask.sum(1).tolist()):
+        wanted = row_and_column("bert", expected[text, :, :n, :n])
+        torch.testing.assert_close(actual[text, :n], wanted, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("kind", ["bert", "llama"])
@@ -202,7 +197,7 @@ def test_calls_are_seen_while_entered_alone() -> None:
     seen: list[Attention] = []
     q = torch.randn(1, 4, 3, 2)
     k = torch.randn(1, 2, 3, 2)
-    with AttentionCalls(seen.append, lambda: True):  # type: ignore[arg-type]
+    with AttentionCalls(seen.append):  # type: ignore[arg-type]
         torch.nn.functional.scaled_dot_product_attention(q, k, k, is_causal=True, enable_gqa=True, scale=2.0)
         torch.nn.functional.softmax(q, dim=-1)
         torch.nn.functional.softmax(q[0, 0], dim=-1)  # no attention matrix

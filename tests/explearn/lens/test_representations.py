@@ -45,7 +45,7 @@ def test_a_words_embedding_is_the_mean_of_its_pieces():
 
 
 def test_forms_of_a_word_share_pieces_and_what_is_no_word_has_none():
-    of = explearn.CallableClassifier(len, ["no", "yes"])
+    of = explearn.FunctionPredictor(len, ["no", "yes"])
     rows = hashed_pieces(of.encode(["boring Boring bored sea", "sea"])).numpy()
     assert not rows[0, 0].any() and not rows[1, 2:].any()
     _, lower, upper, form, other = rows[0]

@@ -18,14 +18,14 @@ import explearn
 from explearn.methods.relevance.gae import gae_row, specialised
 
 
-def double(kind: str) -> explearn.Classifier:
+def double(kind: str) -> explearn.TransformerPredictor:
     """In float64, so that rounding hides nothing."""
     of = tiny.make_classifier(kind, 3)
     of.model.double()
     return of
 
 
-def scores(name: str, of: explearn.Classifier, **options: Any) -> list[torch.Tensor]:
+def scores(name: str, of: explearn.TransformerPredictor, **options: Any) -> list[torch.Tensor]:
     """Scores of each text's sub-tokens, special ones included, all texts in one padded batch."""
     encodings = of.encode(tiny.TEXTS)
     actual: Any = explearn.get_explainer(name, **options)

@@ -11,7 +11,7 @@ import tiny
 from explearn.core.attribution import Aggregation, Attribution
 from explearn.core.errors import ExplearnError, ModelError
 from explearn.methods.base.attributions import TextScores, answer_fields, attribution_of
-from explearn.predictors.function import CallableClassifier
+from explearn.predictors.function import FunctionPredictor
 from explearn.predictors.problems import Problem
 from explearn.predictors.windows import Windowed, cut
 from explearn.text.alignment import aggregate
@@ -71,7 +71,7 @@ def test_what_is_not_finite_is_refused() -> None:
 
 def test_answers_of_other_problems() -> None:
     """Multi-label: every label that holds is predicted. Regression: a value in the place of a probability."""
-    of = CallableClassifier(lambda texts: np.ones((len(texts), 2)), ["a", "b"])
+    of = FunctionPredictor(lambda texts: np.ones((len(texts), 2)), ["a", "b"])
     logits = np.array([[1.0, 3.0]])
     of.problem = Problem.MULTI_LABEL
     assert answer_fields(of, logits, "a") == {"probability": pytest.approx(1 / (1 + np.exp(-1))), "predicted": "a"}

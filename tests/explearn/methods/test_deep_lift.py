@@ -10,7 +10,7 @@ import pytest
 import tiny
 import torch
 from captum import attr
-from gradient_cases import BASELINES, CASES, FEW, OUTPUTS, TEXTS, close, double_classifier, embedded, empty, explained
+from gradient_cases import BASELINES, CASES, FEW, TEXTS, close, double_classifier, embedded, empty, explained
 from torch import nn
 
 import explearn
@@ -23,15 +23,13 @@ pytestmark = pytest.mark.filterwarnings("ignore:Setting forward, backward hooks"
 class Module(nn.Module):
     """Word embeddings to an output, as captum's DeepLift wants it."""
 
-    def __init__(self, of: explearn.Classifier, forward: Any, output: str = "logit") -> None:
+    def __init__(self, of: explearn.TransformerPredictor, forward: Any) -> None:
         super().__init__()
-        self.model, self.of_embeddings, self.output = of.model, forward, OUTPUTS[output]
-
-    def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
-        return self.output(self.of_embeddings(embeddings))
+        self.model = of.model
+        self.forward = forward
 
 
-def references(of: explearn.Classifier, encoding: Any, count: int, seed: int = 13) -> torch.Tensor:
+def references(of: explearn.TransformerPredictor, encoding: Any, count: int, seed: int = 13) -> torch.Tensor:
     """(count, tokens, d) of one text."""
     batch = of.batch([encoding])
     embeddings = of.model.get_input_embeddings()(batch.input_ids)
@@ -44,8 +42,8 @@ class TestEqualToCaptum:
     def test_deep_lift(self, kind: str, classes: int, output: str, baseline: str) -> None:
         of = double_classifier(kind, classes)
         for text, actual, target in explained("deep_lift", of, TEXTS, baseline=baseline, output=output):
-            encoding, embeddings, forward = embedded(of, text)
-            scores, delta = attr.DeepLift(Module(of, forward, output)).attribute(
+            encoding, embeddings, forward = embedded(of, text, output)
+            scores, delta = attr.DeepLift(Module(of, forward)).attribute(
                 embeddings.requires_grad_(),
                 empty(of, encoding, embeddings.detach(), baseline),
                 target=target,
@@ -57,8 +55,8 @@ class TestEqualToCaptum:
     def test_deep_shap(self, kind: str, classes: int, output: str) -> None:
         of = double_classifier(kind, classes)
         for text, actual, target in explained("deep_shap", of, FEW, references=5, output=output):
-            encoding, embeddings, forward = embedded(of, text)
-            scores, delta = attr.DeepLiftShap(Module(of, forward, output)).attribute(
+            encoding, embeddings, forward = embedded(of, text, output)
+            scores, delta = attr.DeepLiftShap(Module(of, forward)).attribute(
                 embeddings, references(of, encoding, 5), target=target, return_convergence_delta=True
             )
             close(actual.token_scores, scores.sum(-1)[0][encoding.positions])

@@ -13,21 +13,20 @@ import numpy as np
 import pytest
 import tiny
 import torch
-import transformers
-from torch import nn
 
 import explearn
 from explearn.core.errors import UnsupportedError
+from explearn.lens.hooks import Hooks
 from explearn.lens.watch import LayerGradients
 from explearn.lens.words import word_layers
 from explearn.methods.attention.explainers import flows
 from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import stand_in
-from explearn.methods.perturbation.predictor import Predictor
+from explearn.methods.perturbation.predictor import CachedLogits
 from explearn.methods.registry import get_info, list_explainers
 from explearn.methods.relevance.cam import head_states
-from explearn.predictors.architectures import architecture, blocks_in_order
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.architectures import architecture
+from explearn.predictors.transformer import TransformerPredictor
 
 POST_NORM = ("bert", "roberta", "distilbert", "xlm-roberta")
 PROJECTED = ("albert", "electra")
@@ -36,9 +35,6 @@ BIASED = ("deberta-v2", "mpnet")
 PRE_NORM = ("modernbert", "modernbert mean", *tiny.DECODERS)
 SEEN = (*POST_NORM, *BIASED, *PRE_NORM)
 KINDS = (*SEEN, "longformer")
-
-GATED = {"modernbert": "mlp.Wo", **dict.fromkeys(("llama", "mistral", "qwen2", "gemma"), "mlp.down_proj")}
-"""Where a block keeps the linear map behind the product of two maps in its feed-forward layer."""
 
 TEXT, TARGET = "unbelievably slow delivery and a quick dog", 1
 LRP = {"full_lrp", "transformer_attribution"}
@@ -95,7 +91,7 @@ def test_padding_and_order_change_no_score(kind: str) -> None:
             np.testing.assert_allclose(b.token_scores, a.token_scores, rtol=0, atol=2e-5 * largest, err_msg=name)
 
 
-def token_scores(of: Classifier, name: str, text: Any = TEXT, **options: Any) -> torch.Tensor:
+def token_scores(of: TransformerPredictor, name: str, text: Any = TEXT, **options: Any) -> torch.Tensor:
     method: Any = explearn.get_explainer(name, **options)
     scores = method.score_texts(of, of.encode([text]), [TARGET])
     return torch.from_numpy(np.asarray(scores[0].scores)).float()
@@ -163,12 +159,10 @@ class TestAgainstEagerAttention:
     def test_cam_is_the_logit_that_a_token_s_state_gives_less_the_bias(self, kind: str) -> None:
         of, layers = tiny.any_classifier(kind), eager_of(kind)
         model: Any = of.model
-        states: list[torch.Tensor] = []
-        handle = model.base_model.register_forward_hook(lambda _m, _a, output: states.append(output[0]))
-        with torch.inference_mode():
+        with torch.inference_mode(), Hooks() as hooks:
+            encoder = hooks.record(model.base_model)
             logits = model(**of.batch(of.encode([TEXT])).model_inputs()).logits[0]
-            handle.remove()
-            activated, weight = head_states(of, states[0][0])
+            activated, weight = head_states(of, encoder.output[0][0])
             activation = activated @ weight[TARGET]
         row = read_row(kind, len(activation))
         assert_close(token_scores(of, "cam"), activation * (row @ layers.attentions[-1][0].mean(0)))
@@ -178,74 +172,6 @@ class TestAgainstEagerAttention:
             last = attrgetter(head.classifier)(model)
             bias = 0.0 if last.bias is None else last.bias[TARGET]
             torch.testing.assert_close(activation[int(row.argmax())] + bias, logits[TARGET], rtol=1e-4, atol=1e-4)
-
-    def test_attn_lrp_is_the_gradient_of_a_model_whose_parts_are_held_constant(self, kind: str) -> None:
-        if kind in PROJECTED:
-            return  # its relevance is taken before the map
-        of = tiny.any_classifier(kind)
-        assert_close(token_scores(of, "attn_lrp"), detached_rules(of, TEXT, TARGET))
-
-
-def half(x: torch.Tensor) -> torch.Tensor:
-    """x, with half its gradient."""
-    return (x + x.detach()) / 2
-
-
-class DetachedAttention(torch.overrides.TorchFunctionMode):
-    """Half the gradient to each operand of a product of two activations; weights and distances have no gradient."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        actual = func(*args, **(kwargs or {}))
-        if func not in (torch.matmul, torch.bmm, torch.Tensor.matmul, torch.Tensor.__matmul__):
-            return actual
-        return half(actual) if all(x.requires_grad for x in args[:2]) else actual
-
-
-def detached_rules(of: Classifier, text: str, target: int) -> torch.Tensor:
-    """AttnLRP by constants in the model's own parts: e * d f / d e of the embeddings' output, (n,)."""
-    model: Any = of.model
-
-    def norm(module: Any, args: Any, output: Any) -> torch.Tensor:
-        (x,) = args
-        mean = x.mean(-1, keepdim=True) if isinstance(module, nn.LayerNorm) else 0.0
-        moved = (x - mean).detach()
-        # Output = centred input * what a constant deviation leaves of it + bias.
-        bias = getattr(module, "bias", None)
-        bias = 0.0 if bias is None else bias
-        slope = torch.where(moved == 0, 0.0, (output - bias) / moved).detach()
-        return (x - mean) * slope + bias
-
-    def constant(function: Any) -> Any:
-        return lambda *args, **_: args[-1] * (function(*args) / args[-1]).detach()
-
-    names = ("gelu", "gelu_new", "gelu_pytorch_tanh", "silu")
-    kinds = {type(a) for a in map(transformers.activations.ACT2FN.__getitem__, names)}
-    inputs: list[torch.Tensor] = []
-
-    def begin(_module: Any, args: Any) -> Any:
-        inputs.append(args[0].detach().requires_grad_())
-        return (inputs[0], *args[1:])
-
-    modules = list(model.modules())
-    norms = [m for m in modules if isinstance(m, nn.LayerNorm) or "RMSNorm" in type(m).__name__]
-    handles = [m.register_forward_hook(norm) for m in norms]
-    blocks = blocks_in_order(model.base_model)
-    handles.append(blocks[0].register_forward_pre_hook(begin))
-    if gated := GATED.get(model.config.model_type):
-        maps = [attrgetter(gated)(block) for block in blocks]
-        handles += [m.register_forward_pre_hook(lambda _m, args: (half(args[0]),)) for m in maps]
-    patched = pytest.MonkeyPatch()
-    try:
-        for owner, name in ((torch, "tanh"), (nn.functional, "relu"), *((kind, "forward") for kind in kinds)):
-            patched.setattr(owner, name, constant(getattr(owner, name)))
-        with tiny.eager(model), torch.enable_grad(), DetachedAttention():
-            logits = model(**of.batch(of.encode([text])).model_inputs()).logits
-            (gradient,) = torch.autograd.grad(logits[0, target], inputs[0])
-    finally:
-        patched.undo()
-        for handle in handles:
-            handle.remove()
-    return (gradient * inputs[0]).sum(-1)[0].detach()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -266,27 +192,20 @@ class TestAtTheEmbeddings:
         assert_close(token_scores(of, "integrated_gradients", steps=8), total)
 
 
-def at_embeddings(of: Classifier, share: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def at_embeddings(of: TransformerPredictor, share: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Embeddings e where gradients are taken, the gradient at b + share (e - b), and b, of padding for words."""
     (encoding,) = of.encode([TEXT])
     batch = of.batch([encoding])
     layers: list[Any] = [*word_layers(of)]
     with torch.no_grad():
         ids = (batch.input_ids, torch.tensor([[int(of.tokenizer.pad_token_id)]]))  # type: ignore[arg-type]
-        words, pad = (functools.reduce(lambda x, layer: layer(x), layers, of_text)[0] for of_text in ids)
+        words, pad = (functools.reduce(lambda x, layer: layer(x), layers, token_ids)[0] for token_ids in ids)
     start = torch.where(torch.tensor(encoding.special)[:, None], words, pad)
     point = (start + share * (words - start)).requires_grad_()
-
-    def put(_module: Any, _inputs: Any, own: torch.Tensor) -> torch.Tensor:
-        return torch.cat([point[None], own[:, len(point) :]], dim=1)
-
-    handle = layers[-1].register_forward_hook(put)
-    try:
-        with torch.enable_grad():
-            logit = of.model(**batch.model_inputs()).logits[0, TARGET]
-            (gradient,) = torch.autograd.grad(logit, point)
-    finally:
-        handle.remove()
+    with torch.enable_grad(), Hooks() as hooks:
+        hooks.replace(layers[-1], lambda output: torch.cat([point[None], output[:, len(point) :]], dim=1))
+        logit = of.model(**batch.model_inputs()).logits[0, TARGET]
+        (gradient,) = torch.autograd.grad(logit, point)
     return words, gradient, start
 
 
@@ -301,12 +220,12 @@ class TestPerturbation:
         kept = np.random.default_rng(0).random((12, len(text))) < 0.6
         kept[0] = True
         for removal in ("delete", "mask"):
-            actual = Predictor(of)(text.perturbed(kept, removal))  # type: ignore[arg-type]
+            actual = CachedLogits(of)(text.perturbed(kept, removal))  # type: ignore[arg-type]
             for row, logits in zip(kept, actual, strict=True):
                 np.testing.assert_allclose(logits, logits_without(of, encoding, ~row, removal), atol=2e-5)
 
 
-def logits_without(of: Classifier, encoding: Any, gone: Any, removal: str) -> Any:
+def logits_without(of: TransformerPredictor, encoding: Any, gone: Any, removal: str) -> Any:
     """The model's logits, (C,), on a batch of one text without some words."""
     chosen = np.flatnonzero(gone).tolist()
     changed = encoding.delete(chosen) if removal == "delete" else encoding.mask(chosen, stand_in(of))

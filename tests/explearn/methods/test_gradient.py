@@ -12,7 +12,6 @@ from gradient_cases import (
     CASES,
     FEW,
     METHODS,
-    OUTPUTS,
     TEXTS,
     close,
     double_classifier,
@@ -23,6 +22,7 @@ from gradient_cases import (
 from scipy.stats import spearmanr
 
 import explearn
+from explearn.lens.hooks import Hooks
 from explearn.lens.words import word_layers
 from explearn.methods.base.explainer import BatchExplainer
 from explearn.predictors.encoding import text_seed
@@ -35,17 +35,15 @@ class TestEqualToCaptum:
     def test_gradient(self, kind: str, classes: int, output: str) -> None:
         of = double_classifier(kind, classes)
         for text, actual, target in explained("gradient", of, TEXTS, output=output):
-            encoding, embeddings, forward = embedded(of, text)
-            method = Saliency(lambda e, forward=forward: OUTPUTS[output](forward(e)))
-            gradients = method.attribute(embeddings.requires_grad_(), target=target, abs=False)
+            encoding, embeddings, forward = embedded(of, text, output)
+            gradients = Saliency(forward).attribute(embeddings.requires_grad_(), target=target, abs=False)
             close(actual.token_scores, gradients[0].norm(dim=-1)[encoding.positions])
 
     def test_input_x_gradient(self, kind: str, classes: int, output: str) -> None:
         of = double_classifier(kind, classes)
         for text, actual, target in explained("input_x_gradient", of, TEXTS, output=output):
-            encoding, embeddings, forward = embedded(of, text)
-            method = InputXGradient(lambda e, forward=forward: OUTPUTS[output](forward(e)))
-            products = method.attribute(embeddings.requires_grad_(), target=target)
+            encoding, embeddings, forward = embedded(of, text, output)
+            products = InputXGradient(forward).attribute(embeddings.requires_grad_(), target=target)
             close(actual.token_scores, products.sum(-1)[0][encoding.positions])
 
     @pytest.mark.parametrize("baseline", BASELINES)
@@ -53,8 +51,8 @@ class TestEqualToCaptum:
         of = double_classifier(kind, classes)
         options = {"steps": 6, "baseline": baseline, "output": output}
         for text, actual, target in explained("integrated_gradients", of, FEW, **options):
-            encoding, embeddings, forward = embedded(of, text)
-            scores, delta = IntegratedGradients(lambda e, forward=forward: OUTPUTS[output](forward(e))).attribute(
+            encoding, embeddings, forward = embedded(of, text, output)
+            scores, delta = IntegratedGradients(forward).attribute(
                 embeddings,
                 empty(of, encoding, embeddings, baseline),
                 target=target,
@@ -68,26 +66,26 @@ class TestEqualToCaptum:
         of = double_classifier(kind, classes)
         options = {"samples": 4, "baseline": "mask", "seed": 3, "output": output}
         for text, actual, target in explained("gradient_shap", of, FEW, **options):
-            encoding, embeddings, forward = embedded(of, text)
-            method = GradientShap(lambda e, forward=forward: OUTPUTS[output](forward(e)))
+            encoding, embeddings, forward = embedded(of, text, output)
             with torch.random.fork_rng():
                 torch.manual_seed(text_seed(3, encoding))
                 np.random.seed(text_seed(3, encoding))
                 start = empty(of, encoding, embeddings, "mask")
-                scores = method.attribute(embeddings, start, n_samples=4, target=target)
+                scores = GradientShap(forward).attribute(embeddings, start, n_samples=4, target=target)
             close(actual.token_scores, scores.sum(-1)[0][encoding.positions])
 
     def test_sequential_ig(self, kind: str, classes: int, output: str) -> None:
         """By one call a word."""
         of = double_classifier(kind, classes)
         for text, actual, target in explained("sequential_ig", of, FEW, steps=5, output=output):
-            encoding, embeddings, forward = embedded(of, text)
-            expected, misses = torch.zeros(len(encoding)).double(), []
+            encoding, embeddings, forward = embedded(of, text, output)
+            expected = torch.zeros(len(encoding)).double()
+            misses = []
             for word in range(len(encoding.words)):
                 pieces = [position for position, owner in enumerate(encoding.word_ids) if owner == word]
                 start = embeddings.clone()
                 start[0, pieces] = of.model.get_input_embeddings().weight[of.tokenizer.mask_token_id]
-                scores, delta = IntegratedGradients(lambda e, forward=forward: OUTPUTS[output](forward(e))).attribute(
+                scores, delta = IntegratedGradients(forward).attribute(
                     embeddings, start, target=target, n_steps=5, return_convergence_delta=True
                 )
                 expected[pieces] = scores.sum(-1)[0][pieces]
@@ -108,7 +106,8 @@ class TestCompleteness:
     )
     @pytest.mark.parametrize("name", ["integrated_gradients", "sequential_ig"])
     def test_many_steps_leave_no_error(self, name: str, kind: str, output: str, baseline: str) -> None:
-        of, options = double_classifier(kind), {"output": output, "baseline": baseline}
+        of = double_classifier(kind)
+        options = {"output": output, "baseline": baseline}
         assert all(a.completeness_error < 1e-6 for _, a, _ in explained(name, of, FEW, steps=60, **options))
         assert any(a.completeness_error > 1e-3 for _, a, _ in explained(name, of, FEW, steps=1, **options))
 
@@ -176,12 +175,12 @@ class TestBehindANorm:
         embeddings = of.model.base_model.embeddings
         norm = embeddings.LayerNorm if kind == "deberta-v2" else embeddings.norm
         for text, actual, target in explained("input_x_gradient", of, TEXTS):
-            kept: list[torch.Tensor] = []
-            handle = norm.register_forward_hook(lambda _m, _a, output, kept=kept: kept.append(output.requires_grad_()))
             (encoding,) = of.encode([text])
-            of.model(**of.batch([encoding]).model_inputs()).logits[0, target].backward()
-            handle.remove()
-            products = (kept[0] * kept[0].grad).sum(-1)[0]
+            with Hooks() as hooks:
+                run = hooks.record(norm)
+                hooks.replace(norm, lambda output: output.requires_grad_())
+                of.model(**of.batch([encoding]).model_inputs()).logits[0, target].backward()
+            products = (run.output * run.output.grad).sum(-1)[0]
             close(actual.token_scores, products[encoding.positions])
             assert np.abs(actual.token_scores).max() > 0.01
 

@@ -12,6 +12,7 @@ import torch
 from gradient_cases import FEW, METHODS, TEXTS, double_classifier, explained
 
 import explearn
+from explearn.lens.hooks import Hooks
 from explearn.methods.gradient.embedded import EmbeddedClassifier
 from explearn.predictors.encoding import text_seed
 
@@ -31,16 +32,12 @@ class TestEmbeddedClassifier:
         assert function.targets.tolist() == logits.argmax(-1).tolist()
 
 
-def passes(of: explearn.Classifier, run: Callable[[], Any]) -> list[tuple[int, int]]:
+def passes(of: explearn.TransformerPredictor, run: Callable[[], Any]) -> list[tuple[int, int]]:
     """(rows, tokens) of each forward pass."""
     seen: list[tuple[int, int]] = []
-    handle = of.model.register_forward_pre_hook(
-        lambda _m, _a, kwargs: seen.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
-    )
-    try:
+    with Hooks() as hooks:
+        hooks.before(of.model, lambda _model, _args, kwargs: seen.append(tuple(kwargs["input_ids"].shape)))
         run()
-    finally:
-        handle.remove()
     return seen
 
 

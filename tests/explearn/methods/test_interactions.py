@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 
@@ -22,10 +21,10 @@ def answers(texts: list[str]) -> list[list[float]]:
     return rows
 
 
-OF = explearn.CallableClassifier(answers, ["neg", "pos"])
+OF = explearn.FunctionPredictor(answers, ["neg", "pos"])
 
 
-OF_PAIRS = explearn.CallableClassifier(lambda pairs: answers([" ".join(pair) for pair in pairs]), ["neg", "pos"])
+OF_PAIRS = explearn.FunctionPredictor(lambda pairs: answers([" ".join(pair) for pair in pairs]), ["neg", "pos"])
 
 
 def explained(text: str, unit: str = "word") -> explearn.Attribution:
@@ -65,10 +64,6 @@ def test_pairs_stay_with_an_attribution_and_are_shown() -> None:
     page = shown.to_html()
     assert isinstance(page, str) and page.count("<path") == 5 and "<b>occlusion" in page and "<b> film" not in page
     assert "Together: ‘not’ with ‘good’ +0.450" in page and "‘not’ with ‘good’ +0.450" in str(shown)
-    record = json.loads(json.dumps(shown.to_record()))
-    assert explearn.Attribution.from_record(record).interactions == shown.interactions
-    with pytest.raises(DataError, match=r"'interactions', pair 0: got .*expected two of the words"):
-        explearn.Attribution.from_record(record | {"interactions": [[3, 9, 0.5]]})
 
 
 def test_refusals() -> None:

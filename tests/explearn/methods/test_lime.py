@@ -51,7 +51,9 @@ def test_is_what_the_library_gives_for_strings(target: int, text: str) -> None:
     assert np.abs(expected).max() > 1e-5
 
 
-def by_words(of: explearn.Classifier, text: str, removal: str, value: Callable[..., np.ndarray]) -> Callable[..., Any]:
+def by_words(
+    of: explearn.TransformerPredictor, text: str, removal: str, value: Callable[..., np.ndarray]
+) -> Callable[..., Any]:
     """A classifier_fn that finds the words left in each string, all different, and removes the others' sub-tokens."""
     (encoding,) = of.encode([text])
 

@@ -41,7 +41,7 @@ def test_what_is_asked_of_every_method(name: str) -> None:
     check_explainer(explainer_class(name), options=FEWER.get(name), architectures=kinds, texts=texts)
 
 
-def explain(name: str, of: explearn.Classifier, texts: Any, targets: Any = None) -> list[Attribution]:
+def explain(name: str, of: explearn.TransformerPredictor, texts: Any, targets: Any = None) -> list[Attribution]:
     return list(explearn.get_explainer(name, **FEWER.get(name, {})).explain(of, texts, targets))
 
 
@@ -195,9 +195,8 @@ class TestWordScores:
 
 
 def test_attributions_show_their_best_words() -> None:
-    actual = Attribution(
-        ("a", "b"), np.array([0.25, -1], np.float32), (), np.zeros(0, np.float32), "yes", "m", 0.75, "yes", "sum", True
-    )
+    record = {"words": ["a", "b"], "scores": [0.25, -1], "target": "yes", "method": "m", "probability": 0.75}
+    actual = Attribution.from_dict(record)
     assert str(actual) == "m for 'yes' (p = 0.750): a +0.250, b -1.00"
 
 

@@ -76,9 +76,9 @@ class TestOwnMethods:
 
     def test_only_a_learned_method_is_loaded_from_a_folder_and_with_its_options(self) -> None:
         with pytest.raises(ParamsError, match="method 'rollout' needs no training; it has nothing to load"):
-            explearn.get_explainer("rollout", path="folder")
+            make_explainer(explearn.get_info("rollout"), {}, "folder")
         with pytest.raises(ParamsError, match="options: got hidden; the trained explainer"):
-            explearn.get_explainer("expnet", path="folder", hidden=3)
+            make_explainer(explearn.get_info("expnet"), {"hidden": 3}, "folder")
 
     def test_names_and_help_need_no_torch(self, run_python: Any) -> None:
         run_python("import sys, explearn; explearn.list_explainers(); assert 'torch' not in sys.modules")

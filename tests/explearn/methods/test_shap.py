@@ -21,11 +21,13 @@ ARCHITECTURES_BY_TOKENS = ("bert", "distilbert", "roberta", "electra")
 LONG = "our guide was friendly , and the castle looked beautiful in the morning light : no refund !"
 
 
-def from_strings(of: explearn.Classifier, value: Callable[..., np.ndarray] = np.array) -> Callable[..., np.ndarray]:
+def from_strings(
+    of: explearn.TransformerPredictor, value: Callable[..., np.ndarray] = np.array
+) -> Callable[..., np.ndarray]:
     return lambda strings: value(of.predict_proba(of.encode([str(string) for string in strings])))
 
 
-def direct(of: explearn.Classifier, text: str, function: Any, seed: int, **options: Any) -> Any:
+def direct(of: explearn.TransformerPredictor, text: str, function: Any, seed: int, **options: Any) -> Any:
     """The library by itself; the masker is made of the classifier's tokenizer."""
     explainer = shap.Explainer(function, shap.maskers.Text(of.tokenizer), algorithm="partition", seed=seed)
     np.random.seed(seed)
@@ -66,7 +68,9 @@ def shapley(worth: dict[frozenset[int], float], players: int) -> np.ndarray:
     return values
 
 
-def worths(of: explearn.Classifier, text: Any, target: int, removal: str = "mask") -> dict[frozenset[int], float]:
+def worths(
+    of: explearn.TransformerPredictor, text: Any, target: int, removal: str = "mask"
+) -> dict[frozenset[int], float]:
     """Probability with each set of words present."""
     (encoding,) = of.encode([text])
     words = range(len(encoding.words))
@@ -116,7 +120,7 @@ class TestWords:
         of = tiny.classifier("bert", 3)
         options = {"max_evals": 5000}
         by_word, by_token = (
-            next(explearn.get_explainer("shap", level=level, **options).explain(of, ["the lazy dog"], [0])).scores
+            explearn.get_explainer("shap", level=level, **options).explain(of, ["the lazy dog"], [0])[0].scores
             for level in ("word", "auto")
         )
         assert by_word.sum() == pytest.approx(by_token.sum(), abs=1e-6)
@@ -168,12 +172,12 @@ class TestLevels:
     def test_of_a_long_text_what_the_classifier_reads_is_masked(self, kind: str) -> None:
         of = tiny.classifier(kind)
         (encoding,) = of.encode(["unbelievably " * 60])
-        actual = token_masker(of, encoding)
-        assert actual is not None
-        (again,) = of.encode([actual[1]])
+        masker, (string,) = token_masker(of, encoding)
+        assert masker is not None
+        (again,) = of.encode([string])
         assert len(again) == len(encoding) == 46
         assert again.key == encoding.key
-        assert len(actual[1]) < len("unbelievably ") * 46
+        assert len(string) < len("unbelievably ") * 46
 
 
 class TestBudget:

@@ -18,7 +18,7 @@ from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.params import Signal
 from explearn.methods.consensus.signals import METHODS, batch_signals, compute_signals, text_signals
 from explearn.methods.consensus.word_features import feature_names, word_matrix
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 EXAMPLES = [
     *(Example(f"text-{n}", tuple(text.split()), "yes", "test", "t") for n, text in enumerate(tiny.TEXTS)),
@@ -33,7 +33,7 @@ def test_the_names_stand_in_three_places_alike() -> None:
     assert get_args(Signal) == SIGNALS == tuple(METHODS)
 
 
-def with_biases(kind: str, **compute: Any) -> Classifier:
+def with_biases(kind: str, **compute: Any) -> TransformerPredictor:
     """Of three classes. Fresh models have no biases to speak of, so that what they add to a score would go unseen."""
     classifier = tiny.make_classifier(kind, 3, **compute)
     generator = torch.Generator().manual_seed(0)
@@ -44,7 +44,7 @@ def with_biases(kind: str, **compute: Any) -> Classifier:
 
 
 def signals_of(
-    of: Classifier, examples: list[Example], targets: list[int] | None = None, names: Sequence[str] = SIGNALS
+    of: TransformerPredictor, examples: list[Example], targets: list[int] | None = None, names: Sequence[str] = SIGNALS
 ) -> list[WordSignals]:
     """The signals of some texts in one batch, for these classes."""
     batch = of.batch(of.encode(examples))

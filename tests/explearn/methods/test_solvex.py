@@ -10,14 +10,16 @@ import explearn
 from explearn.core.errors import UnsupportedError
 from explearn.lens.passes import count_passes
 from explearn.methods.perturbation.inputs import PerturbedText
-from explearn.methods.perturbation.predictor import Predictor
+from explearn.methods.perturbation.predictor import CachedLogits
 from explearn.methods.perturbation.solvex import Solvex
 
 METRICS = ("comprehensiveness", "sufficiency", "both")
 SHORT = ("lazy", "no refund", "the quick brown fox", "a warm funny sequel", "our guide was friendly today")
 
 
-def worth(of: explearn.Classifier, text: str, target: int, metric: str, removal: str, top: tuple[int, ...]) -> float:
+def worth(
+    of: explearn.TransformerPredictor, text: str, target: int, metric: str, removal: str, top: tuple[int, ...]
+) -> float:
     """As the definitions have it, by the classifier itself."""
     (encoding,) = of.encode([text])
     rest = sorted(set(range(len(encoding.words))) - set(top))
@@ -31,14 +33,16 @@ def worth(of: explearn.Classifier, text: str, target: int, metric: str, removal:
     return float(values.get(metric, comprehensiveness - sufficiency))
 
 
-def objective(of: explearn.Classifier, text: str, target: int, metric: str, removal: str, order: list[int]) -> float:
+def objective(
+    of: explearn.TransformerPredictor, text: str, target: int, metric: str, removal: str, order: list[int]
+) -> float:
     tops = [tuple(sorted(order[:k])) for k in range(1, len(order) + 1)]
     return float(np.mean([worth(of, text, target, metric, removal, top) for top in tops]))
 
 
-def search(of: explearn.Classifier, text: str, target: int, method: Solvex) -> tuple[list[int], float]:
+def search(of: explearn.TransformerPredictor, text: str, target: int, method: Solvex) -> tuple[list[int], float]:
     (encoding,) = of.encode([text])
-    order, value = method.search(of, PerturbedText(encoding, of.mask_token_id), target, Predictor(of))
+    order, value = method.search(of, PerturbedText(encoding, of.mask_token_id), target, CachedLogits(of))
     return order.tolist(), value
 
 

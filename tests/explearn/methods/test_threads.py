@@ -30,7 +30,7 @@ TEXTS = list(tiny.TEXTS[:3])
 
 
 @contextmanager
-def predicting(of: explearn.Classifier, expected: np.ndarray, actual: list[str]) -> Iterator[None]:
+def predicting(of: explearn.TransformerPredictor, expected: np.ndarray, actual: list[str]) -> Iterator[None]:
     """Predict in another thread for as long as the block takes; what is not as expected goes into `found`."""
     over = threading.Event()
     encodings = of.encode(TEXTS)

@@ -24,11 +24,10 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnsupportedError
 from explearn.lens.representations import aggregate_states
 from explearn.methods.aml.paml import PAML
-from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_info, list_explainers
 from explearn.predictors.architectures import ARCHITECTURES
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, Encoding
+from explearn.predictors.transformer import TransformerPredictor
 
 TEXTS, TARGETS = ["unbelievably slow delivery", "the lazy fox", "a warm funny sequel that nobody asked for"], [1, 0, 1]
 FEW: dict[str, dict[str, Any]] = {
@@ -110,8 +109,8 @@ def made(kind: str) -> tuple[transformers.PreTrainedModel, transformers.PreTrain
 
 
 @functools.cache
-def classifier(kind: str) -> Classifier:
-    return Classifier(*made(kind), ComputeOptions(device="cpu"), kind)
+def classifier(kind: str) -> TransformerPredictor:
+    return TransformerPredictor(*made(kind), ComputeOptions(device="cpu"), kind)
 
 
 def untrained() -> list[str]:
@@ -119,7 +118,7 @@ def untrained() -> list[str]:
     return [name for name in list_explainers() if not get_info(name).learned or get_info(name).ready]
 
 
-def scores(of: Classifier, name: str, texts: list[str], targets: list[int]) -> list[Any]:
+def scores(of: TransformerPredictor, name: str, texts: list[str], targets: list[int]) -> list[Any]:
     method = explearn.get_explainer(name, **FEW.get(name, {}))
     return [actual.token_scores for actual in method.explain(of, texts, targets)]
 
@@ -173,12 +172,12 @@ class TestTrainingWherePaddingShows:
 
         def batch(encodings: Any) -> Batch:
             lengths.append({len(encoding) for encoding in encodings})
-            return Classifier.batch(of, encodings)
+            return TransformerPredictor.batch(of, encodings)
 
         monkeypatch.setattr(of, "batch", batch)
         texts = [(text, "no") for text in (*TEXTS, "slow fox")]
         backbone = str(tiny.save(tmp_path / "bert", "bert", 2))
-        PAML(epochs=1, batch_size=4, backbone=backbone).fit(ListedTask(of, texts, texts))
+        PAML(epochs=1, batch_size=4, backbone=backbone).fit(of, texts, validation=texts)
         assert lengths and all(len(actual) == 1 for actual in lengths)
 
 
@@ -214,13 +213,15 @@ class TestAgainstReferences:
         np.testing.assert_allclose(attribution.scores, left, atol=1e-5)
 
 
-def plain_probability(of: Classifier, encoding: Encoding) -> float:
+def plain_probability(of: TransformerPredictor, encoding: Encoding) -> float:
     with torch.inference_mode():
         logits = of.model(**of.batch([encoding]).model_inputs()).logits[0].double()
     return float(logits.softmax(-1)[1])
 
 
-def at_embeddings(of: Classifier, encoding: Encoding, share: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def at_embeddings(
+    of: TransformerPredictor, encoding: Encoding, share: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Word embeddings e, (n, d), the logit's gradient at b + share (e - b), and b, with padding for the words.
 
     Behind the norm, where there is one right behind the table.
@@ -295,7 +296,7 @@ def test_states_of_all_layers(kind: str) -> None:
 
 
 def test_a_model_that_cannot_read_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    of = Classifier(*made("bloom"), ComputeOptions(device="cpu"), "mine")
+    of = TransformerPredictor(*made("bloom"), ComputeOptions(device="cpu"), "mine")
 
     def fail(*_: Any, **__: Any) -> None:
         raise ValueError("Input language unknown")

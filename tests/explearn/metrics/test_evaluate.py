@@ -14,9 +14,11 @@ from fakes import FakeClassifier, attribution, encode, random_probability
 
 from explearn.core.errors import DataError
 from explearn.core.examples import Example
-from explearn.metrics import evaluate as module
-from explearn.metrics.catalogue import METRICS
+from explearn.evaluation import EvaluateOptions
+from explearn.evaluation import evaluate as evaluate_methods
+from explearn.lens import representations
 from explearn.metrics.params import EvaluateParams
+from explearn.metrics.registry import compared_metrics
 from explearn.metrics.runs import MethodRun
 
 PARAMS = EvaluateParams()
@@ -53,23 +55,15 @@ def attributions(scores=SCORES, unaligned=0):
 
 
 def evaluation(methods, gold=GOLD, examples=EXAMPLES, classifier=None, params=PARAMS, k=2, **named):
-    return module.evaluate_task(
-        "t",
-        {name: MethodRun(name, texts, forward_passes=1.0, threshold=0.5) for name, texts in methods.items()},
-        examples,
-        gold,
-        classifier or FakeClassifier(random_probability),
-        rules={name: RULES.get(name, "top_k") for name in methods},
-        k=k,
-        positive_rate=0.25,
-        params=params,
-        seed=13,
-        **named,
-    )
+    rules = {name: RULES.get(name, "top_k") for name in methods}
+    options = EvaluateOptions(params=params, task="t", rules=rules, k=k, positive_rate=0.25, **named)
+    runs = {name: MethodRun(name, texts, forward_passes=1.0, threshold=0.5) for name, texts in methods.items()}
+    model = classifier or FakeClassifier(random_probability)
+    return evaluate_methods(model, runs, gold, texts=examples.values(), options=options)
 
 
 def evaluate(methods, **named):
-    return evaluation(methods, **named).metrics
+    return evaluation(methods, **named).figures
 
 
 METHODS = {
@@ -82,8 +76,8 @@ METHODS = {
 @pytest.fixture
 def open_model(monkeypatch):
     """A classifier that tells its states and embeddings."""
-    monkeypatch.setattr(module, "aggregate_states", lambda *_: np.array(STATES))
-    monkeypatch.setattr(module, "word_embeddings", lambda *_: EMBEDDINGS)
+    monkeypatch.setattr(representations, "aggregate_states", lambda *_: np.array(STATES))
+    monkeypatch.setattr(representations, "word_embeddings", lambda *_: EMBEDDINGS)
     classifier = FakeClassifier(random_probability)
     classifier.has_model = True
     return classifier
@@ -136,22 +130,26 @@ def test_bad_input_is_named():
 def test_every_metric_of_the_catalogue_has_a_figure_an_interval_and_values_by_text(open_model):
     actual = evaluation(METHODS, classifier=open_model)
     for method in METHODS:
-        figures = actual.metrics[method]
-        for name, metric in METRICS.items():
+        figures = actual.figures[method]
+        for metric in compared_metrics():
+            name = metric.name
             value, low, high = (figures[name + end] for end in ("", "_low", "_high"))
             assert low <= value + 1e-12 and value <= high + 1e-12, name
             assert actual.by_text[metric.by_text][method].shape == (4,)
-    assert json.loads(json.dumps(actual.metrics, allow_nan=False)) == actual.metrics
-    assert set(actual.comparisons) == set(METRICS)
+    assert json.loads(json.dumps(actual.figures, allow_nan=False)) == actual.figures
+    assert set(actual.comparisons) == {metric.name for metric in compared_metrics()}
     assert actual.agreement.shape == (3, 3)
 
 
 def test_means_by_text_are_the_figures(open_model):
     actual = evaluation(METHODS, classifier=open_model)
     pooled = {"f1", "f1_topk", "iou_f1", "auroc", "auprc", "consistency"}
-    for name in set(METRICS) - pooled:
-        values = actual.by_text[METRICS[name].by_text]["top"]
-        assert np.nanmean(values) == pytest.approx(actual.metrics["top"][name]), name
+    for metric in compared_metrics():
+        name = metric.name
+        if name in pooled:
+            continue
+        values = actual.by_text[metric.by_text]["top"]
+        assert np.nanmean(values) == pytest.approx(actual.figures["top"][name]), name
     judged = np.array([True, True, False, False])
     assert (np.isnan(actual.by_text["text_f1"]["top"]) == ~judged).all()
     # Marked in a: fine, chosen fine and film; in b: dull and long, chosen rather and dull.
@@ -159,7 +157,7 @@ def test_means_by_text_are_the_figures(open_model):
     # Marked words against others: 1 of 1 ranked above both; 0.7 above 0.6 and 0.3, 0.4 above 0.3.
     assert actual.by_text["text_auroc"]["top"][judged] == pytest.approx([1, 3 / 4])
     # Spans: film and fine are one, which overlaps fine by half; rather and dull overlap dull by half, long is missed.
-    assert actual.metrics["top"]["iou_f1"] == pytest.approx(2 * 1 * 0.75 / 1.75)
+    assert actual.figures["top"]["iou_f1"] == pytest.approx(2 * 1 * 0.75 / 1.75)
 
 
 def test_students_predict_the_classes_of_the_model_that_a_method_explains(open_model):
@@ -206,7 +204,7 @@ def test_words_that_were_not_read_are_never_chosen_and_ranked_last_and_alike():
     assert actual["auroc"] == pytest.approx((1 + 1 + 0 + 0.5) / 4)
 
 
-@pytest.mark.parametrize("module", ["catalogue", "plausibility", "faithfulness", "runs"])
+@pytest.mark.parametrize("module", ["registry", "plausibility", "faithfulness", "runs"])
 def test_importing_what_reports_read_loads_nothing_heavy(module):
     code = (
         f"import sys, explearn.metrics.{module}; "

@@ -30,7 +30,7 @@ RUN = MethodRun(
 def test_a_run_comes_back(tmp_path: Path, with_cost: bool) -> None:
     write_run(tmp_path / "run.parquet", RUN, with_cost=with_cost)
     actual = read_run(tmp_path / "run.parquet")
-    assert [a.to_record() for a in actual.attributions] == [a.to_record() for a in RUN.attributions]
+    assert [a.to_dict() for a in actual.attributions] == [a.to_dict() for a in RUN.attributions]
     for name in ("method", "classifier", "options", "forward_passes", "backward_passes", "threshold", "notes"):
         assert getattr(actual, name) == getattr(RUN, name)
     assert actual.cost == (RUN.cost if with_cost else None)

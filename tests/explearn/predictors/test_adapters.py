@@ -18,7 +18,8 @@ from saying import complaint
 
 import explearn
 from explearn.core.compute import ComputeOptions
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 peft = pytest.importorskip("peft")
 
@@ -58,7 +59,7 @@ def adapted(kind: str, adapter: str, base: Path, **options: Any) -> Any:
     return model
 
 
-def scores(of: Classifier, method: str) -> list[np.ndarray]:
+def scores(of: TransformerPredictor, method: str) -> list[np.ndarray]:
     return [a.scores for a in explearn.get_explainer(method).explain(of, tiny.TEXTS, [1] * len(tiny.TEXTS))]
 
 
@@ -69,9 +70,9 @@ def test_a_folder_of_adapters_is_the_adapted_classifier(
     kind, base = encoder
     model = adapted(kind, adapter, base)
     model.save_pretrained(tmp_path / "adapters")
-    merged = Classifier.from_pretrained(tmp_path / "adapters", device="cpu")
-    beside = Classifier(model, tiny.tokenizer(kind), ComputeOptions(device="cpu"))
-    plain = Classifier(tiny.model(kind, 3), tiny.tokenizer(kind), ComputeOptions(device="cpu"))
+    merged = load_classifier(tmp_path / "adapters", device="cpu")
+    beside = TransformerPredictor(model, tiny.tokenizer(kind), ComputeOptions(device="cpu"))
+    plain = TransformerPredictor(tiny.model(kind, 3), tiny.tokenizer(kind), ComputeOptions(device="cpu"))
     assert len(merged.labels) == 3
     for method in ("input_x_gradient", "occlusion", "attcat", "attn_lrp"):
         actual, expected, other = (np.concatenate(scores(of, method)) for of in (merged, beside, plain))
@@ -84,18 +85,18 @@ def test_methods_that_read_weights_take_merged_adapters_only(tmp_path: Path) -> 
     tiny.classifier("bert", 3).save_pretrained(tmp_path / "base")
     # peft keeps the head of a task that it knows beside the old one.
     model = adapted("bert", "lora", tmp_path / "base", modules_to_save=None, task_type=None)
-    beside = Classifier(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"))
+    beside = TransformerPredictor(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"))
     complaint(lambda: scores(beside, "decompx"), "merge adapters first")
     model.save_pretrained(tmp_path / "adapters")
-    assert scores(Classifier.from_pretrained(tmp_path / "adapters", device="cpu"), "decompx")
+    assert scores(load_classifier(tmp_path / "adapters", device="cpu"), "decompx")
 
 
 def test_adapters_of_a_quantised_model(encoder: tuple[str, Path], tmp_path: Path) -> None:
     pytest.importorskip("bitsandbytes")
     kind, base = encoder
     adapted(kind, "lora", base).save_pretrained(tmp_path / "adapters")
-    of = Classifier.from_pretrained(tmp_path / "adapters", device="cpu", precision="int8")
-    plain = Classifier.from_pretrained(tmp_path / "adapters", device="cpu")
+    of = load_classifier(tmp_path / "adapters", device="cpu", precision="int8")
+    plain = load_classifier(tmp_path / "adapters", device="cpu")
     probabilities, expected = (one.predict_proba(one.encode(tiny.TEXTS)) for one in (of, plain))
     assert 0 < np.abs(probabilities - expected).max() < 0.2
     assert all(np.isfinite(one).all() for one in scores(of, "input_x_gradient"))
@@ -116,18 +117,18 @@ class TestIsRefused:
     def test_without_their_model(self, tmp_path: Path) -> None:
         folder = self.saved(tmp_path)
         self.rewritten(folder, base_model_name_or_path=None)
-        complaint(lambda: Classifier.from_pretrained(folder, device="cpu"), "names no base_model_name_or_path")
+        complaint(lambda: load_classifier(folder, device="cpu"), "names no base_model_name_or_path")
         shutil.rmtree(tmp_path / "base")
         self.rewritten(folder, base_model_name_or_path=str(tmp_path / "base"))
-        complaint(lambda: Classifier.from_pretrained(folder, device="cpu"), str(folder), str(tmp_path / "base"))
+        complaint(lambda: load_classifier(folder, device="cpu"), str(folder), str(tmp_path / "base"))
 
     def test_weights_in_a_pickle(self, tmp_path: Path) -> None:
         folder = self.saved(tmp_path)
         (folder / "adapter_model.safetensors").unlink()
         torch.save({}, folder / "adapter_model.bin")
-        complaint(lambda: Classifier.from_pretrained(folder, device="cpu"), "adapter_model.safetensors")
+        complaint(lambda: load_classifier(folder, device="cpu"), "adapter_model.safetensors")
 
     def test_learned_prompts(self, tmp_path: Path) -> None:
         config = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=2)
         model = peft.get_peft_model(copy.deepcopy(tiny.model("bert")), config)
-        complaint(lambda: Classifier(model, tiny.tokenizer("bert")), "learned prompts; expected adapters")
+        complaint(lambda: TransformerPredictor(model, tiny.tokenizer("bert")), "learned prompts; expected adapters")

@@ -45,8 +45,8 @@ class Counting:
         return np.stack([1 - p, p], axis=1)
 
 
-def of(function: Callable[..., Any] | None = None, **options: Any) -> explearn.CallableClassifier:
-    return explearn.CallableClassifier(function or Counting(), ["neg", "pos"], **options)
+def of(function: Callable[..., Any] | None = None, **options: Any) -> explearn.FunctionPredictor:
+    return explearn.FunctionPredictor(function or Counting(), ["neg", "pos"], **options)
 
 
 def explain(name: str, classifier: Any, texts: Any, targets: Any = None) -> list[explearn.Attribution]:
@@ -102,7 +102,7 @@ class TestExplaining:
 
         pipeline = make_pipeline(CountVectorizer(), LogisticRegression(C=10.0))
         pipeline.fit(["good film", "fine good film", "bad film", "bad bad film"], ["pos", "pos", "neg", "neg"])
-        classifier = explearn.CallableClassifier(pipeline.predict_proba, pipeline.classes_)
+        classifier = explearn.FunctionPredictor(pipeline.predict_proba, pipeline.classes_)
         (attribution,) = explain("occlusion", classifier, ["a good film"])
         assert attribution.predicted == "pos" and attribution.words[int(attribution.scores.argmax())] == "good"
         assert classifier.predict(["a bad film", "a fine film"]) == ["neg", "pos"]
@@ -114,7 +114,7 @@ class TestExplaining:
         np.testing.assert_allclose(attributions[1].scores, [0, 0.7, 0], atol=1e-6)
 
     def test_a_value(self) -> None:
-        classifier = explearn.CallableClassifier(
+        classifier = explearn.FunctionPredictor(
             lambda texts: [[odds(text)] for text in texts], ["stars"], kind="regression"
         )
         (attribution,) = explain("occlusion", classifier, [TEXT])
@@ -125,9 +125,7 @@ class TestExplaining:
         "name", [n for n in explearn.list_explainers() if n not in OPTIONS and not explearn.get_info(n).learned]
     )
     def test_what_looks_inside_refuses_by_name(self, name: str) -> None:
-        with pytest.raises(
-            UnsupportedError, match=f"^{name}: looks inside a model, which the function does not expose; use"
-        ):
+        with pytest.raises(UnsupportedError, match=f"^{name}: the function has no model to look into; use"):
             list(explearn.get_explainer(name).explain(of(), [TEXT]))
 
 
@@ -178,7 +176,7 @@ class TestBadInput:
     )
     def test_of_options_one_sentence(self, options: dict[str, Any], words: str) -> None:
         with pytest.raises(ParamsError, match=words):
-            explearn.CallableClassifier(**({"predict_proba": Counting(), "labels": ["neg", "pos"]} | options))
+            explearn.FunctionPredictor(**({"predict_proba": Counting(), "labels": ["neg", "pos"]} | options))
 
     def test_rounded_answers_are_scaled(self) -> None:
         classifier = of(lambda texts: [[0.333, 0.666]] * len(texts))

@@ -22,16 +22,17 @@ import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DeviceError, ModelError, UnknownNameError
 from explearn.core.examples import Example
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import max_length
 from explearn.predictors.loading import embedded_encoder, resolve_encoder
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
 
 
 def complaint(path: Path | str) -> str:
     with pytest.raises(ModelError) as caught:
-        Classifier.from_pretrained(path, device="cpu")
+        load_classifier(path, device="cpu")
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -117,7 +118,7 @@ def test_labels_by_name_and_by_index() -> None:
 class TestFromPretrained:
     @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
     def test_loads_what_save_pretrained_wrote(self, kind: str, tmp_path: Path) -> None:
-        loaded = explearn.Classifier.from_pretrained(tiny.save(tmp_path, kind, 3), device="cpu", max_tokens=64)
+        loaded = explearn.load_classifier(tiny.save(tmp_path, kind, 3), device="cpu", max_tokens=64)
         of = tiny.classifier(kind, 3)
         assert (loaded.labels, loaded.max_tokens, loaded.name) == (["bad", "fair", "good"], 64, str(tmp_path))
         assert loaded.encode(TEXTS) == of.encode(TEXTS)
@@ -166,33 +167,33 @@ class TestFromPretrained:
     def test_weights_that_are_nowhere_and_attention_without_gradients(self) -> None:
         empty = tiny.model("bert").to("meta")
         with pytest.raises(ModelError, match="its weights are on the device 'meta'"):
-            Classifier(empty, tiny.tokenizer("bert"))
+            TransformerPredictor(empty, tiny.tokenizer("bert"))
         flexible = tiny.model("bert")
         flexible.config._attn_implementation = "flex_attention"
         if not torch.cuda.is_available():
             with pytest.raises(ModelError, match="flex attention has no gradients on a CPU"):
-                Classifier(flexible, tiny.tokenizer("bert"))
+                TransformerPredictor(flexible, tiny.tokenizer("bert"))
 
     def test_an_unknown_argument(self, tmp_path: Path) -> None:
         with pytest.raises(TypeError, match="unexpected keyword argument 'devise'"):
-            Classifier.from_pretrained(tmp_path, devise="cpu")
+            load_classifier(tmp_path, devise="cpu")
 
     def test_a_tokenizer_without_padding_or_that_is_not_fast(self) -> None:
         words = transformers.PreTrainedTokenizerFast(tokenizer_object=tiny.tokenizer("bert").backend_tokenizer)
         with pytest.raises(ModelError, match="its tokenizer has no padding token; batches need one"):
-            Classifier(tiny.model("bert"), words)
+            TransformerPredictor(tiny.model("bert"), words)
         with pytest.raises(ModelError, match="its tokenizer is not a fast one; word alignment needs one"):
-            Classifier(tiny.model("bert"), SimpleNamespace(is_fast=False))  # type: ignore[arg-type]
+            TransformerPredictor(tiny.model("bert"), SimpleNamespace(is_fast=False))  # type: ignore[arg-type]
 
     @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
     def test_a_gpu_that_is_not_there(self, tmp_path: Path) -> None:
         with pytest.raises(DeviceError, match=r"device 'cuda'.* this machine has 0 usable CUDA devices"):
-            Classifier.from_pretrained(tmp_path, device="cuda")
+            load_classifier(tmp_path, device="cuda")
 
     def test_loaded_in_inference_mode_it_has_gradients_all_the_same(self, tmp_path: Path) -> None:
         folder = tiny.save(tmp_path)
         with torch.inference_mode():
-            of = Classifier.from_pretrained(folder, device="cpu")
+            of = load_classifier(folder, device="cpu")
         (attribution,) = explearn.get_explainer("input_x_gradient").explain(of, ["the quick fox"])
         (expected,) = explearn.get_explainer("input_x_gradient").explain(tiny.classifier("bert"), ["the quick fox"])
         assert_close(attribution.scores, expected.scores)
@@ -200,7 +201,7 @@ class TestFromPretrained:
 
 def test_a_fingerprint_is_that_of_weights_buffers_and_labels() -> None:
     expected = tiny.classifier("bert").fingerprint
-    changes: list[Callable[[Classifier], Any]] = [
+    changes: list[Callable[[TransformerPredictor], Any]] = [
         lambda of: of.model.classifier.weight.data[0, 0].add_(1e-3),
         lambda of: of.model.bert.embeddings.LayerNorm.bias.data[3].fill_(7),
         lambda of: of.model.register_buffer("steps", torch.tensor(3)),
@@ -215,7 +216,7 @@ def test_a_fingerprint_is_that_of_weights_buffers_and_labels() -> None:
 
 class TestFreezing:
     def test_a_classifier_is_frozen_from_the_start(self) -> None:
-        of = Classifier(tiny.model("bert").train(), tiny.tokenizer("bert"), ComputeOptions("cpu"))
+        of = TransformerPredictor(tiny.model("bert").train(), tiny.tokenizer("bert"), ComputeOptions("cpu"))
         assert not any(p.requires_grad or p.grad is not None for p in of.model.parameters())
         assert not any(module.training for module in of.model.modules()) and tiny.hooks(of.model) == 0
 

@@ -26,8 +26,9 @@ from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_info, list_explainers
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.heads.completion import COMPLETION_FILE
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 from explearn_apps.onnx import export_onnx
 from explearn_study.importing import import_classifier
@@ -57,7 +58,7 @@ def tokenizer(kind: str) -> Any:
     return tiny.tokenizer(kind, POSITIONS)
 
 
-def read_back(of: Classifier, ids: Any) -> str:
+def read_back(of: TransformerPredictor, ids: Any) -> str:
     """The text of some ids, its white space made single blanks."""
     return " ".join(of.tokenizer.decode(list(ids)).split())
 
@@ -81,7 +82,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module")
 def prompted(folders: Any) -> Any:
-    return functools.cache(lambda kind: Classifier.from_pretrained(folders(kind), device="cpu"))
+    return functools.cache(lambda kind: load_classifier(folders(kind), device="cpu"))
 
 
 @functools.cache
@@ -145,7 +146,7 @@ def test_every_method_of_decoders_explains_or_refuses_by_name(kind: str, prompte
 
 def test_a_pair_goes_into_its_slots(folders: Any) -> None:
     prompt = {"template": "{text} so {pair} ? it is", "label_words": {"no": " slow", "yes": " quick"}}
-    of = Classifier.from_pretrained(folders("gpt2"), device="cpu", completion=prompt)
+    of = load_classifier(folders("gpt2"), device="cpu", completion=prompt)
     (encoding,) = of.encode([("the fox sleeps", "a dog")])
     assert encoding.words == ("the", "fox", "sleeps", "a", "dog") and encoding.pair_start == 3
     assert read_back(of, encoding.input_ids) == "the fox sleeps so a dog ? it is"
@@ -167,7 +168,7 @@ def test_long_texts_are_cut_and_the_prompt_is_not(prompted: Any) -> None:
 
 def test_a_prompt_longer_than_the_model_reads_is_refused(folders: Any) -> None:
     shots = [{"text": "the lazy dog sleeps " * 40, "label": "slow"}]
-    of = Classifier.from_pretrained(folders("gpt2"), device="cpu", completion={**PROMPT, "shots": shots})
+    of = load_classifier(folders("gpt2"), device="cpu", completion={**PROMPT, "shots": shots})
     with pytest.raises(DataError, match=r"text 1: the prompt takes \d+ of the 160 sub-tokens"):
         of.encode(["slow"])
 
@@ -176,11 +177,11 @@ def test_a_prompt_longer_than_the_model_reads_is_refused(folders: Any) -> None:
 def test_saved_and_loaded_it_is_the_same_classifier(kind: str, prompted: Any, tmp_path: Path) -> None:
     of = prompted(kind)
     of.save_pretrained(tmp_path / "saved")
-    again = Classifier.from_pretrained(tmp_path / "saved", device="cpu")
+    again = load_classifier(tmp_path / "saved", device="cpu")
     assert again.fingerprint == of.fingerprint
     np.testing.assert_array_equal(again.predict_proba(again.encode([TEXT])), of.predict_proba(of.encode([TEXT])))
     # Another prompt is another classifier.
-    other = Classifier.from_pretrained(tmp_path / "saved", device="cpu", completion={**PROMPT, "instruction": ""})
+    other = load_classifier(tmp_path / "saved", device="cpu", completion={**PROMPT, "instruction": ""})
     assert other.fingerprint != of.fingerprint
 
 
@@ -201,15 +202,15 @@ PROBLEMS: dict[str, tuple[dict[str, Any], type[ExplearnError], str]] = {
 def test_a_prompt_that_cannot_be_is_refused_in_one_sentence(problem: str, folders: Any) -> None:
     change, kind, said = PROBLEMS[problem]
     with pytest.raises(kind) as caught:
-        Classifier.from_pretrained(folders("gpt2"), device="cpu", completion={**PROMPT, **change})
+        load_classifier(folders("gpt2"), device="cpu", completion={**PROMPT, **change})
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_classifier_that_was_never_prompted_is_not_given_a_prompt(tmp_path: Path) -> None:
     folder = tiny.save(tmp_path / "bert", "bert", 2)
-    words = {label: f" {label}" for label in Classifier.from_pretrained(folder, device="cpu").labels}
+    words = {label: f" {label}" for label in load_classifier(folder, device="cpu").labels}
     with pytest.raises(ModelError, match="has a head of its own, for no, yes"):
-        Classifier.from_pretrained(folder, device="cpu", completion={"template": "{text} was", "label_words": words})
+        load_classifier(folder, device="cpu", completion={"template": "{text} was", "label_words": words})
 
 
 def test_a_masked_last_word_is_not_taken_for_padding(tmp_path: Path) -> None:
@@ -219,8 +220,8 @@ def test_a_masked_last_word_is_not_taken_for_padding(tmp_path: Path) -> None:
     words.save_pretrained(folder)
     prompt = {"template": "review: {text}", "label_words": {"slow": " slow", "quick": " quick"}}
     with pytest.raises(ModelError, match="the template ends with the text"):
-        Classifier.from_pretrained(folder, completion=prompt)
-    of = Classifier.from_pretrained(folder, device="cpu", completion={**prompt, "template": "review: {text} it was"})
+        load_classifier(folder, completion=prompt)
+    of = load_classifier(folder, device="cpu", completion={**prompt, "template": "review: {text} it was"})
     (encoding,) = of.encode([TEXT])
     masked = encoding.mask(range(6), of.mask_token_id)
     model = transformers.AutoModelForCausalLM.from_pretrained(folder)
@@ -242,7 +243,7 @@ def test_bias_of_the_output_layer_counts(tmp_path: Path) -> None:
     torch.nn.init.normal_(model.lm_head.bias)
     model.save_pretrained(tmp_path)
     tokenizer("gpt2").save_pretrained(tmp_path)
-    of = Classifier.from_pretrained(tmp_path, device="cpu", completion=PROMPT)
+    of = load_classifier(tmp_path, device="cpu", completion=PROMPT)
     (encoding,) = of.encode([TEXT])
     with torch.inference_mode():
         logits = model(input_ids=torch.tensor([encoding.input_ids])).logits[0, -1, of.completion.ids]
@@ -267,9 +268,9 @@ def test_a_task_s_classifier_may_be_a_prompted_model(tmp_path: Path) -> None:
         {"name": str(folder), "labels": {"slow": "negative", "quick": "positive"}, "completion": PROMPT}
     )
     import_classifier(tmp_path / "c", given, "films", ["negative", "positive"], ComputeOptions(device="cpu"))
-    imported = Classifier.from_pretrained(tmp_path / "c", device="cpu")
+    imported = load_classifier(tmp_path / "c", device="cpu")
     assert imported.labels == ["negative", "positive"]
-    of = Classifier.from_pretrained(folder, device="cpu", completion=PROMPT)
+    of = load_classifier(folder, device="cpu", completion=PROMPT)
     np.testing.assert_array_equal(imported.predict_proba(imported.encode([TEXT])), of.predict_proba(of.encode([TEXT])))
 
 
@@ -282,13 +283,13 @@ def test_learned_methods_train_on_a_prompted_model(prompted: Any, tmp_path: Path
     tiny.model("bert").base_model.save_pretrained(tmp_path / "encoder")
     tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
     trained: list[Any] = [
-        ExpNet(protocol="in_domain", epochs=1).fit(task),
-        L2E(epochs=1, samples=4, width=16).fit(task),
-        PAML(backbone=str(tmp_path / "encoder"), epochs=1, batch_size=4).fit(task),
+        ExpNet(protocol="in_domain", epochs=1).learn(task),
+        L2E(epochs=1, samples=4, width=16).learn(task),
+        PAML(backbone=str(tmp_path / "encoder"), epochs=1, batch_size=4).learn(task),
     ]
-    ivra = IvRA(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).fit(task)
+    ivra = IvRA(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).learn(task)
     ivra.save_pretrained(tmp_path / "ivra")
-    own = Classifier.from_pretrained(tmp_path / "ivra" / "classifier", device="cpu")
+    own = load_classifier(tmp_path / "ivra" / "classifier", device="cpu")
     assert own.completion is not None and own.labels == of.labels
     for method, classifier in [*((one, of) for one in trained), (IvRA.from_pretrained(tmp_path / "ivra"), own)]:
         attributions = list(method.explain(classifier, tiny.TEXTS))

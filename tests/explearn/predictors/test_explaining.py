@@ -69,9 +69,7 @@ def test_of_one_output_it_is_the_log_odds() -> None:
 
 
 def test_a_function_of_texts_has_it_too() -> None:
-    of = explearn.CallableClassifier(
-        lambda texts: [[0.2, 0.8] if "fox" in t else [0.5, 0.5] for t in texts], ["a", "b"]
-    )
+    of = explearn.FunctionPredictor(lambda texts: [[0.2, 0.8] if "fox" in t else [0.5, 0.5] for t in texts], ["a", "b"])
     (attribution,) = explearn.get_explainer("occlusion").explain(of.versus("a"), ["the fox"])
     assert attribution.target == "b versus a"
     np.testing.assert_allclose(attribution.scores, [0, np.log(4)], atol=1e-6)

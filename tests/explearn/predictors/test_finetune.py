@@ -17,9 +17,9 @@ from explearn.core.errors import ModelError, ParamsError
 from explearn.core.examples import ANSWER_LABELS, Example
 from explearn.core.extras import MissingExtraError
 from explearn.core.validation import check_section
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.finetune import finetune, from_scratch, load_encoder, with_adapters
 from explearn.predictors.params import FinetuneParams, LoraParams, ScratchParams
+from explearn.predictors.pretrained import load_classifier
 
 LABELS = ["no", "yes"]
 COMPUTE = ComputeOptions(device="cpu")
@@ -97,7 +97,7 @@ class TestAdapters:
     @pytest.mark.parametrize("kind", ["bert", "gpt2"])
     def test_they_and_the_head_alone_are_trained(self, kind: str, adapted: Any) -> None:
         before, after = (
-            Classifier.from_pretrained(folder, device="cpu").model.base_model.state_dict() for folder in adapted(kind)
+            load_classifier(folder, device="cpu").model.base_model.state_dict() for folder in adapted(kind)
         )
         changed = 0
         for name, weight in before.items():
@@ -131,7 +131,7 @@ class TestAdapters:
         _, folder = adapted("bert")
         assert not list(folder.glob("adapter*"))
         monkeypatch.setitem(sys.modules, "peft", None)
-        assert Classifier.from_pretrained(folder, device="cpu").predict(["slow"])[0] in LABELS
+        assert load_classifier(folder, device="cpu").predict(["slow"])[0] in LABELS
         with pytest.raises(MissingExtraError, match=r"needs the package peft, .* pip install 'explearn\[lora\]'"):
             with_adapters(tiny.make_classifier("bert").model, LoraParams())
 
@@ -149,7 +149,7 @@ class TestFromScratch:
         params = FinetuneParams(epochs=12, learning_rate=1e-2, max_length=24, scratch=SIZES)
         history = finetune(tmp_path / "c", examples(texts * 4), LABELS, "scratch", params, COMPUTE, seed=1)
         assert history[-1].accuracy == 1.0
-        of = Classifier.from_pretrained(tmp_path / "c", device="cpu")
+        of = load_classifier(tmp_path / "c", device="cpu")
         assert of.model.config.model_type == "gpt2" and of.max_length == 24
         assert of.predict(["the fox sells", "a dog sells"]) == ["yes", "no"]
 

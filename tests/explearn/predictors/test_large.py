@@ -16,7 +16,8 @@ import explearn
 from explearn.core.errors import UnsupportedError
 from explearn.methods.registry import get_info, list_explainers
 from explearn.predictors.batching import budget_batches, run_batches
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 
 class Owner:
@@ -65,15 +66,15 @@ class TestBatchesThatShrink:
 def short_of_memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A device that holds 40 padded sub-tokens; the list gets the sizes of the passes that failed."""
     failed: list[int] = []
-    plain = Classifier.logits
+    plain = TransformerPredictor.logits
 
-    def logits(self: Classifier, batch: Any) -> torch.Tensor:
+    def logits(self: TransformerPredictor, batch: Any) -> torch.Tensor:
         if batch.input_ids.numel() > 40:
             failed.append(batch.input_ids.numel())
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
         return plain(self, batch)
 
-    monkeypatch.setattr(Classifier, "logits", logits)
+    monkeypatch.setattr(TransformerPredictor, "logits", logits)
     return failed
 
 
@@ -81,7 +82,7 @@ def short_of_memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_running_out_of_memory_halves_the_budget_and_changes_no_result(
     method: str | None, short_of_memory: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    def answers(of: Classifier) -> Any:
+    def answers(of: TransformerPredictor) -> Any:
         if method is None:
             return of.predict_proba(of.encode(tiny.TEXTS))
         attributions = explearn.get_explainer(method, **tiny.QUICK.get(method, {})).explain(of, tiny.TEXTS)
@@ -105,8 +106,8 @@ class TestWeightsAsSaved:
 
     def test_bf16_weights_stay_bf16_and_probabilities_are_near(self, kind: str, tmp_path: Path) -> None:
         folder = self.saved(tmp_path, kind)
-        kept = Classifier.from_pretrained(folder, device="cpu", precision="saved")
-        widened = Classifier.from_pretrained(folder, device="cpu")
+        kept = load_classifier(folder, device="cpu", precision="saved")
+        widened = load_classifier(folder, device="cpu")
         assert {p.dtype for p in kept.model.parameters()} == {torch.bfloat16}
         assert {p.dtype for p in widened.model.parameters()} == {torch.float32}
         batch = kept.batch(kept.encode(tiny.TEXTS))
@@ -117,8 +118,8 @@ class TestWeightsAsSaved:
 
     def test_every_method_gives_finite_scores_near_those_of_float32(self, kind: str, tmp_path: Path) -> None:
         folder = self.saved(tmp_path, kind)
-        kept = Classifier.from_pretrained(folder, device="cpu", precision="saved")
-        widened = Classifier.from_pretrained(folder, device="cpu")
+        kept = load_classifier(folder, device="cpu", precision="saved")
+        widened = load_classifier(folder, device="cpu")
         for name in [name for name in list_explainers() if not get_info(name).learned]:
             method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
             try:

@@ -12,10 +12,11 @@ from trained_cases import keep
 from explearn.core.errors import ModelError
 from explearn.core.numeric_checks import check_weights
 from explearn.methods.registry import get_explainer
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 
-def spoiled(value: float = float("nan"), last: bool = False) -> Classifier:
+def spoiled(value: float = float("nan"), last: bool = False) -> TransformerPredictor:
     """A classifier with one bad weight; `last`: in its head alone, so that attention stays finite."""
     of = tiny.make_classifier("bert")
     parameter = of.model.classifier.weight if last else of.model.bert.embeddings.LayerNorm.weight
@@ -27,7 +28,7 @@ def spoiled(value: float = float("nan"), last: bool = False) -> Classifier:
 def test_a_saved_classifier_with_such_weights_is_not_loaded(tmp_path: Path, value: float) -> None:
     spoiled(value).save_pretrained(tmp_path)
     with pytest.raises(ModelError, match=r"damaged.*: 1 of the .* values of .*LayerNorm\.weight are NaN or infinite"):
-        Classifier.from_pretrained(tmp_path, device="cpu")
+        load_classifier(tmp_path, device="cpu")
 
 
 def test_nothing_is_predicted_or_explained_from_logits_that_are_not_finite() -> None:

@@ -15,21 +15,21 @@ from rounding import assert_close
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.padding import reads_last
+from explearn.predictors.transformer import TransformerPredictor
 
 
-def classifier_of(kind: str, config_pad: int | None, **tokens: str | None) -> Classifier:
+def classifier_of(kind: str, config_pad: int | None, **tokens: str | None) -> TransformerPredictor:
     """A decoder whose configuration names `config_pad` as padding; `tokens` change its tokenizer's special ones."""
     model: Any = tiny.model(kind)
     model.config.pad_token_id = config_pad
     words = copy.deepcopy(tiny.tokenizer(kind))
     for name, token in tokens.items():
         setattr(words, name, token)
-    return Classifier(model, words, ComputeOptions(device="cpu"), "mine")
+    return TransformerPredictor(model, words, ComputeOptions(device="cpu"), "mine")
 
 
-def alone(of: Classifier, text: str) -> Any:
+def alone(of: TransformerPredictor, text: str) -> Any:
     """Probabilities as the model itself gives them to one text without padding."""
     (encoding,) = of.encode([text])
     with torch.inference_mode():
@@ -81,7 +81,7 @@ def test_an_end_of_text_token_that_ends_each_text_cannot_be_padding() -> None:
         single="<s> $A </s>", pair="<s> $A $B </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
     )
     with pytest.raises(ModelError, match="mine: its tokenizer ends each text with '</s>', which its head would take"):
-        Classifier(model, words, ComputeOptions(device="cpu"), "mine")
+        TransformerPredictor(model, words, ComputeOptions(device="cpu"), "mine")
 
 
 def test_a_decoder_that_nobody_listed_is_known_by_the_name_of_its_head() -> None:

@@ -21,8 +21,9 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import UnsupportedError
 from explearn.lens.perturb import randomised
 from explearn.methods.registry import get_info, list_explainers
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
 from explearn.predictors.quantised import dequantised, is_quantised
+from explearn.predictors.transformer import TransformerPredictor
 
 pytest.importorskip("bitsandbytes")
 pytest.importorskip("accelerate")
@@ -37,16 +38,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def load(folder: Path, **options: Any) -> Classifier:
-    return Classifier.from_pretrained(folder, device="cpu", **options)
+def load(folder: Path, **options: Any) -> TransformerPredictor:
+    return load_classifier(folder, device="cpu", **options)
 
 
-def plain_copy(of: Classifier) -> Classifier:
+def plain_copy(of: TransformerPredictor) -> TransformerPredictor:
     """The same classifier with the weights that the quantised ones stand for."""
     return of.with_model(dequantised(copy.deepcopy(of.model)))
 
 
-def scores(of: Classifier, name: str) -> list[np.ndarray]:
+def scores(of: TransformerPredictor, name: str) -> list[np.ndarray]:
     method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
     return [a.scores for a in method.explain(of, [*tiny.TEXTS[:2]], [1, 0])]
 
@@ -84,7 +85,7 @@ class TestWhileLoading:
         texts = [(text, of.labels[i % 2]) for i, text in enumerate(tiny.TEXTS)]
         options = {"epochs": 1, "validation_texts": 4}
         trained = explearn.get_explainer(name, **(options if name == "paml" else {"schedule": options}))
-        trained.fit(explearn.ListedTask(of, texts, texts))
+        trained.fit(of, texts, validation=texts)
         assert all(np.isfinite(a.scores).all() for a in trained.explain(of, tiny.TEXTS))
         assert np.array_equal(of.predict_proba(tiny.TEXTS), before)
 
@@ -128,7 +129,7 @@ def test_a_quantised_head_is_told(folder: Path, tmp_path: Path, caplog: pytest.L
     config = transformers.BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=["none"])
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, quantization_config=config)
     with caplog.at_level(logging.WARNING):
-        Classifier(model, tiny.tokenizer("distilbert"), ComputeOptions(device="cpu"))
+        TransformerPredictor(model, tiny.tokenizer("distilbert"), ComputeOptions(device="cpu"))
     assert "its head is quantised (pre_classifier, classifier)" in caplog.text
 
 
@@ -144,6 +145,6 @@ class TestIsRefused:
         complaint(lambda: tiny.make_classifier("bert", precision="nf4"), "for a model in memory")
 
     def test_to_divide_and_to_train(self, folder: Path) -> None:
-        call = lambda: Classifier.from_pretrained(folder, precision="nf4", device_map="auto")  # noqa: E731
+        call = lambda: load_classifier(folder, precision="nf4", device_map="auto")  # noqa: E731
         complaint(call, "device-map", "quantised weights, which are not divided here")
         complaint(lambda: load(folder, precision="nf4").check_plain("training ivra"), "training ivra", "not quantised")

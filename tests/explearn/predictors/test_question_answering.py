@@ -19,12 +19,11 @@ from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.examples import ANSWER_LABELS, ANSWER_WORDS, Example
 from explearn.methods.ivra.explainer import IvRA
 from explearn.methods.ivra.objectives import gated_inputs
-from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_info, list_explainers
-from explearn.predictors.as_classifier import as_classifier
-from explearn.predictors.classifier import Classifier, QuestionAnswerer
 from explearn.predictors.finetune import evaluate_classifier, finetune
+from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.params import FinetuneParams
+from explearn.predictors.pretrained import as_predictor, load_classifier
 from explearn.text.alignment import NO_WORD
 
 QUESTIONS = (
@@ -47,7 +46,7 @@ def examples(split: Any = "train") -> list[Example]:
     return [example(i, *texts, answer, split) for i, (texts, answer) in enumerate(zip(QUESTIONS, answers, strict=True))]
 
 
-def by_hand(answerer: QuestionAnswerer, question: str, passage: str) -> dict[tuple[int, int], float]:
+def by_hand(answerer: QuestionPredictor, question: str, passage: str) -> dict[tuple[int, int], float]:
     """log p of every span, by first and last word of the passage: softmax over words' first, and last, pieces."""
     encoded = answerer.tokenizer(
         question, passage, return_tensors="pt", return_offsets_mapping=True, truncation=True, max_length=46
@@ -120,8 +119,8 @@ class TestSpans:
     def test_saved_and_loaded_it_is_the_same(self, tmp_path: Path) -> None:
         answerer = tiny.make_answerer()
         answerer.save_pretrained(tmp_path / "m")
-        loaded = Classifier.from_pretrained(tmp_path / "m", device="cpu")
-        assert isinstance(loaded, QuestionAnswerer) and loaded.labels == list(ANSWER_LABELS)
+        loaded = load_classifier(tmp_path / "m", device="cpu")
+        assert isinstance(loaded, QuestionPredictor) and loaded.labels == list(ANSWER_LABELS)
         assert loaded.fingerprint == answerer.fingerprint
         answers = [answerer.answer(texts) for texts in QUESTIONS]
         assert [loaded.answer(texts) for texts in QUESTIONS] == answers
@@ -166,14 +165,14 @@ class TestIvRA:
     def test_it_is_trained_for_answers_and_explains_them(self, tmp_path: Path) -> None:
         answerer = tiny.make_answerer()
         before = answerer.fingerprint
-        ivra = IvRA(**settings(("comp", "suff", "cons"))).fit(ListedTask(answerer, examples(), examples("validation")))
-        assert answerer.fingerprint == before and isinstance(ivra.classifier, QuestionAnswerer)
+        ivra = IvRA(**settings(("comp", "suff", "cons"))).fit(answerer, examples(), validation=examples("validation"))
+        assert answerer.fingerprint == before and isinstance(ivra.classifier, QuestionPredictor)
         losses = ivra.history[1]["losses"]
         assert set(losses) == {"task", "comp", "suff", "cons"}
         assert set(ivra.history[0]["criteria"]) == {"comp", "suff", "cons"}
         ivra.save_pretrained(tmp_path / "ivra")
         again = IvRA.from_pretrained(tmp_path / "ivra")
-        own = Classifier.from_pretrained(tmp_path / "ivra/classifier", device="cpu")
+        own = load_classifier(tmp_path / "ivra/classifier", device="cpu")
         for encoding, actual in zip(own.encode(QUESTIONS), again.explain(own, QUESTIONS), strict=True):
             free = any(word != NO_WORD for word in encoding.word_ids)
             first, end = encoding.answer or (0, 0)
@@ -190,13 +189,13 @@ class TestIvRA:
 
     def test_simulatability_is_refused_before_training(self) -> None:
         with pytest.raises(DataError, match="criterion 'sim'"):
-            IvRA(**settings(["sim"])).fit(ListedTask(tiny.make_answerer(), examples(), examples("validation")))
+            IvRA(**settings(["sim"])).fit(tiny.make_answerer(), examples(), validation=examples("validation"))
 
 
 def test_a_loaded_model_with_its_tokenizer_answers_questions() -> None:
     answerer = tiny.make_answerer("bert")
-    taken = as_classifier((answerer.model.model, answerer.tokenizer))
-    assert isinstance(taken, QuestionAnswerer)
+    taken = as_predictor((answerer.model.model, answerer.tokenizer))
+    assert isinstance(taken, QuestionPredictor)
     assert taken.answer(QUESTIONS[0]) == answerer.answer(QUESTIONS[0])
 
 
@@ -216,9 +215,9 @@ def test_finetuning_learns_where_answers_are(tmp_path: Path) -> None:
         tmp_path / "made", rows, ANSWER_LABELS, str(tmp_path / "encoder"), params, ComputeOptions(device="cpu"), 13
     )
     assert history[0].accuracy < 0.6
-    made = Classifier.from_pretrained(tmp_path / "made", device="cpu")
+    made = load_classifier(tmp_path / "made", device="cpu")
     assert evaluate_classifier(made, [row for row in rows if row.split == "train"])["accuracy"] > 0.8
-    assert isinstance(made, QuestionAnswerer) and made.answer(rows[0]) in places
+    assert isinstance(made, QuestionPredictor) and made.answer(rows[0]) in places
 
 
 def test_answers_out_of_reach_are_not_trained_on_and_count_as_wrong(tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ from explearn.lens.perturb import noisy_embeddings, randomised
 from explearn.lens.representations import aggregate_states, word_embeddings
 from explearn.methods.registry import get_explainer, get_info, list_explainers
 from explearn.predictors.architectures import blocks_in_order
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 accelerate = pytest.importorskip("accelerate")
 
@@ -42,23 +43,23 @@ UNTRAINED = [name for name in list_explainers() if not get_info(name).learned or
 
 
 @functools.cache
-def plain(kind: str) -> Classifier:
+def plain(kind: str) -> TransformerPredictor:
     return tiny.classifier(kind)
 
 
-def over_two(kind: str) -> Classifier:
+def over_two(kind: str) -> TransformerPredictor:
     model: Any = copy.deepcopy(plain(kind).model)
     accelerate.dispatch_model(model, halves(model, FIRST, SECOND), main_device=torch.device(FIRST))
-    return Classifier(model, plain(kind).tokenizer, ComputeOptions(max_tokens=1024), kind)
+    return TransformerPredictor(model, plain(kind).tokenizer, ComputeOptions(max_tokens=1024), kind)
 
 
-def partly_on_disk(kind: str) -> Classifier:
+def partly_on_disk(kind: str) -> TransformerPredictor:
     model: Any = copy.deepcopy(plain(kind).model)
     places = halves(model, "cpu", "disk")
-    return Classifier(model, plain(kind).tokenizer, ComputeOptions(device_map=places), kind)
+    return TransformerPredictor(model, plain(kind).tokenizer, ComputeOptions(device_map=places), kind)
 
 
-def scores(name: str, of: Classifier) -> list[np.ndarray[Any, Any]]:
+def scores(name: str, of: TransformerPredictor) -> list[np.ndarray[Any, Any]]:
     return [actual.scores for actual in get_explainer(name, **FEW.get(name, {})).explain(of, TEXTS)]
 
 
@@ -71,7 +72,9 @@ def scores_on_one(name: str, kind: str) -> list[np.ndarray[Any, Any]] | None:
         return None
 
 
-def check_same(name: str, kind: str, spread: Classifier, devices: Callable[[], AbstractContextManager[None]]) -> None:
+def check_same(
+    name: str, kind: str, spread: TransformerPredictor, devices: Callable[[], AbstractContextManager[None]]
+) -> None:
     expected = scores_on_one(name, kind)
     with devices():
         if expected is None:
@@ -87,7 +90,7 @@ def check_same(name: str, kind: str, spread: Classifier, devices: Callable[[], A
 class TestOverTwoDevices:
     @pytest.fixture(scope="class")
     @classmethod
-    def spread(cls) -> dict[str, Classifier]:
+    def spread(cls) -> dict[str, TransformerPredictor]:
         with pretend_devices():
             return {kind: over_two(kind) for kind in ("bert", "gpt2", "albert", "deberta-v2")}
 
@@ -101,16 +104,22 @@ class TestOverTwoDevices:
             assert str(gradient.device) == FIRST and gradient.cpu().tolist() == [[2.0, 2.0], [2.0, 2.0]]
 
     @pytest.mark.parametrize(("name", "kind"), [(name, KINDS[n % 2]) for n, name in enumerate(UNTRAINED)])
-    def test_every_method_gives_the_scores_of_one(self, spread: dict[str, Classifier], kind: str, name: str) -> None:
+    def test_every_method_gives_the_scores_of_one(
+        self, spread: dict[str, TransformerPredictor], kind: str, name: str
+    ) -> None:
         check_same(name, kind, spread[kind], pretend_devices)
 
     @pytest.mark.parametrize("kind", ["albert", "deberta-v2"])
     @pytest.mark.parametrize("name", ["rollout", "gae", "attn_lrp", "alti", "lrp"])
-    def test_shared_blocks_and_position_terms_do_too(self, spread: dict[str, Classifier], kind: str, name: str) -> None:
+    def test_shared_blocks_and_position_terms_do_too(
+        self, spread: dict[str, TransformerPredictor], kind: str, name: str
+    ) -> None:
         check_same(name, kind, spread[kind], pretend_devices)
 
     @pytest.mark.parametrize("kind", ["bert", "gpt2"])
-    def test_predictions_features_and_states_are_those_of_one(self, spread: dict[str, Classifier], kind: str) -> None:
+    def test_predictions_features_and_states_are_those_of_one(
+        self, spread: dict[str, TransformerPredictor], kind: str
+    ) -> None:
         actual, one = spread[kind], plain(kind)
         encodings = one.encode(TEXTS)
         features = batch_features(one, one.batch(encodings), hidden=True)
@@ -125,11 +134,11 @@ class TestOverTwoDevices:
         for value, wanted in zip(given, expected, strict=True):
             assert_close(value, wanted)
 
-    def test_what_takes_one_device_refuses_it(self, spread: dict[str, Classifier]) -> None:
+    def test_what_takes_one_device_refuses_it(self, spread: dict[str, TransformerPredictor]) -> None:
         complaint(lambda: spread["bert"].check_plain("training ivra"), "training ivra needs a model on one device")
         plain("bert").check_plain("training ivra")
 
-    def test_its_fingerprint_is_that_of_one(self, spread: dict[str, Classifier]) -> None:
+    def test_its_fingerprint_is_that_of_one(self, spread: dict[str, TransformerPredictor]) -> None:
         with pretend_devices():
             assert spread["bert"].fingerprint == plain("bert").fingerprint
 
@@ -137,7 +146,7 @@ class TestOverTwoDevices:
 class TestWithWeightsOnDisk:
     @pytest.fixture(scope="class")
     @classmethod
-    def spread(cls) -> dict[str, Classifier]:
+    def spread(cls) -> dict[str, TransformerPredictor]:
         return {kind: partly_on_disk(kind) for kind in ("bert", "gpt2")}
 
     @pytest.mark.parametrize(
@@ -145,16 +154,18 @@ class TestWithWeightsOnDisk:
         list(zip(("raw_attention", "gae", "attcat", "integrated_gradients", "lime"), KINDS * 3, strict=False)),
     )
     def test_methods_that_run_the_model_give_the_same(
-        self, spread: dict[str, Classifier], kind: str, name: str
+        self, spread: dict[str, TransformerPredictor], kind: str, name: str
     ) -> None:
         check_same(name, kind, spread[kind], nullcontext)
 
     @pytest.mark.parametrize("name", sorted(READ_WEIGHTS))
-    def test_methods_that_read_weights_refuse_by_name(self, spread: dict[str, Classifier], name: str) -> None:
+    def test_methods_that_read_weights_refuse_by_name(self, spread: dict[str, TransformerPredictor], name: str) -> None:
         said = complaint(lambda: list(get_explainer(name).explain(spread["bert"], TEXTS)), f"{name}: reads weights")
         assert "offloaded" in said
 
-    def test_a_method_that_did_not_say_so_is_stopped_all_the_same(self, spread: dict[str, Classifier]) -> None:
+    def test_a_method_that_did_not_say_so_is_stopped_all_the_same(
+        self, spread: dict[str, TransformerPredictor]
+    ) -> None:
         of: Any = spread["bert"]
         with of.gathered(), pytest.raises(UnsupportedError, match="this method reads weights by themselves"):
             torch.ones(1, 32) @ of.model.bert.encoder.layer[2].output.dense.weight.T
@@ -170,11 +181,11 @@ class TestWithWeightsOnDisk:
 
     def test_embeddings_on_disk_cannot_be_read(self) -> None:
         model: Any = copy.deepcopy(plain("bert").model)
-        of = Classifier(model, plain("bert").tokenizer, ComputeOptions(device_map={"": "disk"}), "bert")
+        of = TransformerPredictor(model, plain("bert").tokenizer, ComputeOptions(device_map={"": "disk"}), "bert")
         with pytest.raises(UnsupportedError, match="table of embeddings is offloaded"):
             word_embeddings(of, of.encode(TEXTS))
 
-    def test_copies_with_other_weights_are_refused(self, spread: dict[str, Classifier]) -> None:
+    def test_copies_with_other_weights_are_refused(self, spread: dict[str, TransformerPredictor]) -> None:
         for change in (lambda of: randomised(of, 1), lambda of: noisy_embeddings(of, 0.1, 1)):
             with pytest.raises(UnsupportedError, match="offloaded, and copies of them"):
                 change(spread["bert"])
@@ -183,15 +194,15 @@ class TestWithWeightsOnDisk:
 class TestRules:
     @pytest.mark.parametrize("rule", ["auto", "balanced", "balanced_low_0", "sequential"])
     def test_take_the_cpu_where_there_is_no_gpu(self, tiny_folder: Path, rule: str) -> None:
-        of = Classifier.from_pretrained(tiny_folder, device_map=rule)
+        of = load_classifier(tiny_folder, device_map=rule)
         assert of.device.type == ("cuda" if torch.cuda.is_available() else "cpu")
 
     def test_little_memory_sends_the_rest_to_disk(self, tiny_folder: Path) -> None:
         if torch.cuda.is_available():
             pytest.skip("weights would lie on a GPU")
-        of = Classifier.from_pretrained(tiny_folder, device_map="sequential", max_memory={"cpu": "60KB"})
+        of = load_classifier(tiny_folder, device_map="sequential", max_memory={"cpu": "60KB"})
         assert of.spread is not None and of.spread.offloaded
-        one = Classifier.from_pretrained(tiny_folder, device="cpu")
+        one = load_classifier(tiny_folder, device="cpu")
         encodings = one.encode(TEXTS)
         np.testing.assert_allclose(of.predict_proba(encodings), one.predict_proba(encodings), atol=tolerance())
 
@@ -199,7 +210,7 @@ class TestRules:
     def test_blocks_stay_whole_where_transformers_does_not_say_so(self, kind: str) -> None:
         model: Any = copy.deepcopy(plain(kind).model)
         options = ComputeOptions(device_map="sequential", max_memory={"cpu": "60KB"})
-        Classifier(model, plain(kind).tokenizer, options, kind)
+        TransformerPredictor(model, plain(kind).tokenizer, options, kind)
         blocks = [path for path, module in model.named_modules() if module in blocks_in_order(model.base_model)]
         split = [place for place in model.hf_device_map if any(place.startswith(f"{block}.") for block in blocks)]
         assert "disk" in model.hf_device_map.values() and not split
@@ -215,15 +226,15 @@ class TestRules:
 )
 def test_a_bad_map(tiny_folder: Path, places: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
-        explearn.Classifier.from_pretrained(tiny_folder, device_map=places)
+        explearn.load_classifier(tiny_folder, device_map=places)
 
 
 def test_from_python_a_map_may_be_given_as_it_is(tiny_folder: Path) -> None:
-    of = explearn.Classifier.from_pretrained(tiny_folder, device_map={"": "cpu"})
+    of = explearn.load_classifier(tiny_folder, device_map={"": "cpu"})
     assert of.spread is None and of.device == torch.device("cpu")
     with pytest.raises(DeviceError):
-        explearn.Classifier.from_pretrained(tiny_folder, device_map={"": "cuda:97"})
+        explearn.load_classifier(tiny_folder, device_map={"": "cuda:97"})
     with pytest.raises(DeviceError, match="'tpu'"):
-        explearn.Classifier.from_pretrained(tiny_folder, device_map={"": "tpu"})
+        explearn.load_classifier(tiny_folder, device_map={"": "tpu"})
     with pytest.raises(ParamsError, match="device-map: does not fit"):
-        explearn.Classifier.from_pretrained(tiny_folder, device_map="auto", max_memory={"cpu": "much"})
+        explearn.load_classifier(tiny_folder, device_map="auto", max_memory={"cpu": "much"})

@@ -26,7 +26,7 @@ from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 6}
 TEXTS = ["a warm funny sequel", "the quick brown fox"]
@@ -55,20 +55,20 @@ def task(kind: str) -> ListedTask:
 
 @functools.cache
 def trained(name: str, kind: str) -> LearnedExplainer:
-    method: LearnedExplainer = METHODS[name]().fit(task(kind))
+    method: LearnedExplainer = METHODS[name]().learn(task(kind))
     return method
 
 
-def of_it(explainer: Explainer, kind: str) -> Classifier:
+def of_it(explainer: Explainer, kind: str) -> TransformerPredictor:
     """What it explains: the model that it trained, or the task's."""
     own = getattr(explainer, "classifier", None)
-    return own if isinstance(own, Classifier) else tiny.classifier(kind)
+    return own if isinstance(own, TransformerPredictor) else tiny.classifier(kind)
 
 
-def spread(one: Classifier, kind: str) -> Classifier:
+def spread(one: TransformerPredictor, kind: str) -> TransformerPredictor:
     model: Any = copy.deepcopy(one.model)
     accelerate.dispatch_model(model, halves(model, FIRST, SECOND), main_device=torch.device(FIRST))
-    return Classifier(model, one.tokenizer, ComputeOptions(max_tokens=1024), kind)
+    return TransformerPredictor(model, one.tokenizer, ComputeOptions(max_tokens=1024), kind)
 
 
 def check_same(explainer: Explainer, kind: str) -> None:

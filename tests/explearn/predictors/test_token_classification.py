@@ -18,15 +18,15 @@ from explearn.lens.attention import Attention, reduced_attention
 from explearn.methods.registry import get_info, list_explainers
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
-from explearn.predictors.classifier import Classifier, TokenClassifier
-from explearn.predictors.heads.token_classification import read_positions
+from explearn.predictors.heads.token_classification import TokenPredictor, read_positions
+from explearn.predictors.pretrained import load_classifier
 
 TEXT = "she sells beautiful shells (unbelievably slow) while the guide sleeps ."
 KINDS = ("bert", "roberta", "llama")
 """WordPiece, byte-level BPE, and a decoder."""
 
 
-def by_hand(tagger: TokenClassifier, text: str) -> list[list[float]]:
+def by_hand(tagger: TokenPredictor, text: str) -> list[list[float]]:
     """Logits of transformers' own model at the first sub-token of each word that covers a letter, else its first."""
     encoded = tagger.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
     offsets = encoded.pop("offset_mapping")[0].tolist()
@@ -67,8 +67,8 @@ class TestAnswers:
     def test_saved_and_loaded_it_is_the_same(self, kind: str, tmp_path: Path) -> None:
         tagger = tiny.make_tagger(kind)
         tagger.save_pretrained(tmp_path / "m")
-        loaded = Classifier.from_pretrained(tmp_path / "m", device="cpu")
-        assert isinstance(loaded, TokenClassifier) and loaded.fingerprint == tagger.fingerprint
+        loaded = load_classifier(tmp_path / "m", device="cpu")
+        assert isinstance(loaded, TokenPredictor) and loaded.fingerprint == tagger.fingerprint
         np.testing.assert_allclose(loaded.predict_words(TEXT), tagger.predict_words(TEXT), atol=1e-6)
 
     def test_attention_is_that_of_the_word(self, kind: str) -> None:
@@ -93,9 +93,9 @@ def test_methods_explain_the_word_or_say_why_not(name: str) -> None:
     options = {"lime": {"samples": 20}, "kernel_shap": {"samples": 20}, "shap": {"max_evals": 20}}.get(name, {})
     if name in TAKE_APART:
         with pytest.raises(UnsupportedError, match="classifies tokens"):
-            explearn.explain(tagger, TEXT, name, token=3)
+            explearn.explain(tagger.at(3), TEXT, name)
         return
-    (attribution,) = explearn.explain(tagger, [TEXT], name, token=3, **options)
+    (attribution,) = explearn.explain(tagger.at(3), [TEXT], name, **options)
     probabilities = tagger.predict_words(TEXT)[3]
     assert attribution.token == 3 and np.isfinite(attribution.scores).all()
     assert attribution.target == attribution.predicted == tagger.labels[probabilities.argmax()]
@@ -106,7 +106,7 @@ def test_methods_explain_the_word_or_say_why_not(name: str) -> None:
 def test_gradients_and_relevance_reach_the_word_on_each_model(kind: str) -> None:
     tagger = tiny.make_tagger(kind)
     for name in ("attn_lrp", "gae", "attcat", "integrated_gradients", "rollout"):
-        one, other = (explearn.explain(tagger, [TEXT], name, token=token)[0].scores for token in (2, 7))
+        one, other = (explearn.explain(tagger.at(token), TEXT, name).scores for token in (2, 7))
         assert np.abs(one).max() > 0 and not np.allclose(one, other)
         if kind == "llama":
             # A decoder's word sees none behind it.
@@ -119,16 +119,16 @@ def test_occlusion_is_the_drop_by_masking_each_word_the_classified_one_too() -> 
     (encoding,) = view.encode([TEXT])
     p = view.predict_proba([encoding, *(encoding.mask([i], tagger.mask_token_id) for i in range(11))])
     best = p[0].argmax()
-    (masked,) = explearn.explain(tagger, [TEXT], "occlusion", token="beautiful")
+    (masked,) = explearn.explain(tagger.at("beautiful"), [TEXT], "occlusion")
     assert masked.scores == pytest.approx(p[0, best] - p[1:, best], abs=1e-5)
-    (deleted,) = explearn.explain(tagger, [TEXT], "occlusion", token=2, removal="delete")
+    (deleted,) = explearn.explain(tagger.at(2), [TEXT], "occlusion", removal="delete")
     assert deleted.scores[2] == 0 and np.count_nonzero(deleted.scores) == 10
 
 
 def test_targets_and_other_outputs_are_of_the_word() -> None:
     tagger = tiny.make_tagger()
     logits = by_hand(tagger, TEXT)[3]
-    (given,) = explearn.explain(tagger, [TEXT], "input_x_gradient", targets=["bad"], token=3)
+    (given,) = explearn.explain(tagger.at(3), [TEXT], "input_x_gradient", targets=["bad"])
     assert given.target == "bad" and given.probability == pytest.approx(tagger.predict_words(TEXT)[3, 0], abs=1e-5)
     (versus,) = explearn.explain(tagger.at(3).versus("bad"), [TEXT], "input_x_gradient", targets=["good"])
     assert versus.value == pytest.approx(logits[2] - logits[0], abs=1e-4)
@@ -151,9 +151,8 @@ def test_faithfulness_takes_out_other_words_alone() -> None:
     (target,) = view.predict([TEXT])
     scores = np.arange(11, 0, -1, dtype=np.float32)  # best first: the top fifth are the words 0 and 1
     scores[2] = 20
-    attribution = Attribution(
-        encoding.words, scores, (), np.array([], np.float32), target, "m", 0.5, target, "max", False, token=2
-    )
+    record = {"words": encoding.words, "scores": scores.tolist(), "target": target, "method": "m", "token": 2}
+    attribution = Attribution.from_dict(record)
     params = EvaluateParams(percents=[20], headline_percent=20)
     values = faithfulness(view, {"": encoding}, {"m": [attribution]}, params)["m"].values
     p = view.predict_proba([encoding, encoding.delete([0, 1]), encoding.keep([0, 1])])[:, view.label_index(target)]
@@ -162,10 +161,10 @@ def test_faithfulness_takes_out_other_words_alone() -> None:
 
 
 def test_shown_it_is_marked_and_read_back() -> None:
-    (attribution,) = explearn.explain(tiny.make_tagger(), [TEXT], "random", token=1)
+    (attribution,) = explearn.explain(tiny.make_tagger().at(1), [TEXT], "random")
     assert "&#x27;sells&#x27; is" in attribution.to_html() and attribution.to_html().count(' token"') == 1
     assert "of 'sells'" in str(attribution)
-    assert Attribution.from_record(attribution.to_dict()).token == 1
+    assert Attribution.from_dict(attribution.to_dict()).token == 1
 
 
 def test_a_table_names_the_word_of_each_text(tmp_path: Path) -> None:
@@ -201,10 +200,10 @@ class TestBadInput:
 
     def test_a_word_that_is_not_told(self) -> None:
         with pytest.raises(DataError, match="occurs 2 times, as the words 0, 3"):
-            explearn.explain(tiny.make_tagger(), "the dog and the fox", "random", token="the")
+            explearn.explain(tiny.make_tagger().at("the"), "the dog and the fox", "random")
 
     def test_windows_and_another_classifier(self) -> None:
         with pytest.raises(UnsupportedError, match="window by window"):
-            explearn.explain(tiny.make_tagger(), TEXT, "random", token=1, windows=4)
+            explearn.explain(tiny.make_tagger().at(1), TEXT, "random", windows=4)
         with pytest.raises(UnsupportedError, match="classifies texts; a token is for"):
-            explearn.explain(tiny.classifier(), TEXT, "random", token=1)
+            explearn.explain(tiny.classifier().at(1), TEXT, "random")

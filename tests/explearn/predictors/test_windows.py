@@ -97,6 +97,6 @@ class TestExplaining:
             list(explearn.get_explainer("attcat").explain(tiny.classifier(), [LONG], windows=stride))  # type: ignore[arg-type]
 
     def test_a_function_reads_texts_whole(self) -> None:
-        of = explearn.CallableClassifier(lambda texts: [[0.5, 0.5]] * len(texts), ["no", "yes"])
+        of = explearn.FunctionPredictor(lambda texts: [[0.5, 0.5]] * len(texts), ["no", "yes"])
         with pytest.raises(UnsupportedError, match="which gets them whole"):
             list(explearn.get_explainer("occlusion").explain(of, [LONG], windows=5))

@@ -20,7 +20,7 @@ from explearn.core.errors import DataError, ExplearnError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
 from explearn_apps.onnx import export_onnx
 from explearn_apps.serve.engine import Engine
 from explearn_apps.serve.limits import Limits
@@ -55,7 +55,7 @@ def nli(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("kind", ("bert", "roberta", "deberta-v2", "gpt2"))
 def test_probabilities_are_those_of_transformers_pipeline(kind: str, multi_label: bool, tmp_path: Path) -> None:
     folder = save(tmp_path, kind)
-    classifier = Classifier.from_pretrained(folder, multi_label=multi_label, **GIVEN)
+    classifier = load_classifier(folder, multi_label=multi_label, **GIVEN)
     pipeline: Any = transformers.pipeline("zero-shot-classification", model=folder, device="cpu")
     for text, row in zip(SHORT, classifier.predict_proba(SHORT), strict=True):
         answer = pipeline(text, LABELS, hypothesis_template=HYPOTHESIS, multi_label=multi_label)
@@ -66,14 +66,14 @@ def test_probabilities_are_those_of_transformers_pipeline(kind: str, multi_label
 def test_entailment_stands_against_what_is_called_contradiction(tmp_path: Path) -> None:
     # transformers takes the last class where entailment is the first one.
     folder = save(tmp_path, classes=("entailment", "contradiction", "neutral"))
-    of_labels = Classifier.from_pretrained(folder, multi_label=True, **GIVEN)
+    of_labels = load_classifier(folder, multi_label=True, **GIVEN)
     pairs = [("lazy", HYPOTHESIS.replace("{}", label)) for label in LABELS]
-    p = Classifier.from_pretrained(folder, device="cpu").predict_proba(pairs)
+    p = load_classifier(folder, device="cpu").predict_proba(pairs)
     assert_close(of_labels.predict_proba(["lazy"])[0], p[:, 0] / (p[:, 0] + p[:, 1]))
 
 
 def test_every_kind_of_method_explains_the_words_of_the_text(nli: str) -> None:
-    classifier, pairs = Classifier.from_pretrained(nli, **GIVEN), Classifier.from_pretrained(nli, device="cpu")
+    classifier, pairs = load_classifier(nli, **GIVEN), load_classifier(nli, device="cpu")
     text, label = "a warm funny sequel", "dog"
     pair = (text, HYPOTHESIS.replace("{}", label))
     for name in (*SAME_AS_OF_A_PAIR, "integrated_gradients", "consensus", "lime", "solvex", "random"):
@@ -88,7 +88,7 @@ def test_every_kind_of_method_explains_the_words_of_the_text(nli: str) -> None:
 
 
 def test_occlusion_is_the_loss_of_probability_among_the_labels(nli: str) -> None:
-    classifier = Classifier.from_pretrained(nli, **GIVEN)
+    classifier = load_classifier(nli, **GIVEN)
     (encoding,) = classifier.encode(["a warm funny sequel"])
     method = explearn.get_explainer("occlusion", output="probability")
     (attribution,) = method.explain(classifier, ["a warm funny sequel"], ["castle"])
@@ -98,25 +98,25 @@ def test_occlusion_is_the_loss_of_probability_among_the_labels(nli: str) -> None
 
 
 def test_long_texts_leave_room_for_the_longest_hypothesis(nli: str) -> None:
-    classifier = Classifier.from_pretrained(nli, **GIVEN)
+    classifier = load_classifier(nli, **GIVEN)
     text = " ".join(tiny.CORPUS[:5])
     (encoding,) = classifier.encode([text])
-    assert max(len(classifier.pairs([encoding], [label])[0]) for label in range(3)) == classifier.nli.max_length
+    assert max(len(classifier.pairs([encoding], [label])[0]) for label in range(3)) == classifier.transformer.max_length
     for name in ("occlusion", "gradient"):
         (attribution,) = explearn.get_explainer(name).explain(classifier, [text], windows=10)
         assert attribution.windows > 1 and attribution.read.all(), name
 
 
 def test_saved_and_loaded_it_is_the_same_classifier(nli: str, tmp_path: Path) -> None:
-    classifier = Classifier.from_pretrained(nli, multi_label=True, **GIVEN)
+    classifier = load_classifier(nli, multi_label=True, **GIVEN)
     classifier.save_pretrained(tmp_path / "c")
-    again = Classifier.from_pretrained(tmp_path / "c", device="cpu")
+    again = load_classifier(tmp_path / "c", device="cpu")
     assert (again.labels, again.problem, again.fingerprint) == (LABELS, classifier.problem, classifier.fingerprint)
     np.testing.assert_array_equal(again.predict_proba(SHORT), classifier.predict_proba(SHORT))
-    others = Classifier.from_pretrained(tmp_path / "c", device="cpu", labels=["fox", "dog"])
+    others = load_classifier(tmp_path / "c", device="cpu", labels=["fox", "dog"])
     assert others.labels == ["fox", "dog"] and others.fingerprint != again.fingerprint
     engine = Engine(again, [explearn.get_explainer("gradient")], Limits())
-    assert engine.classifier.nli is not None and engine.classifier.nli.name == "c"  # not where the folder is
+    assert engine.classifier.transformer.name == "c"  # not where the folder is
     explearn.export(tmp_path / "bundle", method="lime", classifier=tmp_path / "c", with_classifier=True)
     assert explearn.load(tmp_path / "bundle").classifier.labels == LABELS
 
@@ -127,12 +127,12 @@ def test_a_generative_model_takes_labels_in_the_same_way(tmp_path: Path) -> None
     transformers.AutoModelForCausalLM.from_config(settings).eval().save_pretrained(tmp_path)
     tiny.tokenizer("gpt2", 160).save_pretrained(tmp_path)
     labels = {"labels": ["slow", "quick"], "hypothesis": "it was {}!"}
-    by_labels = Classifier.from_pretrained(tmp_path, device="cpu", **labels)
+    by_labels = load_classifier(tmp_path, device="cpu", **labels)
     prompt = {"template": "{text}\nit was", "label_words": {"slow": " slow", "quick": " quick"}}
-    prompted = Classifier.from_pretrained(tmp_path, device="cpu", completion=prompt)
+    prompted = load_classifier(tmp_path, device="cpu", completion=prompt)
     np.testing.assert_array_equal(by_labels.predict_proba(SHORT), prompted.predict_proba(SHORT))
     with pytest.raises(ExplearnError, match="completes a text with one label"):
-        Classifier.from_pretrained(tmp_path, device="cpu", multi_label=True, **labels)
+        load_classifier(tmp_path, device="cpu", multi_label=True, **labels)
 
 
 @pytest.mark.parametrize(
@@ -145,21 +145,21 @@ def test_a_generative_model_takes_labels_in_the_same_way(tmp_path: Path) -> None
 )
 def test_labels_that_cannot_be_are_refused_in_one_sentence(given: dict[str, Any], sentence: str, nli: str) -> None:
     with pytest.raises(ExplearnError) as refused:
-        Classifier.from_pretrained(nli, device="cpu", **given)
+        load_classifier(nli, device="cpu", **given)
     assert sentence in str(refused.value) and "\n" not in str(refused.value)
 
 
 def test_what_is_no_zero_shot_classifier_or_text_is_refused(nli: str, tmp_path: Path) -> None:
     with pytest.raises(ExplearnError, match=r"its classes are bad, fair, good; .* begins with entail"):
-        Classifier.from_pretrained(save(tmp_path / "plain", classes=tiny.LABELS[3]), **GIVEN)
-    classifier = Classifier.from_pretrained(nli, **GIVEN)
+        load_classifier(save(tmp_path / "plain", classes=tiny.LABELS[3]), **GIVEN)
+    classifier = load_classifier(nli, **GIVEN)
     with pytest.raises(DataError, match="text 2: is a pair"):
         classifier.encode(["a dog", ("a dog", "a fox")])
     with pytest.raises(UnsupportedError, match="pairs of a text and a hypothesis"):
         ListedTask(classifier, [("a dog", "dog")])
     with pytest.raises(UnsupportedError, match="candidate labels"):
         export_onnx(tmp_path / "m.onnx", explainer="lime", classifier=classifier)
-    with pytest.raises(UnsupportedError, match="looks inside a model"):
+    with pytest.raises(UnsupportedError, match="no model to look into"):
         list(explearn.get_explainer("gradient").explain(classifier.versus("dog"), ["a dog"]))
     list(explearn.get_explainer("occlusion").explain(classifier.versus("dog"), ["a dog"], ["castle"]))
     classifier.save_pretrained(tmp_path / "c")
@@ -169,14 +169,14 @@ def test_what_is_no_zero_shot_classifier_or_text_is_refused(nli: str, tmp_path: 
 
 
 def test_an_explainer_trained_for_the_pairs_explains_zero_shot_answers(nli: str) -> None:
-    pairs = Classifier.from_pretrained(nli, device="cpu")
+    pairs = load_classifier(nli, device="cpu")
     examples = [
         Example(f"e{i}", tuple(a.split()), "entailment", "train", "nli", tuple(b.split()))
         for i, (a, b) in enumerate(tiny.PAIRS)
     ]
     gold = {e.id: [j % 2 == 0 for j in range(len(e.all_words))] for e in examples}
-    expnet = ExpNet(protocol="in_domain", epochs=1).fit(ListedTask(pairs, examples, gold=gold))
-    (attribution,) = expnet.explain(Classifier.from_pretrained(nli, **GIVEN), ["a warm funny sequel"])
+    expnet = ExpNet(protocol="in_domain", epochs=1).fit(pairs, examples, gold)
+    (attribution,) = expnet.explain(load_classifier(nli, **GIVEN), ["a warm funny sequel"])
     assert np.isfinite(attribution.scores).all() and attribution.target in LABELS
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from task_reports import comparison, metrics, run, shown, task
 
-from explearn.metrics.catalogue import CATALOGUE, METRICS
+from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.runs import MethodRun
 from explearn.report.columns import leaderboard, metrics_of
 from explearn.report.examples import choose_examples, draw_examples, example_text, first_text
@@ -35,7 +35,7 @@ def judged(f1, aopc=None, name="films", tests=(), **changes):
     aopc = aopc or {method: 0.1 for method in f1}
     methods = {m: metrics(f1[m], aopc_comprehensiveness=aopc[m], relative_throughput=SPEEDS.get(m, 0.5)) for m in f1}
     by_text = {
-        METRICS[metric].by_text: {
+        CATALOGUE[metric].by_text: {
             m: None if value is None else np.clip(value + np.roll(NOISE, 7 * i), -1, 1)
             for i, (m, value) in enumerate(values.items())
         }

@@ -74,7 +74,7 @@ def test_a_function_gets_the_text_as_it_was_written() -> None:
         asked.extend(texts)
         return np.full((len(texts), 2), 0.5)
 
-    of = explearn.CallableClassifier(function, ["neg", "pos"])
+    of = explearn.FunctionPredictor(function, ["neg", "pos"])
     list(explearn.get_explainer("occlusion", removal="delete").explain(of, [TEXTS["mixed"][0]]))
     assert asked[:4] == [
         "iPhone手机 很好 http://a.b/中文，ok",

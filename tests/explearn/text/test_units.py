@@ -42,7 +42,7 @@ class TestPerturbing:
             asked.extend(texts)
             return [[1 - probability(text), probability(text)] for text in texts]
 
-        of = explearn.CallableClassifier(function, ["neg", "pos"])
+        of = explearn.FunctionPredictor(function, ["neg", "pos"])
         result = explain("occlusion", of, TEXT, "sentence", removal="delete")
         assert (result.words, result.unit) == (SENTENCES, "sentence")
         assert [TEXT[a:b] for a, b in result.spans] == list(SENTENCES)
@@ -147,7 +147,7 @@ class TestPhrases:
 
 def test_records_keep_units() -> None:
     result = explain("gradient", tiny.classifier("bert"), "lazy dog. Fox", "sentence")
-    read = Attribution.from_record(result.to_record())
+    read = Attribution.from_dict(result.to_dict())
     assert (read.words, read.unit) == (("lazy dog.", "Fox"), "sentence") and "lazy dog." in str(read)
 
 
@@ -155,7 +155,7 @@ def test_sentences_first_and_then_the_words_of_the_best() -> None:
     def function(texts: list[str]) -> list[list[float]]:
         return [[1 - probability(text), probability(text)] for text in texts]
 
-    of = explearn.CallableClassifier(function, ["neg", "pos"])
+    of = explearn.FunctionPredictor(function, ["neg", "pos"])
     best = [word.span for word in explain("occlusion", of, TEXT, "sentence").top_words(1)]
 
     def inside(text: str) -> list[tuple[int, int]]:

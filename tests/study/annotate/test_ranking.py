@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from chat_server import ChatServer, Reply, Request
 from project_cases import Project, example, make_project
@@ -40,12 +39,11 @@ def explained(tmp_path: Path) -> Project:
     project = make_project(tmp_path, "films", ("negative", "positive"), TEXTS)
     project.params(model="m")
     attributions = [
-        Attribution(
-            t.words, s := np.zeros(len(t.words), np.float32), t.words, s, p, "random", 0.9, p, "max", False,
-            example_id=t.id,
+        Attribution.from_dict(
+            {"id": text.id, "words": text.words, "scores": [0] * len(text.words), "target": label, "method": "random"}
         )
-        for t, p in zip(TEXTS, PREDICTED, strict=False)
-    ]  # fmt: skip
+        for text, label in zip(TEXTS, PREDICTED, strict=False)
+    ]
     path = tmp_path / "data" / "attributions" / "films" / "random.parquet"
     path.parent.mkdir(parents=True)
     write_run(path, MethodRun("random", attributions, "classifier"))

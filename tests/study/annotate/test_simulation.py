@@ -26,9 +26,8 @@ def attribution(number: int) -> Attribution:
     item = TEXTS[number]
     predicted = {2: "positive", 5: "negative"}.get(number, item.label)
     scores = np.arange(len(item.words), dtype=np.float32)
-    return Attribution(
-        item.words, scores, item.words, scores, predicted, "random", 0.9, predicted, "max", False, example_id=item.id
-    )
+    record = {"id": item.id, "words": item.words, "scores": scores.tolist(), "target": predicted, "method": "random"}
+    return Attribution.from_dict(record)
 
 
 @pytest.fixture

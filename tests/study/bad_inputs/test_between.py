@@ -16,6 +16,7 @@ import torch
 from saying import complaint
 from trained_cases import Kept, keep
 
+from explearn.core.attribution import Attribution
 from explearn.core.examples import Example
 from explearn.core.parquet import METADATA_KEY, parquet_writer, read_metadata
 from explearn.core.storage import ATTRIBUTION_SCHEMA, read_attributions
@@ -23,7 +24,7 @@ from explearn.lens.features import ExampleFeatures
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn_study.example_files import read_examples, read_rationales
 from explearn_study.feature_files import SIGNAL_SCHEMA, feature_schema, read_features, table_of
-from explearn_study.train import of_examples
+from explearn_study.train import check_examples
 from explearn_study.workspace import Workspace
 
 
@@ -43,9 +44,8 @@ def test_metadata(tmp_path: Path, raw: bytes) -> None:
 
 EXAMPLE = {"id": "a", "words": ["w"], "pair": [], "label": "l", "split": "test", "task": "t"}
 RATIONALE = {"example_id": "e0", "annotator": "ana", "kind": "human", "mask": [True, False]}
-ATTRIBUTION = {name: "x" for name in ATTRIBUTION_SCHEMA.names}
-ATTRIBUTION |= {"words": ["a"], "scores": [0.5], "tokens": ["a"], "token_scores": [0.5], "probability": 0.5}
-ATTRIBUTION |= {"signed": True, "unaligned": 0, "completeness_error": None}
+ATTRIBUTION = Attribution.from_dict({"words": ["a"], "scores": [0.5], "target": "x", "method": "m"}).to_dict()
+ATTRIBUTION["probability"] = 0.5
 EXAMPLES = [Example(f"e{i}", ("a", "film"), "yes", "train", "films") for i in range(3)]
 
 ROWS: list[tuple[Callable[[Path], Any], dict[str, Any], dict[str, Any]]] = [
@@ -116,7 +116,7 @@ def test_signals_of_other_texts(tmp_path: Path) -> None:
         scores = np.zeros((2, len(SIGNALS)), np.float32)
         rows = [WordSignals(name, words, "yes", 0.5, scores, "yes") for name, words in texts]
         assert table_of(rows, SIGNAL_SCHEMA).schema.equals(SIGNAL_SCHEMA)
-        return list(of_examples(rows, EXAMPLES, tmp_path, lambda text, words: text.words == words))
+        return list(check_examples(rows, EXAMPLES, tmp_path, lambda text, words: text.words == words))
 
     assert len(read(("e0", ("a", "film")), ("e2", ("a", "film")))) == 2
     complaint(lambda: read(("e0", ("a", "film")), ("e0", ("a", "film"))), str(tmp_path), "'e0' comes twice")

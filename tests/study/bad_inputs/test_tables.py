@@ -11,9 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from saying import complaint
 
-from explearn.core.examples import Example
-from explearn.core.parquet import parquet_limit
-from explearn_study.example_files import read_examples, write_examples
 from explearn_study.sources import load_task
 from explearn_study.sources.params import SourceParams
 
@@ -86,10 +83,6 @@ def parquet(**columns: Any) -> pa.Table:
     return pa.table({key: value for key, value in {**base, **columns}.items() if value is not ...})
 
 
-def dictionary_bomb() -> pa.Table:
-    return parquet(text=pa.array(["x " * 500_000] * 20))
-
-
 PARQUET: dict[str, Any] = {
     "a label that is NaN": lambda: parquet(label=[0.0, 1.0, float("nan")] + [1.0] * 17),
     "labels of bytes": lambda: parquet(label=[b"yes", b"no"] * 10),
@@ -120,35 +113,6 @@ def test_damaged_parquet(tmp_path: Path, damage: str) -> None:
         }[damage]
     )
     complaint(lambda: load(tmp_path), "films.parquet")
-
-
-class TestWhatExpands:
-    """A file of a few kilobytes that stands for gigabytes is refused before it is decoded."""
-
-    @pytest.fixture(autouse=True)
-    def small_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("EXPLEARN_PARQUET_LIMIT_MB", "8")
-
-    def test_one_text_repeated(self, tmp_path: Path) -> None:
-        pq.write_table(dictionary_bomb(), tmp_path / "films.parquet", compression="zstd")
-        assert (tmp_path / "films.parquet").stat().st_size < 4000
-        complaint(lambda: load(tmp_path), "films.parquet", "expected at most 8", "EXPLEARN_PARQUET_LIMIT_MB")
-
-    def test_a_list_of_one_word_repeated(self, tmp_path: Path) -> None:
-        table = parquet(words=[["x" * 900] * 2000] * 20, text=...)
-        pq.write_table(table, tmp_path / "films.parquet", compression="zstd")
-        complaint(lambda: load(tmp_path, columns={"id": "id", "words": "words"}), "expected at most 8")
-
-    def test_a_file_between_stages(self, tmp_path: Path) -> None:
-        path = tmp_path / "e.parquet"
-        write_examples(path, [Example(str(i), ("w" * 900,) * 50, "l", "test", "t") for i in range(400)])
-        assert path.stat().st_size < 40_000
-        complaint(lambda: read_examples(path), "e.parquet", "expected at most 8")
-
-    @pytest.mark.parametrize("value", ["0", "many"])
-    def test_a_limit_that_is_none(self, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("EXPLEARN_PARQUET_LIMIT_MB", value)
-        complaint(parquet_limit, "EXPLEARN_PARQUET_LIMIT_MB")
 
 
 def test_columns_that_are_not_read_are_not_decoded(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the study adds to the library's report: its facts, its JSON files, papers, students, curves and transfer."""
+"""What the study adds to the library's report: its facts, its JSON files, papers, students and curves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 from parameter_cases import EXPNETS
 from task_reports import metrics, run, task
 
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.registry import CATALOGUE
 from explearn.report.figures.style import svg
 from explearn.show.blocks import Picture, Table
 from explearn_study.params import Params
@@ -20,7 +20,6 @@ from explearn_study.report.curves import curve_blocks
 from explearn_study.report.papers import paper_blocks, published
 from explearn_study.report.project import parameters_text, run_facts, write_metrics
 from explearn_study.report.students import student_blocks
-from explearn_study.report.transfer import transfer_blocks
 from explearn_study.student_figures import COMPARED
 
 
@@ -101,18 +100,20 @@ class TestPapers:
         assert [column.machine for column in tables[3].columns] == [False, True, True]
         assert paper_blocks(params(), [task("films"), task("meals")]) == []
 
-    def test_in_ivra_s_tables_methods_are_judged_on_the_classifiers_that_they_train(self) -> None:
-        names = ("ivra_comp", "ivra_comp_sparsemax")
-        learned = {"methods": {name: {"of": "ivra"} for name in names}, "learned": {"from_texts": list(names)}}
-        of = params(("imdb", "snli", "squad"), **learned, explainer="ivra_comp")
-        own = {
-            name: {"methods": {name: {"aopc_comprehensiveness": 0.5 + i}, "lime": {"aopc_comprehensiveness": 0.2 + i}}}
-            for i, name in enumerate(names)
+    def test_ivra_s_tables_are_of_runs_on_the_classifier_that_it_trained(self) -> None:
+        ivra = {"of": "ivra", "options": {"schedule": {"learning_rate": 1e-4}}}
+        adapters = ("imdb", "snli", "squad")
+        tasks = {
+            name: {"ivra_comp": metrics(aopc_comprehensiveness=0.5), "lime": metrics(aopc_comprehensiveness=0.2)}
+            for name in ("films", "meals", "notes")
         }
-        tasks = [task(name, {"lime": metrics(aopc_comprehensiveness=0.1)}, own_models=own) for name in of.tasks]
-        rows = {row[0]: row[2].text for row in self.tables(of, tasks)[0].rows}
-        shown = [rows[name] for name in ("ivra_comp", "ivra_comp_sparsemax", "lime", "smat_comp")]
-        assert shown == ["0.500", "1.500", "0.200", "–"]
+        reports = [task(name, methods) for name, methods in tasks.items()]
+        trained = params(adapters, methods={"ivra_comp": {**ivra, "path": "x"}}, learned={}, explainer="ivra_comp")
+        rows = {row[0]: row[2].text for row in self.tables(trained, reports)[0].rows}
+        assert [rows[name] for name in ("ivra_comp", "lime", "smat_comp")] == ["0.500", "0.200", "–"]
+        learned = {"from_texts": ["ivra_comp"]}
+        training = params(adapters, methods={"ivra_comp": ivra}, learned=learned, explainer="ivra_comp")
+        assert paper_blocks(training, reports) == []
 
     def test_figures_of_l2e_are_those_of_its_table_1(self) -> None:
         of = published().l2e["agreement"]
@@ -211,21 +212,3 @@ class TestCurves:
             assert text in drawn, text
         assert blocks[-1].blocks[0].rows[2] == ["films", "80", "–", "–", "–"]
         assert curve_blocks(facts, [task()], {}) == []
-
-
-class TestTransfer:
-    def test_each_explainer_has_a_table_and_a_heat_map(self) -> None:
-        figures = {
-            "accuracy": 0.9,
-            "simulatability": 0.2,
-            "aopc_comprehensiveness": 0.3,
-            "aopc_sufficiency": 0.1,
-            "consistency": 0.0,
-        }
-        tasks = {"films": {"meals": figures, "films": {**figures, "accuracy": 0.8}}}
-        document = {"explainer": "ivra", "criteria": ["comp"], "texts": {"films": 5}, "tasks": tasks}
-        _, _, told, table, picture = transfer_blocks([document])
-        assert told.text == "ivra, trained for comp. Texts: films 5."
-        assert [row[:3] for row in table.rows] == [["films", "films", "0.800"], ["films", "meals", "0.900"]]
-        assert "meals → films" in svg(picture) and "+0" in svg(picture)
-        assert transfer_blocks([]) == []

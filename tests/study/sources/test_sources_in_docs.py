@@ -25,7 +25,9 @@ def composed(root: Path, repository: Path, *overrides: str) -> Params:
         copy = root / path.relative_to(repository)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copy)
-    compose_and_dump(root / "params.yaml", str(root / "conf"), None, "config", str(root), list(overrides))
+    compose_and_dump(
+        root / "params.yaml", str(root / "conf"), None, "config", str(repository / "conf"), list(overrides)
+    )
     return load_params(root / "params.yaml")
 
 

@@ -10,7 +10,7 @@ import pytest
 import tiny
 import yaml
 from filelock import FileLock
-from stage_cases import FROM_FEATURES, FROM_TEXTS, METHODS, OWN_MODEL, succeed, table, write_lines
+from stage_cases import FROM_FEATURES, FROM_TEXTS, METHODS, succeed, table, write_lines
 
 
 def run_all(folder: Path) -> None:
@@ -31,12 +31,10 @@ def run_all(folder: Path) -> None:
         "finetune": {"epochs": 3, "learning_rate": 3e-3, "batch_size": 8},
         "methods": METHODS,
         "learned": {"from_texts": list(FROM_TEXTS), "from_features": list(FROM_FEATURES)},
-        "own_model": dict.fromkeys(OWN_MODEL),
         "explainer": "expnet",
         "teachers": {"occlusion": {}, "input_x_gradient": {}},
         "studies": {
             "marks_curve": {"tasks": ["films"], "marks": [0, 4, 1000], "draws": 2},
-            "transfer": {"explainers": ["ivra"]},
             "students": {"teachers": ["occlusion", "ensemble:occlusion,input_x_gradient"], "seeds": 2},
         },
         "evaluate": {"simulatability": {"steps": 5, "repeats": 1}},
@@ -54,7 +52,7 @@ def run_all(folder: Path) -> None:
             succeed(folder, "fit", "--task", task, "--method", name)
         succeed(folder, "explain", "--task", task)
         succeed(folder, "judge", "--task", task)
-    for study in ("marks_curve", "transfer", "students"):
+    for study in ("marks_curve", "students"):
         succeed(folder, "study", "--study", study)
     succeed(folder, "report")
 

@@ -76,7 +76,7 @@ FILES: list[tuple[str, str, list[str] | None]] = [
     ("data/classifiers/films/model.safetensors", "features", []),
     ("data/features/films/train.parquet", "fit", ["--method", "expnet"]),
     ("data/signals/meals/train.parquet", "fit", ["--method", "expnet"]),
-    ("data/teachers/films/occlusion/teacher.json", "fit", ["--method", "l2e_paper"]),
+    ("data/teachers/films/occlusion/train-00000.parquet", "fit", ["--method", "l2e_paper"]),
     ("data/classifiers/films/model.safetensors", "explain", []),
     ("data/explainers/films/l2e_paper/student.safetensors", "explain", []),
     ("data/attributions/films/random.parquet", "judge", []),

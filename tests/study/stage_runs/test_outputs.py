@@ -19,7 +19,6 @@ from stage_cases import (
     FROM_FEATURES,
     FROM_TEXTS,
     METHODS,
-    OWN_MODEL,
     change_params,
     complaint,
     files,
@@ -28,9 +27,9 @@ from stage_cases import (
 from typer.testing import CliRunner
 
 from explearn.cli.app import app
-from explearn.metrics.catalogue import METRICS
+from explearn.evaluation import compare_methods
+from explearn.metrics.registry import compared_metrics
 from explearn.metrics.runs import read_run
-from explearn.metrics.significance import compare_methods
 from explearn_study.metric_files import read_agreement, read_by_text
 
 pytestmark = pytest.mark.slow
@@ -108,14 +107,33 @@ def test_fitting_repeats_itself(project: Path) -> None:
 class TestExplain:
     def test_writes_a_file_a_method_and_the_classifier_that_it_explains(self, finished: Path) -> None:
         folder = finished / "data" / "attributions" / "films"
-        of = {path.relative_to(folder).as_posix(): read_run(path).classifier for path in folder.rglob("*.parquet")}
-        for own in ("ivra", "ivra_sparse"):
-            classifier = of.pop(f"{own}.parquet")
-            assert {of.pop(f"on_{own}/{name}.parquet") for name in OWN_MODEL} == {classifier}
-            # One epoch of the variant is no gain, so that it keeps the classifier that it started from.
-            assert (classifier in of.values()) is (own == "ivra_sparse")
-        assert len(set(of.values())) == 1
-        assert set(of) == {f"{name}.parquet" for name in METHODS if not name.startswith("ivra")}
+        explained = {path.stem: read_run(path).classifier for path in folder.glob("*.parquet")}
+        assert set(explained) == set(METHODS)
+        # One epoch of the variant is no gain, so that it keeps the classifier that it started from.
+        own = explained.pop("ivra")
+        assert len(set(explained.values())) == 1 and own not in explained.values()
+
+    def test_a_trained_explainer_and_its_classifier_are_a_task_to_compare_baselines_on(self, project: Path) -> None:
+        folder = "data/explainers/films/ivra"
+        ivra = {"options": {"criteria": ["cons"]}, "path": "data/explainers/{task}/ivra"}
+        names = ("raw_attention", "input_x_gradient")
+        change_params(
+            project,
+            classifiers={"films": f"{folder}/classifier"},
+            methods={"ivra": ivra, **dict.fromkeys(names)},
+            learned={},
+            studies={},
+            explainer="ivra",
+        )
+        before = document(project, "reports/metrics/films/explanations.json")["ivra"]
+        for stage in ("finetune", "explain", "judge"):
+            succeed(project, stage, "--task", "films")
+        figures = document(project, "reports/metrics/films/explanations.json")
+        assert set(figures) == {"ivra", *names}
+        for name in ("aopc_comprehensiveness", "aopc_sufficiency", "consistency", "infidelity"):
+            # Asked in other batches, so up to rounding.
+            assert figures["ivra"][name] == pytest.approx(before[name], abs=1e-6)
+        assert set(document(project, "reports/metrics/films/comparisons.json")["consistency"]["best"]) <= set(figures)
 
     def test_says_what_a_method_costs(self, finished: Path) -> None:
         folder = finished / "data" / "attributions" / "films"
@@ -165,13 +183,13 @@ class TestExplain:
 
 
 def test_what_differs_from_run_to_run_is_kept_apart(finished: Path) -> None:
-    costs = document(finished, "data/costs/films/on_ivra.json")
-    assert set(costs) == set(OWN_MODEL)
+    costs = document(finished, "data/costs/films/methods.json")
+    assert set(costs) == set(METHODS)
     for cost in costs.values():
         assert cost["seconds"] > 0 and cost["forward_seconds"] > 0 and cost["texts"] == 8
     shown = document(finished, "reports/costs.json")["tasks"]["films"]
     assert set(shown) == set(METHODS) and all(row["throughput"] > 0 for row in shown.values())
-    for name in ("metrics.json", "headline.json", "report.md", "metrics/films/own_model.json"):
+    for name in ("metrics.json", "headline.json", "report.md"):
         assert "throughput" not in (finished / "reports" / name).read_text(encoding="utf-8")
 
 
@@ -188,29 +206,19 @@ class TestJudge:
         compared = set(METHODS) - own
         assert set(comparisons["aopc_sufficiency"].methods) == compared
         leaders = document(folder, "comparisons.json")
-        assert set(leaders) == set(METRICS)
+        assert set(leaders) == {metric.name for metric in compared_metrics()}
         best = leaders["aopc_sufficiency"]["best"]
         assert best == list(comparisons["aopc_sufficiency"].best)
         lowest = min(figures[m]["aopc_sufficiency"] for m in compared)
         assert {figures[name]["aopc_sufficiency"] for name in best} == {lowest}
         assert read_agreement(folder / "pairs.parquet").shape == (len(METHODS), len(METHODS))
 
-    def test_an_explainer_with_a_classifier_of_its_own_is_judged_on_it(self, finished: Path) -> None:
-        folder = finished / "reports" / "metrics" / "films"
-        every = document(folder, "own_model.json")
-        own, main = every["ivra"], document(folder, "explanations.json")["ivra"]
-        assert set(every) == {"ivra", "ivra_sparse"} and set(own["methods"]) == {"ivra", *OWN_MODEL}
-        for name in ("aopc_comprehensiveness", "aopc_sufficiency", "consistency", "infidelity", "important_words"):
-            # Asked in other batches, so up to rounding.
-            assert own["methods"]["ivra"][name] == pytest.approx(main[name], abs=1e-6)
+    def test_notes_say_how_a_method_was_trained(self, finished: Path) -> None:
         notes = read_run(finished / "data/attributions/films/ivra.parquet").notes
         history = document(finished, "data/explainers/films/ivra/config.json")["history"]
         assert notes["criteria"] == ["cons"] and history[notes["best_epoch"]]["best"]
         assert notes["trained_epochs"] == len(history) - 1 == 16
         assert np.shape(notes["coefficients"]["heads"]) == (tiny.LAYERS, tiny.HEADS)
-        assert 0 <= own["classifier"]["test"]["accuracy"] <= 1
-        section = report(finished).partition("\nOn the classifier of ivra: films:\n")[2].partition("\n</details>")[0]
-        assert section.count("\n| raw_attention |") == 1 == section.count("\n| ivra † |")
         assert (finished / "reports" / "figures" / "coefficients.svg").is_file()
 
     def test_checks_the_learned_and_the_quick_methods(self, finished: Path) -> None:
@@ -258,28 +266,6 @@ class TestStudies:
         assert "(figures/marks.svg)" in section
         assert "films: AUROC" in (finished / "reports" / "figures" / "marks.svg").read_text(encoding="utf-8")
 
-    def test_transfer_judges_what_was_trained_on_each_task_on_all_with_its_classes(self, finished: Path) -> None:
-        transfer = document(finished, "reports/studies/transfer/ivra.json")
-        assert transfer["criteria"] == ["cons"] and transfer["texts"] == {"films": 8, "meals": 8}
-        for task in ("films", "meals"):
-            assert set(transfer["tasks"][task]) == {"films", "meals"}
-            own = document(finished, f"reports/metrics/{task}/own_model.json")["ivra"]
-            here = transfer["tasks"][task][task]
-            assert here["accuracy"] == own["classifier"]["test"]["accuracy"]
-            for name in ("aopc_comprehensiveness", "aopc_sufficiency", "consistency"):
-                assert here[name] == pytest.approx(own["methods"]["ivra"][name], abs=1e-6)
-        assert transfer["tasks"]["films"]["meals"] != transfer["tasks"]["films"]["films"]
-        section = report(finished).partition("\n## Transfer to other tasks\n")[2].partition("\n## ")[0]
-        assert "\n| films | films |" in section and "\n| films | meals |" in section
-        assert "](figures/transfer-ivra.svg)" in section
-        assert (finished / "reports" / "figures" / "transfer-ivra.svg").is_file()
-
-    def test_transfer_needs_two_tasks_with_the_same_classes(self, project: Path) -> None:
-        path = project / "data" / "examples" / "meals" / "task.json"
-        task = json.loads(path.read_text(encoding="utf-8"))
-        path.write_text(json.dumps({**task, "labels": ["yes", "no"]}), encoding="utf-8")
-        assert "expected two tasks with the same classes among" in complaint(project, "study", "--study", "transfer")
-
 
 class TestReport:
     def test_gives_the_metrics_of_every_task_and_method(self, finished: Path) -> None:
@@ -298,7 +284,7 @@ class TestReport:
 
     def test_is_also_a_page_and_the_command_line_writes_both(self, project: Path) -> None:
         page = (project / "reports" / "report.html").read_text(encoding="utf-8")
-        for words in ("films", "meals", "occlusion", "What marked texts bring", '<h2 id="transfer-to-other-tasks">'):
+        for words in ("films", "meals", "occlusion", "What marked texts bring"):
             assert words in page
         expected = {name: (project / "reports" / name).read_bytes() for name in ("report.md", "report.html")}
         for name in expected:

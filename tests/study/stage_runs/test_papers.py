@@ -65,7 +65,7 @@ def compose(target: Path, repository: Path, *overrides: str) -> Params:
     from dvc.utils.hydra import compose_and_dump
 
     selected = ["profile=papers", *overrides]
-    compose_and_dump(target, str(repository / "conf"), None, "config", str(repository), selected)
+    compose_and_dump(target, str(repository / "conf"), None, "config", str(repository / "conf"), selected)
     return load_params(target)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from explearn import About, BatchExplainer, BatchScores, Classifier
+from explearn import About, BatchExplainer, BatchScores, TransformerPredictor
 from explearn.core.validation import Section
 from explearn.predictors.encoding import Batch
 
@@ -22,7 +22,7 @@ class WordLength(BatchExplainer):
         power: float = 1.0
         """1 counts characters; -1 prefers short words."""
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         with torch.inference_mode():
             logits = classifier.logits(batch)
         scores = torch.zeros(batch.input_ids.shape)

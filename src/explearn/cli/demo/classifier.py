@@ -10,11 +10,11 @@ import torch
 from torch.nn import functional
 
 from explearn.core.compute import ComputeOptions
-from explearn.methods.base.training import descend, epoch_bar
+from explearn.methods.base.training import train_epochs
 from explearn.predictors.batching import random_batches
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.finetune import load_encoder
 from explearn.predictors.loading import EMBEDDED
+from explearn.predictors.transformer import TransformerPredictor
 
 if TYPE_CHECKING:
     from transformers import BertForSequenceClassification
@@ -36,7 +36,7 @@ def headlines(split: str) -> tuple[list[str], list[str]]:
     return [row["text"] for row in rows], [row["label"] for row in rows]
 
 
-def demo_classifier(compute: ComputeOptions, seed: int, description: str | None = None) -> Classifier:
+def demo_classifier(compute: ComputeOptions, seed: int, description: str | None = None) -> TransformerPredictor:
     """Fine-tune the encoder's upper layers and a head on the headlines.
 
     Args:
@@ -48,7 +48,7 @@ def demo_classifier(compute: ComputeOptions, seed: int, description: str | None 
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model, tokenizer = load_encoder(EMBEDDED, sorted(set(labels)), LENGTH)
-        classifier = Classifier(model, tokenizer, compute, "the demo's classifier")
+        classifier = TransformerPredictor(model, tokenizer, compute, "the demo's classifier")
         encodings = classifier.encode(texts)
         truth = torch.tensor([classifier.label_index(label) for label in labels], device=classifier.device)
         bert = cast("BertForSequenceClassification", classifier.model)
@@ -60,11 +60,21 @@ def demo_classifier(compute: ComputeOptions, seed: int, description: str | None 
         steps = _EPOCHS * -(-len(encodings) // _BATCH)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - step / steps)
         generator = torch.Generator().manual_seed(seed)
-        classifier.model.train()
-        for _ in epoch_bar(_EPOCHS, description):
-            for indices in random_batches([len(one) for one in encodings], _BATCH, generator, stretch=4):
-                logits = bert(**classifier.batch([encodings[i] for i in indices]).model_inputs()).logits
-                descend(functional.cross_entropy(logits, truth[indices]), optimiser, learned)
-                schedule.step()
-        classifier.model.eval().requires_grad_(False)
+        lengths = [len(encoding) for encoding in encodings]
+
+        def batch_loss(indices: list[int]) -> torch.Tensor:
+            batch = classifier.batch([encodings[i] for i in indices])
+            return functional.cross_entropy(bert(**batch.model_inputs()).logits, truth[indices])
+
+        train_epochs(
+            [classifier.model],
+            optimiser,
+            lambda: random_batches(lengths, _BATCH, generator, stretch=4),
+            batch_loss,
+            _EPOCHS,
+            clipped=learned,
+            schedule=schedule,
+            description=description,
+        )
+        classifier.model.requires_grad_(False)
     return classifier

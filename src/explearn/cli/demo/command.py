@@ -16,8 +16,8 @@ from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
 from explearn.core.writing import atomic_folder, check_own, is_page
 
-METHODS = ("consensus", "attn_lrp", "lime")
-"""Explearn's own method that needs no training, a cheap faithful one, and the best-known one."""
+METHODS = ("consensus", "attn_lrp", "occlusion")
+"""Explearn's own method that needs no training, a cheap faithful one, and the simplest one."""
 
 SHOWN = 2
 """Number of held-out headlines that are explained if no text is given."""
@@ -50,11 +50,9 @@ def demo(
     if save is not None and os.path.lexists(save):
         raise ParamsError(f"--save: {save} already exists; expected the name of a new folder")
     # These load torch and transformers, which --help need not wait for.
+    from explearn.api import explain
     from explearn.cli.demo.classifier import demo_classifier, headlines
-    from explearn.methods.registry import get_explainer
-    from explearn.show.side_by_side import side_by_side
 
-    methods = [get_explainer(name) for name in METHODS]
     console = Console()
     held_out, truth = headlines("test")
     chosen = texts or held_out[:SHOWN]
@@ -73,6 +71,6 @@ def demo(
         with atomic_folder(save) as partial:
             classifier.model.save_pretrained(partial)
             classifier.tokenizer.save_pretrained(partial)
-    together = side_by_side(a for method in methods for a in method.explain(classifier, chosen))
-    console.print(together)
-    print(printable(str(together.to_html(out))))
+    attributions = explain(classifier, chosen, METHODS)
+    console.print(attributions)
+    print(printable(str(attributions.to_html(out))))

@@ -16,21 +16,19 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from explearn.core.attribution import filled
 from explearn.core.errors import ModelError
-from explearn.lens.threads import here_only
-from explearn.methods.aml.attribution_model import AttributionModel, EncoderModel, Reading, StatesModel
-from explearn.methods.aml.loss import DivergedError, Weights, loss_terms, removes, weighted
+from explearn.lens.hooks import Hooks
+from explearn.methods.aml.attribution_model import EncoderModel, ModelInput, StatesModel
+from explearn.methods.aml.loss import DivergedError, loss_terms, weighted
 from explearn.methods.aml.paml import PAML, prediction_information
 from explearn.methods.aml.params import FAMLParams, Metric
-from explearn.methods.aml.target_metric import JudgedText, Map, MapJudge
+from explearn.methods.aml.target_metric import EvaluatedText, Map, MapEvaluator, Values, indicators
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import RefiningExplainer
 from explearn.methods.info import About
-from explearn.metrics.plausibility import ranking
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, text_seed
 from explearn.predictors.problems import ONE_CLASS
+from explearn.predictors.transformer import TransformerPredictor
 
 ADAM_EPSILON = 1e-6
 """Larger than torch's, so that gradients that are only rounding errors (of key biases) have no effect."""
@@ -43,213 +41,233 @@ MARGIN = 1e-5
 DRAWS = 4
 """Exchanges drawn for each one needed: most exchanges near a good map have been evaluated before."""
 SHARPNESS = 2.0
-"""One standard deviation of worth multiplies a word's odds of being drawn by e to this power."""
+"""One standard deviation of the effects multiplies a word's odds of being drawn by e to this power."""
 TIE = 1e-6
-"""Worths (probabilities) with a smaller spread than this are equal up to rounding, and drawn uniformly."""
+"""Effects (probabilities) with a smaller spread than this are equal up to rounding, and drawn uniformly."""
 
 
 # ---- what of G changes for a text ------------------------------------------------------------------------------------
 
 
-class FullTuning:
-    """Tuning of a copy of G, except the prediction's embeddings, for one text, as in the paper."""
-
-    def __init__(
-        self, model: EncoderModel, classifier: Classifier, reading: Reading, predictions: torch.Tensor
-    ) -> None:
-        self._model = copy.deepcopy(model).requires_grad_(True).eval()
-        self._model.prediction.requires_grad_(False)
-        self._classifier, self._reading, self._predictions = classifier, reading, predictions
-
-    def parameters(self) -> list[nn.Parameter]:
-        return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
-
-    def scores(self) -> torch.Tensor:
-        """Return the logits of the attributions at the classifier's sub-tokens, (1, n)."""
-        scores: torch.Tensor = self._model(self._classifier, self._reading, self._predictions)
-        return scores
+def full_tuning(model: EncoderModel) -> EncoderModel:
+    """Return a copy of G to tune for one text: all but the prediction's embeddings, as in the paper."""
+    tuned = copy.deepcopy(model).requires_grad_(True).eval()
+    tuned.prediction.requires_grad_(False)
+    return tuned
 
 
-class LowRankChange:
-    """Each text's addition to the output of a linear map: x down up + bias, or x up + bias without a rank.
+class LowRankChange(nn.Module):
+    """Each text's addition to the output of a linear layer: x down up + bias, or x up + bias without a rank.
 
-    down: (b, in, r), the same random values for every text. up: (b, r, out), or (b, in, out). bias: (b, out). Both are
-    0 at first.
+    Args:
+        layer: the linear layer, which does not change.
+        texts: b, number of texts.
+        rank: r; None: `up` has full rank.
+        generator: draws the first values of `down`.
+
+    Attributes:
+        down: (b, in, r), at first the same random values for every text.
+        up: (b, r, out), or (b, in, out) without a rank; at first 0.
+        bias: (b, out), at first 0.
     """
 
     def __init__(self, layer: nn.Linear, texts: int, rank: int | None, generator: torch.Generator) -> None:
-        weight = layer.weight
-        self.layer, self.down = layer, None
+        super().__init__()
+        self.layer = layer
+        self.down = None
+        width = layer.in_features
         if rank is not None:
-            start = torch.randn(layer.in_features, rank, generator=generator) * layer.in_features**-0.5
-            self.down = nn.Parameter(start.to(weight).repeat(texts, 1, 1))
-        self.up = nn.Parameter(weight.new_zeros(texts, rank or layer.in_features, layer.out_features))
-        self.bias = nn.Parameter(weight.new_zeros(texts, layer.out_features))
+            start = torch.randn(width, rank, generator=generator) * width**-0.5
+            self.down = nn.Parameter(start.to(layer.weight).repeat(texts, 1, 1))
+            width = rank
+        self.up = nn.Parameter(layer.weight.new_zeros(texts, width, layer.out_features))
+        self.bias = nn.Parameter(layer.weight.new_zeros(texts, layer.out_features))
 
-    def add(self, _layer: nn.Module, inputs: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
+    def add(
+        self, _layer: nn.Module, inputs: tuple[torch.Tensor], _options: object, output: torch.Tensor
+    ) -> torch.Tensor:
         """Return the layer's output with the change; used as a forward hook."""
-        narrow = inputs[0] if self.down is None else inputs[0] @ self.down.to(inputs[0].dtype)
+        (narrow,) = inputs
+        if self.down is not None:
+            narrow = narrow @ self.down.to(narrow.dtype)
         return output + narrow @ self.up.to(narrow.dtype) + self.bias.to(narrow.dtype)[:, None]
 
 
-class LowRankTuning:
-    """Low-rank tuning of the linear layers of a G on the classifier's states, with one set of changes per text.
+class LowRankTuning(nn.Module):
+    """A G on the classifier's states whose linear layers change by low rank, differently for each text.
 
     The frozen weights are shared by all texts of a batch. The last layer changes in full.
+
+    Args:
+        model: G, which does not change.
+        texts: number of texts.
+        seed: decides the changes' first values.
     """
 
-    def __init__(
-        self, model: StatesModel, classifier: Classifier, reading: Reading, predictions: torch.Tensor, seed: int
-    ) -> None:
-        self._model, self._classifier, self._reading, self._predictions = model, classifier, reading, predictions
-        generator, texts, reader = torch.Generator().manual_seed(seed), len(reading.batch), model.reader
-        layers = [reader.read, *(part for part in reader.block.modules() if isinstance(part, nn.Linear))]
-        self._changes = [LowRankChange(layer, texts, RANK, generator) for layer in layers]
-        self._changes.append(LowRankChange(reader.head, texts, None, generator))
+    def __init__(self, model: StatesModel, texts: int, seed: int) -> None:
+        super().__init__()
+        self.model = model
+        network = model.network
+        generator = torch.Generator().manual_seed(seed)
+        linear = [part for part in network.block.modules() if isinstance(part, nn.Linear)]
+        changes = [LowRankChange(layer, texts, RANK, generator) for layer in (network.read, *linear)]
+        self.changes = nn.ModuleList([*changes, LowRankChange(network.head, texts, None, generator)])
 
-    def parameters(self) -> list[nn.Parameter]:
-        return [p for change in self._changes for p in (change.down, change.up, change.bias) if p is not None]
-
-    def scores(self) -> torch.Tensor:
-        """Return the logits of the attributions at the classifier's sub-tokens, (b, n)."""
-        handles = [change.layer.register_forward_hook(here_only(change.add)) for change in self._changes]
-        try:
-            scores: torch.Tensor = self._model(self._classifier, self._reading, self._predictions)
-        finally:
-            for handle in handles:
-                handle.remove()
+    def forward(self, classifier: TransformerPredictor, inputs: ModelInput, predictions: torch.Tensor) -> torch.Tensor:
+        """Return what G returns, (b, n), with each text's changes."""
+        changes: Any = self.changes
+        with Hooks() as hooks:
+            for change in changes:
+                hooks.after(change.layer, change.add)
+            scores: torch.Tensor = self.model(classifier, inputs, predictions)
         return scores
 
 
 # ---- maps made from a map --------------------------------------------------------------------------------------------
 
 
-def exchanged(
-    text: JudgedText, scores: Map, cuts: Sequence[int], worth: NDArray[np.float64], draws: np.random.Generator
-) -> Map:
+def exchange_words(text: EvaluatedText, scores: Map, effects: Values, draws: np.random.Generator) -> Map:
     """Return the map with the scores of two words exchanged, one from above a cut and one from below, once or twice.
 
     A metric of removed words depends only on the sets above its cuts, so an exchange within one is useless. Every
     second time the two words lie between the neighbouring cuts, so that one set changes and few passes are needed.
-    Words above the cut are drawn the more likely the less they are worth, words below it the more they are worth. All
-    pieces of the two words get the other word's score.
+    Words above the cut are drawn the more likely the smaller their effect, words below it the larger it is. All pieces
+    of the two words get the other word's score.
 
     Args:
-        cuts: see `MapJudge.cuts`; one is drawn. Without cuts the map is returned unchanged.
-        worth: worth of each unit, see `MapJudge.worth`; only its order and spread matter.
+        text: the text; one of its cuts is drawn. Without cuts the map is returned unchanged.
+        scores: the map.
+        effects: effect of each unit, see `MapEvaluator.unit_effects`; only order and spread matter.
+        draws: random numbers.
     """
-    values = text.values(scores)
-    # Words that were not read have no score to exchange.
-    known = len(values) - int(np.isnan(values).sum())
-    places = [0, *(cut for cut in sorted(set(cuts)) if cut < known), known]
-    if len(places) == 2:
+    bounds = [0, *(cut for cut in sorted(set(text.cuts)) if cut < text.read), text.read]
+    if len(bounds) == 2:
         return scores
+    values = text.unit_scores(scores)
     changed = scores.copy()
     for _ in range(draws.integers(1, 3)):
-        order = ranking(filled(values))[:known]
-        place = int(draws.integers(1, len(places) - 1))
-        near = draws.random() < 0.5
-        highest, lowest = (places[place - 1], places[place + 1]) if near else (0, len(order))
-        upper = drawn(order[highest : places[place]], -worth, draws)
-        lower = drawn(order[places[place] : lowest], worth, draws)
-        values[[upper, lower]] = values[[lower, upper]]
-        changed[text.owners == upper], changed[text.owners == lower] = values[upper], values[lower]
+        order = text.order(values)[: text.read]
+        cut = int(draws.integers(1, len(bounds) - 1))
+        above = order[: bounds[cut]]
+        below = order[bounds[cut] :]
+        if draws.random() < 0.5:
+            above = order[bounds[cut - 1] : bounds[cut]]
+            below = order[bounds[cut] : bounds[cut + 1]]
+        pair = [draw_unit(above, -effects, draws), draw_unit(below, effects, draws)]
+        values[pair] = values[pair[::-1]]
+        for unit in pair:
+            changed[text.owners == unit] = values[unit]
     return changed
 
 
-def arranged(text: JudgedText, scores: Map, tops: Sequence[frozenset[int]]) -> Map:
+def draw_unit(units: NDArray[np.intp], effects: Values, draws: np.random.Generator) -> np.intp:
+    """Draw one of some units, by softmax of their standardised effects."""
+    effects = effects[units]
+    spread = float(effects.std())
+    odds = np.ones(len(units))
+    if spread > TIE:
+        odds = np.exp(SHARPNESS * (effects - effects.max()) / spread)
+    unit: np.intp = draws.choice(units, p=odds / odds.sum())
+    return unit
+
+
+def rearrange(text: EvaluatedText, scores: Map, tops: Sequence[frozenset[int]]) -> Map:
     """Return the map with its scores reassigned, so that the sets `tops` are on top of the ranking of words.
 
     Within a set, and between two sets, words keep their order. All pieces of a word get the same score.
 
     Args:
-        tops: units, each set within the next one; see `MapJudge.chain`. Without any the map stays as it is.
+        text: the text.
+        scores: the map.
+        tops: units, each set within the next one; see `MapEvaluator.best_nested_tops`.
     """
-    if not tops:
-        return scores
-    values = text.values(scores)
+    values = text.unit_scores(scores)
     # Unread words come last in every set, and have no score to reassign.
-    order = ranking(filled(values))[: len(values) - int(np.isnan(values).sum())]
-    layers = [next((layer for layer, top in enumerate(tops) if unit in top), len(tops)) for unit in order.tolist()]
+    order = text.order(values)[: text.read]
+    sets = indicators(tops, text.units).sum(axis=0)
     changed = scores.copy()
-    for unit, value in zip(order[np.argsort(layers, kind="stable")], values[order], strict=True):
+    for unit, value in zip(order[np.argsort(-sets[order], kind="stable")], values[order], strict=True):
         changed[text.owners == unit] = value
     return changed
-
-
-def drawn(units: NDArray[np.intp], worth: NDArray[np.float64], draws: np.random.Generator) -> np.intp:
-    """Draw one of the units, by softmax of its standardised worth."""
-    of_units = worth[units]
-    spread = float(of_units.std())
-    odds = np.exp(SHARPNESS * (of_units - of_units.max()) / spread) if spread > TIE else np.ones(len(units))
-    chosen: np.intp = draws.choice(units, p=odds / odds.sum())
-    return chosen
 
 
 # ---- the search ------------------------------------------------------------------------------------------------------
 
 
-class RefinedMap:
-    """The best map of one text so far, among the maps of its G and those derived from them.
+class MapSearch:
+    """The search for a text's best map, among the maps of its G and those derived from them.
 
     Attributes:
-        scores: attributions in [0, 1], (tokens,). step: step at which it was found; 0 is pAML's map.
+        text: the text.
+        own: the latest map of its G.
+        scores: the best map so far, attributions in [0, 1], (tokens,).
+        best_step: step at which it was found; 0 is pAML's map.
         steps: number of steps taken.
         judged: (metrics, metrics), row i the values of all metrics for the map that is best on metric i.
     """
 
-    def __init__(self, text: JudgedText, draws: np.random.Generator) -> None:
-        self.text, self._draws = text, draws
-        self.scores: Map = np.empty(0, dtype=np.float32)
-        self.step = self.steps = 0
-        self.judged: NDArray[np.float64] = np.empty((0, 0))
-        self._best: NDArray[np.float64] = np.empty(0)
-        self._seen: set[object] = set()
+    def __init__(self, text: EvaluatedText, seed: int) -> None:
+        self.text = text
+        self.own: Map = np.empty(0, dtype=np.float32)
+        self.scores = self.own
+        self.best_step = 0
+        self.steps = 0
+        self.judged: Values = np.empty((0, 0))
+        self._best: Values = np.empty(0)
+        self._evaluated: set[object] = set()
+        self._draws = np.random.default_rng(text_seed(seed, text.encoding))
 
-    def see(self, step: int, scores: Map, values: NDArray[np.float64], better: NDArray[np.float64]) -> None:
-        """Keep a map, whose metrics are `values`, if it is the first or better; larger `better` is better."""
+    def update(self, step: int, scores: Map, values: Values, signs: Values) -> None:
+        """Keep a map if it is the first or better than the best.
+
+        Args:
+            step: step at which it was made.
+            scores: the map.
+            values: its metrics, (metrics,).
+            signs: 1 where larger values are better, else -1, (metrics,).
+        """
         self.steps = step
+        better = values * signs
         if not self.judged.size:
-            self.scores, self._best, self.judged = scores, better.copy(), np.tile(values, (len(values), 1))
+            self.scores = scores
+            self.judged = np.tile(values, (len(values), 1))
+            self._best = better
             return
         gains = better > self._best + MARGIN
         if gains[0]:
-            self.scores, self.step = scores, step
+            self.scores = scores
+            self.best_step = step
         self._best = np.where(gains, better, self._best)
         self.judged[gains] = values
 
-    def is_new(self, judge: MapJudge, scores: Map) -> bool:
-        """Return whether the metric distinguishes a map from all maps evaluated before."""
-        tops = judge.tops(self.text, scores)
-        new = tops not in self._seen
-        self._seen.add(tops)
-        return new
+    def is_new(self, scores: Map) -> bool:
+        """Return whether the metric distinguishes a map from all maps that this was called with."""
+        tops = self.text.top_sets(scores)
+        is_new = tops not in self._evaluated
+        self._evaluated.add(tops)
+        return is_new
 
-    def exchanges(self, judge: MapJudge, samples: int) -> list[Map]:
+    def exchanges(self, effects: Values, samples: int) -> list[Map]:
         """Return up to `samples` new maps that differ from the best one by an exchange of words."""
-        cuts, worth = judge.cuts(self.text), judge.worth(self.text)
         maps: list[Map] = []
         for _ in range(DRAWS * samples):
-            candidate = exchanged(self.text, self.scores, cuts, worth, self._draws)
-            if self.is_new(judge, candidate):
+            candidate = exchange_words(self.text, self.scores, effects, self._draws)
+            if self.is_new(candidate):
                 maps.append(candidate)
-                if len(maps) == samples:
-                    break
+            if len(maps) == samples:
+                break
         return maps
 
 
 def refine(
-    model: AttributionModel,
-    classifier: Classifier,
-    reading: Reading,
+    start: PAML,
+    evaluator: MapEvaluator,
+    inputs: ModelInput,
     predictions: torch.Tensor,
     targets: Sequence[int],
-    removed: bool,
-    weights: Weights,
-    judge: MapJudge,
     options: FAMLParams,
-) -> list[RefinedMap]:
-    """Fine-tune G on each text, starting from `model`, which is not changed.
+) -> list[MapSearch]:
+    """Fine-tune G on each text, starting from pAML's, which is not changed.
 
     After each step the metric is measured for G's map, for `options.samples` maps that differ from the best one so far
     by an exchange of two words, and for the map whose tops, at the metric's cuts, are the best of those measured in any
@@ -257,59 +275,79 @@ def refine(
     result does not depend on the rest of the batch.
 
     Args:
-        reading: of one text if G is an encoder.
-        predictions: y, (b, C). targets: indices of the explained classes.
-        removed: see `loss.masked_logits`.
-        judge: evaluates maps; its first metric is the metric of interest.
+        start: the trained pAML.
+        evaluator: evaluates maps; its first metric is the metric of interest.
+        inputs: the texts; a single one if G is an encoder.
+        predictions: y, (b, C).
+        targets: indices of the explained classes.
+        options: fAML's.
 
-    Raises DivergedError where `model` gives a map that is not finite.
+    Raises:
+        DivergedError: pAML gives a map that is not finite.
     """
-    encodings = reading.batch.encodings
-    tuning: FullTuning | LowRankTuning
-    if isinstance(model, StatesModel):
-        tuning = LowRankTuning(model, classifier, reading, predictions, options.seed)
+    classifier = evaluator.classifier
+    encodings = inputs.batch.encodings
+    tuned: nn.Module
+    if isinstance(start.model, StatesModel):
+        tuned = LowRankTuning(start.model, len(encodings), options.seed)
     else:
-        assert isinstance(model, EncoderModel)
-        tuning = FullTuning(model, classifier, reading, predictions)
+        assert isinstance(start.model, EncoderModel)
+        tuned = full_tuning(start.model)
     optimizer = torch.optim.AdamW(
-        tuning.parameters(), lr=options.learning_rate, eps=ADAM_EPSILON, weight_decay=0.0, fused=True
+        [parameter for parameter in tuned.parameters() if parameter.requires_grad],
+        lr=options.learning_rate,
+        eps=ADAM_EPSILON,
+        weight_decay=0.0,
+        fused=True,
     )
-    refined = [
-        RefinedMap(judge.text(encoding, target), np.random.default_rng(text_seed(options.seed, encoding)))
+    searches = [
+        MapSearch(evaluator.text(encoding, target), options.seed)
         for encoding, target in zip(encodings, targets, strict=True)
     ]
-    active = list(range(len(encodings)))
+    active = searches
     for step in range(options.steps + 1):
-        scores = tuning.scores()
+        scores = tuned(classifier, inputs, predictions)
         maps = scores.detach().sigmoid().float().cpu().numpy()
-        active = [i for i in active if np.isfinite(maps[i, : len(encodings[i])]).all()]
-        if not step and len(active) < len(encodings):
+        for search, row in zip(searches, maps, strict=True):
+            search.own = row[: len(search.text.encoding)].copy()
+        active = [search for search in active if np.isfinite(search.own).all()]
+        if not step and len(active) < len(searches):
             raise DivergedError("pAML's map of a text is not finite; its G diverged in training")
-        of_models = [(refined[i], maps[i, : len(encodings[i])].copy()) for i in active]
-        candidates = list(of_models)
-        for one, scores_of_model in of_models:
-            one.is_new(judge, scores_of_model)
-            if step and options.samples:
-                candidates += [(one, made) for made in one.exchanges(judge, options.samples)]
-        _judge_maps(judge, candidates, step)
-        if step and options.samples:
-            joined = [(one, arranged(one.text, one.scores, judge.chain(one.text))) for one, _ in of_models]
-            _judge_maps(judge, [(one, made) for one, made in joined if one.is_new(judge, made)], step)
-        active = [i for i in active if step - refined[i].step < PATIENCE]
+        evaluate_maps(evaluator, active, step, options.samples)
+        active = [search for search in active if step - search.best_step < PATIENCE]
         if step == options.steps or not active:
             break
-        terms = loss_terms(classifier, reading.batch, scores, predictions, weights, removed)
+        terms = loss_terms(classifier, inputs.batch, scores, predictions, start.weights)
         optimizer.zero_grad()
         # A sum: each text's gradient is its own, whatever the number of texts.
-        weighted(terms, weights).sum().backward()
+        weighted(terms, start.weights).sum().backward()
         optimizer.step()
-    return refined
+    return searches
 
 
-def _judge_maps(judge: MapJudge, candidates: Sequence[tuple[RefinedMap, Map]], step: int) -> None:
-    values = judge.measure([(one.text, scores) for one, scores in candidates])
-    for (one, scores), of_map, better in zip(candidates, values, judge.better(values), strict=True):
-        one.see(step, scores, of_map, better)
+def evaluate_maps(evaluator: MapEvaluator, searches: Sequence[MapSearch], step: int, samples: int) -> None:
+    """Evaluate the maps of one step: G's and, after step 0, `samples` exchanges and the best tops joined."""
+    candidates = [(search, search.own) for search in searches]
+    for search in searches:
+        search.is_new(search.own)
+        if step and samples:
+            effects = evaluator.unit_effects(search.text)
+            candidates += [(search, scores) for scores in search.exchanges(effects, samples)]
+    measure_maps(evaluator, candidates, step)
+    if step and samples:
+        joined = []
+        for search in searches:
+            scores = rearrange(search.text, search.scores, evaluator.best_nested_tops(search.text))
+            if search.is_new(scores):
+                joined.append((search, scores))
+        measure_maps(evaluator, joined, step)
+
+
+def measure_maps(evaluator: MapEvaluator, candidates: Sequence[tuple[MapSearch, Map]], step: int) -> None:
+    """Measure maps, and keep those that are better than their texts' best."""
+    values = evaluator.measure([(search.text, scores) for search, scores in candidates])
+    for (search, scores), row in zip(candidates, values, strict=True):
+        search.update(step, scores, row, evaluator.signs)
 
 
 # ---- the explainer -------------------------------------------------------------------------------------------------
@@ -340,6 +378,7 @@ class FAML(RefiningExplainer, BatchExplainer):
         uncounted=True,
         watches_metric=True,
         base="paml",
+        report="explearn.methods.aml.report:report",
     )
     aggregation = "max"
     signed = False
@@ -351,7 +390,7 @@ class FAML(RefiningExplainer, BatchExplainer):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.start: PAML | None = None
-        self._refined: list[RefinedMap] = []
+        self._searches: list[MapSearch] = []
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
@@ -360,61 +399,64 @@ class FAML(RefiningExplainer, BatchExplainer):
         return explainer
 
     @property
-    def metrics(self) -> tuple[Metric, ...]:
+    def metrics(self) -> list[Metric]:
         """The metric of interest, then the others, which are measured for the report."""
         assert self.start is not None
-        first = self.options.metric or self.start.options.metric
-        return (first, *(name for name in get_args(Metric) if name != first))
+        first: Metric = self.options.metric or self.start.options.metric
+        return list(dict.fromkeys([first, *get_args(Metric)]))
 
     def notes(self) -> dict[str, Any]:
-        """Return means over the texts explained since the last call of `explain` or `explain_each`.
+        """Return means over the texts explained since the last call of `explain` or `iter_explain`.
 
-        optimised_for: the metric of interest. steps, best_step: steps taken, and the step of the kept map. judged:
-        metric optimised -> metric evaluated -> value.
+        Returns:
+            `optimised_for`, the metric of interest; `steps`, number of steps taken; `best_step`, step of the best map;
+            and `judged`, metric optimised -> metric evaluated -> value. Empty if no text was explained.
         """
-        if not self._refined:
+        if not self._searches:
             return {}
-        names, judged = self.metrics, np.mean([one.judged for one in self._refined], axis=0).tolist()
+        metrics = self.metrics
+        judged = np.mean([search.judged for search in self._searches], axis=0).tolist()
         return {
-            "optimised_for": names[0],
-            "steps": float(np.mean([one.steps for one in self._refined])),
-            "best_step": float(np.mean([one.step for one in self._refined])),
-            "judged": {by: dict(zip(names, row, strict=True)) for by, row in zip(names, judged, strict=True)},
+            "optimised_for": metrics[0],
+            "steps": float(np.mean([search.steps for search in self._searches])),
+            "best_step": float(np.mean([search.best_step for search in self._searches])),
+            "judged": {name: dict(zip(metrics, row, strict=True)) for name, row in zip(metrics, judged, strict=True)},
         }
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         if self.start is None:
             raise ModelError(
-                "fAML starts from a trained pAML; get_explainer('faml', path=FOLDER OF A TRAINED PAML), "
+                "fAML starts from a trained pAML; explearn.load(FOLDER OF A TRAINED PAML, method='faml'), "
                 "or --explainer FOLDER on the command line"
             )
-        self.start.any_classifier = self.any_classifier
         self.start.check(classifier)
-        self._refined = []
+        self._searches = []
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def check_trained_for(self, classifier: TransformerPredictor) -> None:
+        if self.start is not None:
+            self.start.check_trained_for(classifier)
+
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         start = self.start
         assert start is not None and start.model is not None
-        start.model.to(classifier.device)
-        parts = [batch] if isinstance(start.model, StatesModel) else [classifier.batch([e]) for e in batch.encodings]
-        readings = [start.model.read(classifier, part) for part in parts]
-        logits = torch.cat([reading.logits for reading in readings])
+        model = start.model.to(classifier.device)
+        parts = [batch]
+        if isinstance(model, EncoderModel):
+            parts = [classifier.batch([encoding]) for encoding in batch.encodings]
+        inputs = [model.prepare(classifier, part) for part in parts]
+        logits = torch.cat([part.logits for part in inputs])
         chosen = resolve_targets(logits, targets)
         predictions = prediction_information(classifier, logits, chosen)
-        judge, removed = MapJudge(classifier, self.metrics, start.protocol), removes(classifier)
-        scores = torch.zeros(batch.input_ids.shape)
-        first = 0
+        evaluator = MapEvaluator(classifier, self.metrics, start.protocol)
+        searches: list[MapSearch] = []
         # inference_mode(False) turns gradients on inside no_grad, too.
         with torch.inference_mode(False), torch.enable_grad():
-            for reading in readings:
-                of_part = slice(first, first + len(reading.batch))
-                y, classes = predictions[of_part], chosen[of_part].tolist()
-                refined = refine(
-                    start.model, classifier, reading, y, classes, removed, start.weights, judge, self.options
-                )
-                for row, one in enumerate(refined, start=first):
-                    scores[row, : len(one.scores)] = torch.from_numpy(one.scores)
-                self._refined += refined
-                first = of_part.stop
-        unread = [count for reading in readings for count in reading.unread]
+            for part in inputs:
+                rows = slice(len(searches), len(searches) + len(part.batch))
+                searches += refine(start, evaluator, part, predictions[rows], chosen[rows].tolist(), self.options)
+        self._searches += searches
+        scores = torch.zeros(batch.input_ids.shape)
+        for row, search in zip(scores, searches, strict=True):
+            row[: len(search.scores)] = torch.from_numpy(search.scores)
+        unread = [count for part in inputs for count in part.unread]
         return BatchScores(scores, logits, chosen, unread=unread)

@@ -4,8 +4,8 @@ There are two ways to mask, both with gradients back to the mask:
 
 soft     each token is mixed with a stand-in, x'_i = m_i x_i + (1 - m_i) s (eq. 3); s is the embedding of the mask
          token, or of the unknown token if there is no mask token.
-removed  gates on attention leave tokens out, in classifiers that read the last token. The paper does not train this
-         way, but its metrics delete words.
+removed  gates on attention leave tokens out, in classifiers that read the last token and have no mask token. The paper
+         does not train this way, but its metrics delete words.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from explearn.core.errors import ModelError
 from explearn.lens.watch import content_mask
 from explearn.lens.words import replaced_words
 from explearn.predictors.architectures import architecture
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 from explearn.predictors.padding import reads_last
+from explearn.predictors.transformer import TransformerPredictor
 
 LEAST = 1e-12
 """Weight of a key whose gate is 0: negligible next to other tokens, and its logarithm has a gradient."""
@@ -44,12 +44,7 @@ class Weights(NamedTuple):
 
 
 def loss_terms(
-    classifier: Classifier,
-    batch: Batch,
-    scores: torch.Tensor,
-    predictions: torch.Tensor,
-    weights: Weights,
-    removed: bool = False,
+    classifier: TransformerPredictor, batch: Batch, scores: torch.Tensor, predictions: torch.Tensor, weights: Weights
 ) -> torch.Tensor:
     """Return the terms of each text's loss, (3, b), 0 for a term left out, with a graph back to the attributions.
 
@@ -60,22 +55,28 @@ def loss_terms(
     Both masked texts pass the classifier in one batch. The loss is the sum weighted by `weights` (eq. 4).
 
     Args:
+        classifier: the frozen classifier.
+        batch: b texts of n sub-tokens.
         scores: logits of the attributions, (b, n); a = sigmoid(scores).
         predictions: y, (b, C), rows on the simplex. The largest entry of a row is the target.
-        removed: see `masked_logits`.
+        weights: of the terms.
     """
     attributions = scores.sigmoid()
-    masks = [attributions] * bool(weights.prediction) + [1 - attributions] * bool(weights.inverse)
-    prediction = size = inverse = torch.zeros(len(scores), device=scores.device)
+    masks = []
+    if weights.prediction:
+        masks.append(attributions)
+    if weights.inverse:
+        masks.append(1 - attributions)
+    prediction = size = inverse = scores.new_zeros(len(scores))
     if masks:
-        logits = classifier.softmax_logits(masked_logits(classifier, batch, torch.cat(masks), removed))
-        if weights.prediction:
-            prediction = -(predictions * logits[: len(batch)].log_softmax(-1)).sum(-1)
-        if weights.inverse:
-            # log(1 - p) without rounding where p is almost 1.
-            target = nn.functional.one_hot(predictions.argmax(-1), logits.shape[-1]).bool()
-            inverted = logits[-len(batch) :]
-            inverse = inverted.logsumexp(-1) - inverted.masked_fill(target, float("-inf")).logsumexp(-1)
+        logits = classifier.softmax_logits(masked_logits(classifier, batch, torch.cat(masks)))
+    if weights.prediction:
+        prediction = -(predictions * logits[: len(batch)].log_softmax(-1)).sum(-1)
+    if weights.inverse:
+        # log(1 - p) without rounding where p is almost 1.
+        target = nn.functional.one_hot(predictions.argmax(-1), logits.shape[-1]).bool()
+        inverted = logits[-len(batch) :]
+        inverse = inverted.logsumexp(-1) - inverted.masked_fill(target, float("-inf")).logsumexp(-1)
     if weights.size:
         # -log(1 - sigmoid(s)) = softplus(s)
         content = content_mask(batch)
@@ -88,47 +89,53 @@ def weighted(terms: torch.Tensor, weights: Weights) -> torch.Tensor:
     return weights.prediction * terms[0] + weights.size * terms[1] + weights.inverse * terms[2]
 
 
-def removes(classifier: Classifier) -> bool:
-    """Return whether masked words are removed from texts: so for decoders without a mask token.
-
-    Raises ModelError for any other classifier that has neither a mask token nor an unknown token.
-    """
-    config: Any = classifier.model.config
-    named = classifier.completion is not None and classifier.completion.mask_token_id is not None
-    has_mask_token = named or classifier.tokenizer.mask_token_id is not None
-    removed = not has_mask_token and architecture(config).causal and reads_last(classifier.model)
-    if not removed:
-        _ = classifier.mask_token_id
-    return removed
-
-
-def masked_logits(classifier: Classifier, batch: Batch, masks: torch.Tensor, removed: bool) -> torch.Tensor:
+def masked_logits(classifier: TransformerPredictor, batch: Batch, masks: torch.Tensor) -> torch.Tensor:
     """Return logits, (rows, C), at least float32, of masked texts.
 
+    Where tokens are removed, one is kept if its share is above 1/2 and left out otherwise; gradients pass as if the
+    mask were soft.
+
     Args:
+        classifier: the frozen classifier.
+        batch: b texts of n sub-tokens.
         masks: share of each token that is kept, (rows, n), in [0, 1]; row r is of text r modulo b. Special tokens are
-            always kept. With `removed`, a token is kept if its share is above 1/2 and left out otherwise; gradients
-            pass as if the mask were soft.
+            always kept.
+
+    Raises:
+        ModelError: the classifier has neither a mask token nor an unknown token, and tokens cannot be removed.
     """
-    content = content_mask(batch).repeat(len(masks) // len(batch), 1)
-    if removed:
+    copies = len(masks) // len(batch)
+    content = content_mask(batch).repeat(copies, 1)
+    if removes_tokens(classifier):
         hard = (masks > 0.5).to(masks.dtype) + masks - masks.detach()
         return removed_logits(classifier, batch, torch.where(content, hard, 1.0))
-    kept = torch.where(content, masks, 1.0)[..., None]
+    shares = torch.where(content, masks, 1.0)[..., None]
     table: Any = classifier.model.get_input_embeddings()
     with torch.no_grad():
-        words = table(batch.input_ids).repeat(len(masks) // len(batch), 1, 1)
+        words = table(batch.input_ids).repeat(copies, 1, 1)
         stand_in = table(torch.tensor(classifier.mask_token_id, device=classifier.device))
-    return embedded_logits(classifier, batch, kept * words + (1 - kept) * stand_in)
+    return embedded_logits(classifier, batch, shares * words + (1 - shares) * stand_in)
 
 
-def embedded_logits(classifier: Classifier, batch: Batch, embeddings: torch.Tensor) -> torch.Tensor:
+def removes_tokens(classifier: TransformerPredictor) -> bool:
+    """Return whether masked tokens are removed from texts: by decoders without a mask token."""
+    completion = classifier.completion
+    if classifier.tokenizer.mask_token_id is not None:
+        return False
+    if completion is not None and completion.mask_token_id is not None:
+        return False
+    return architecture(classifier.model.config).causal and reads_last(classifier.model)
+
+
+def embedded_logits(classifier: TransformerPredictor, batch: Batch, embeddings: torch.Tensor) -> torch.Tensor:
     """Return logits, (rows, C), at least float32, of texts with other word embeddings.
 
     Positions, segments and padding are those of the batch. Its ids are passed as well: RoBERTa counts positions by
     them.
 
     Args:
+        classifier: the frozen classifier.
+        batch: b texts of n sub-tokens.
         embeddings: (rows, n, e); row r is a variant of text r modulo b.
     """
     copies = len(embeddings) // len(batch)
@@ -137,11 +144,10 @@ def embedded_logits(classifier: Classifier, batch: Batch, embeddings: torch.Tens
     # A model stored in half precision accepts only half precision.
     embeddings = embeddings.to(table.weight.dtype)
     with replaced_words(classifier.model, inputs["input_ids"], embeddings), classifier.autocast():
-        logits: torch.Tensor = classifier.model(**inputs).logits
-    return at_least_float32(logits)
+        return at_least_float32(classifier.model(**inputs).logits)
 
 
-def removed_logits(classifier: Classifier, batch: Batch, kept: torch.Tensor) -> torch.Tensor:
+def removed_logits(classifier: TransformerPredictor, batch: Batch, gates: torch.Tensor) -> torch.Tensor:
     """Return logits, (rows, C), at least float32, of texts from which gates remove tokens.
 
     With a gate m_j for each token, query i weighs an earlier key j by m_j exp(l_ij) and itself by exp(l_ii). The result
@@ -150,49 +156,54 @@ def removed_logits(classifier: Classifier, batch: Batch, kept: torch.Tensor) -> 
     and 1 the result is that of the text without the removed words.
 
     Args:
-        kept: m, (rows, n), gates in [0, 1]; row r is of text r modulo b. Positions count the tokens above 1/2.
+        classifier: a decoder that reads the last token.
+        batch: b texts of n sub-tokens.
+        gates: m, (rows, n), in [0, 1]; row r is of text r modulo b. Positions count the tokens above 1/2.
     """
     model: Any = classifier.model
-    copies = len(kept) // len(batch)
-    kept = torch.where(batch.attention_mask.repeat(copies, 1).bool(), kept, 0.0)
-    whole = (kept > 0.5).long()
+    copies = len(gates) // len(batch)
+    gates = torch.where(batch.attention_mask.repeat(copies, 1).bool(), gates, 0.0)
+    whole = (gates > 0.5).long()
     positions = whole.cumsum(1) - whole
     with classifier.autocast():
         states = model.base_model(
             input_ids=batch.input_ids.repeat(copies, 1),
-            attention_mask=_attention_masks(model, kept, positions),
+            attention_mask=attention_masks(model, gates, positions),
             position_ids=positions,
         ).last_hidden_state
-        read: torch.Tensor = model.score(states)
+        by_token = at_least_float32(model.score(states))
     with torch.no_grad():
-        of_nothing = classifier.logits(classifier.batch([batch.encodings[0].select([])]))
-    read = at_least_float32(read)
-    # gone[:, j]: whether all tokens from j on are removed.
-    gone = (1 - kept).flip(1).cumprod(1).flip(1).to(read)
-    last = kept.to(read) * torch.cat([gone[:, 1:], torch.ones_like(gone[:, :1])], dim=1)
-    return (last[..., None] * read).sum(1) + gone[:, :1] * of_nothing.to(read)
+        empty = classifier.logits(classifier.batch([batch.encodings[0].select([])]))
+    # removed[:, j]: prod_(k>=j) (1 - m_k), whether all tokens from j on are removed.
+    removed = (1 - gates).flip(1).cumprod(1).flip(1).to(by_token)
+    last = gates.to(by_token) * nn.functional.pad(removed[:, 1:], (0, 1), value=1.0)
+    return (last[..., None] * by_token).sum(1) + removed[:, :1] * empty.to(by_token)
 
 
-def _attention_masks(model: Any, kept: torch.Tensor, positions: torch.Tensor) -> torch.Tensor | dict[str, torch.Tensor]:
+def attention_masks(model: Any, gates: torch.Tensor, positions: torch.Tensor) -> torch.Tensor | dict[str, torch.Tensor]:
     """Return what is added to attention's logits, (rows, 1, n, n): log m_j, practically -inf for keys a query hides.
 
-    If the model has several types of layers, there is one mask for each type. A window is counted over kept tokens.
+    If the model has several types of layers, there is one mask for each type. A window counts the tokens that stay.
+
+    Args:
+        model: a decoder.
+        gates: m, (rows, n).
+        positions: position of each token among those that stay, (rows, n).
     """
-    tokens = kept.shape[1]
     lowest = torch.finfo(model.dtype).min
-    diagonal = torch.eye(tokens, dtype=torch.bool, device=kept.device)
-    weights = (kept + LEAST).log()[:, None]
-
-    def within(window: int | None) -> torch.Tensor:
-        before = (torch.ones_like(diagonal).tril() & ~diagonal)[None]
-        if window is not None:
-            before = before & (positions[:, :, None] - positions[:, None] < window)
-        mask = torch.where(before, weights, lowest).masked_fill(diagonal, 0.0)
-        return mask.to(model.dtype)[:, None]
-
-    config = model.config
-    window: int | None = getattr(config, "sliding_window", None)
-    types = set(getattr(config, "layer_types", None) or ())
-    if len(types) < 2:
-        return within(None if types == {"full_attention"} else window)
-    return {kind: within(window if kind == "sliding_attention" else None) for kind in types}
+    earlier = torch.ones(gates.shape[1], gates.shape[1], dtype=torch.bool, device=gates.device).tril(-1)
+    itself = torch.eye(gates.shape[1], dtype=torch.bool, device=gates.device)
+    weights = (gates + LEAST).log()[:, None]
+    mask = torch.where(earlier, weights, lowest).masked_fill(itself, 0.0)
+    masks = {"full_attention": mask.to(model.dtype)[:, None]}
+    window = getattr(model.config, "sliding_window", None)
+    if window is not None:
+        beyond = positions[:, :, None] - positions[:, None] >= window
+        mask = mask.masked_fill(beyond & ~itself, lowest)
+        masks["sliding_attention"] = mask.to(model.dtype)[:, None]
+    types = set(getattr(model.config, "layer_types", None) or ())
+    if len(types) > 1:
+        return {kind: masks.get(kind, masks["full_attention"]) for kind in types}
+    if window is None or types == {"full_attention"}:
+        return masks["full_attention"]
+    return masks["sliding_attention"]

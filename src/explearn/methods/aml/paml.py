@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -14,33 +15,34 @@ from pydantic import Field
 from torch import nn
 
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
-from explearn.core.validation import Count, Number
+from explearn.core.validation import Number
 from explearn.lens.words import check_words
 from explearn.methods.aml.attribution_model import (
     AttributionModel,
-    Bridge,
     EncoderModel,
     StatesModel,
     check_tokenizer,
     load_backbone,
     without_pooler,
 )
-from explearn.methods.aml.loss import DivergedError, Weights, loss_terms, removes, weighted
+from explearn.methods.aml.loss import DivergedError, Weights, loss_terms, weighted
 from explearn.methods.aml.params import STATES, PAMLParams
-from explearn.methods.aml.target_metric import JudgedText, Map, MapJudge, protocol_of
+from explearn.methods.aml.target_metric import EvaluatedText, Map, MapEvaluator, protocol_of
 from explearn.methods.aml.weight_search import search
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
-from explearn.methods.base.learned import BoundExplainer, TrainedState
-from explearn.methods.base.task import TaskData, check_task
-from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
+from explearn.methods.base.learned import BoundExplainer, LayerList, TrainedState
+from explearn.methods.base.task import TaskData
+from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.info import About
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.faithfulness import BY_NAME
 from explearn.metrics.protocols import FaithfulnessProtocol
 from explearn.predictors.batching import random_batches, run_batches
-from explearn.predictors.classifier import Classifier, QuestionAnswerer, TokenClassifier
 from explearn.predictors.encoding import Batch, Encoding, max_length
+from explearn.predictors.heads.question_answering import QuestionPredictor
+from explearn.predictors.heads.token_classification import TokenPredictor
 from explearn.predictors.loading import check_sizes, errors_of_loading
 from explearn.predictors.problems import ONE_CLASS
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.sampling import texts_to_explain
 
 BACKBONE_FOLDER = "backbone"
@@ -53,38 +55,47 @@ WEIGHT_DECAY = 0.01
 WARMUP = 0.1
 """Fraction of all steps over which the learning rates rise; they fall linearly to 0 afterwards."""
 
+LossWeights = Annotated[dict[Literal["prediction", "size", "inverse"], Number], Field(min_length=3)]
+
 
 # ---- training --------------------------------------------------------------------------------------------------
 
 
 def train(
     model: AttributionModel,
-    classifier: Classifier,
     texts: Sequence[Encoding],
     validation: Sequence[Encoding],
-    judge: MapJudge,
-    removed: bool,
+    evaluator: MapEvaluator,
     weights: Weights,
     options: PAMLParams,
     description: str | None = None,
-    after_epoch: Callable[[dict[str, Any]], None] | None = None,
+    after_epoch: Callable[[int, float], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Minimise the mean loss over the texts with AdamW; leave the weights in `model` that were best on the metric.
 
     Args:
-        texts: to train on. validation: other texts, on which the metric is watched.
-        removed: see `loss.masked_logits`.
-        options: the seed decides the order of texts and dropout.
-        after_epoch: called after each epoch; what it raises ends the training.
+        model: G.
+        texts: to train on.
+        validation: other texts, on which the metric is measured.
+        evaluator: holds the classifier and the metric of interest.
+        weights: of the loss.
+        options: pAML's; the seed decides the order of texts and dropout.
+        description: text of a progress bar. None: no bar.
+        after_epoch: called after each epoch with its number and the metric, negated if smaller is better; may raise to
+            end the training.
 
-    Returns for each epoch, 0 being before training, its number, the means of the loss's terms over its texts (None for
-    epoch 0) and the metric of interest on the validation texts after it. Raises DivergedError, naming the epoch, where
-    the loss or a map is not finite.
+    Returns:
+        An entry for each epoch, 0 being before training: its number, the means of the loss's terms over its texts (None
+        for epoch 0), and the metric of interest on the validation texts after it.
+
+    Raises:
+        DivergedError: the loss or a map is not finite.
     """
+    classifier = evaluator.classifier
     generator = torch.Generator().manual_seed(options.seed)
     lengths = [len(encoding) for encoding in texts]
     parameters = list(model.parameters())
-    pretrained = set(model.pretrained())
+    pretrained = set(model.backbone.parameters()) if isinstance(model, EncoderModel) else set()
     groups = [
         {"params": [p for p in parameters if p in pretrained], "lr": options.learning_rate},
         {"params": [p for p in parameters if p not in pretrained], "lr": options.head_learning_rate},
@@ -96,83 +107,138 @@ def train(
         optimizer, lambda step: min((step + 1) / rising, (steps - step) / max(1, steps - rising))
     )
     history: list[dict[str, Any]] = []
-    best = BestWeights(model)
+    sums = np.zeros(3)
 
-    def end_epoch(epoch: int, prediction: Any = None, size: Any = None, inverse: Any = None) -> None:
-        model.eval()
-        metric = mean_metric(model, classifier, validation, judge, epoch)
-        sign = 1 if judge.larger_is_better else -1
-        if not history or sign * metric > max(sign * earlier["metric"] for earlier in history):
-            best.keep()
-        history.append({"epoch": epoch, "prediction": prediction, "size": size, "inverse": inverse, "metric": metric})
+    def batches() -> Iterator[list[int]]:
+        sums.fill(0)
+        return random_batches(lengths, options.batch_size, generator, SORTED_BATCHES)
 
-    end_epoch(0)
+    def batch_loss(indices: list[int]) -> torch.Tensor:
+        parts = [indices]
+        if classifier.same_length:
+            # Padding changes this classifier's predictions: texts of each length go by themselves.
+            indices = sorted(indices, key=lengths.__getitem__)
+            parts = [list(part) for _, part in groupby(indices, lengths.__getitem__)]
+        losses = []
+        for part in parts:
+            inputs = model.prepare(classifier, classifier.batch([texts[i] for i in part]))
+            y = classifier.probabilities(inputs.logits)
+            terms = loss_terms(classifier, inputs.batch, model(classifier, inputs, y), y, weights)
+            losses.append(weighted(terms, weights))
+            sums[:] += terms.detach().sum(1).tolist()
+        loss = torch.cat(losses).mean()
+        if not loss.isfinite():
+            raise diverged(len(history), "the loss is not finite")
+        return loss
+
+    def validate(epoch: int, _losses: list[float]) -> float:
+        metric = mean_metric(model, validation, evaluator, epoch)
+        terms = (sums / len(texts)).tolist() if epoch else [None] * 3
+        history.append({"epoch": epoch, **dict(zip(Weights._fields, terms, strict=True)), "metric": metric})
+        score = float(evaluator.signs[0] * metric)
+        if epoch and after_epoch is not None:
+            after_epoch(epoch, score)
+        return score
+
     # Dropout draws from the global generator.
-    with seeded(options.seed, classifier.device), epoch_bar(options.epochs, description) as bar:
-        for epoch in bar:
-            model.train()
-            sums = np.zeros(3)
-            for indices in random_batches(lengths, options.batch_size, generator, SORTED_BATCHES):
-                totals = []
-                # Where padding shows in the classifier's answers, texts of each length go by themselves.
-                parts = [indices]
-                if classifier.same_length:
-                    parts = [[i for i in indices if lengths[i] == n] for n in sorted({lengths[i] for i in indices})]
-                for part in parts:
-                    reading = model.read(classifier, classifier.batch([texts[i] for i in part]))
-                    y = classifier.probabilities(reading.logits)
-                    scores = model(classifier, reading, y)
-                    terms = loss_terms(classifier, reading.batch, scores, y, weights, removed)
-                    totals.append(weighted(terms, weights))
-                    sums += terms.detach().sum(1).tolist()
-                loss = torch.cat(totals).mean()
-                if not loss.isfinite():
-                    raise _diverged(epoch, "the loss is not finite")
-                descend(loss, optimizer, parameters)
-                schedule.step()
-            end_epoch(epoch, *(sums / len(texts)).tolist())
-            bar.set_postfix({judge.metrics[0]: f"{history[-1]['metric']:.4f}"})
-            if after_epoch is not None:
-                after_epoch(history[-1])
-    best.restore()
-    model.eval()
+    with seeded(options.seed, classifier.device):
+        train_epochs(
+            [model],
+            optimizer,
+            batches,
+            batch_loss,
+            options.epochs,
+            clipped=parameters,
+            schedule=schedule,
+            validate=validate,
+            validate_first=True,
+            description=description,
+        )
     return history
 
 
 @torch.inference_mode()
-def mean_metric(
-    model: AttributionModel, classifier: Classifier, texts: Sequence[Encoding], judge: MapJudge, epoch: int
-) -> float:
-    """Return the mean over the texts of the judge's first metric, for maps of the predicted classes.
+def mean_metric(model: AttributionModel, texts: Sequence[Encoding], evaluator: MapEvaluator, epoch: int) -> float:
+    """Return the mean over some texts of the metric of interest, for maps of the predicted classes.
 
-    Raises DivergedError for a map that is not finite.
+    Args:
+        model: G.
+        texts: the texts.
+        evaluator: holds the classifier and the metric.
+        epoch: number of the epoch, for the error.
+
+    Raises:
+        DivergedError: a map is not finite.
     """
+    classifier = evaluator.classifier
 
-    def run(indices: list[int]) -> list[tuple[JudgedText, Map]]:
-        reading = model.read(classifier, classifier.batch([texts[i] for i in indices]))
-        maps = model(classifier, reading, classifier.probabilities(reading.logits)).sigmoid().cpu().numpy()
-        targets = reading.logits.argmax(-1).tolist()
-        return [
-            (judge.text(texts[i], target), row[: len(texts[i])])
-            for i, target, row in zip(indices, targets, maps, strict=True)
-        ]
+    def make_maps(indices: list[int]) -> Iterator[tuple[EvaluatedText, Map]]:
+        inputs = model.prepare(classifier, classifier.batch([texts[i] for i in indices]))
+        maps = model(classifier, inputs, classifier.probabilities(inputs.logits)).sigmoid().cpu().numpy()
+        for index, target, row in zip(indices, inputs.logits.argmax(-1).tolist(), maps, strict=True):
+            yield evaluator.text(texts[index], target), row[: len(texts[index])]
 
-    judged = run_batches([len(encoding) for encoding in texts], classifier, run)
-    for encoding, (_, scores) in zip(texts, judged, strict=True):
+    maps = run_batches([len(encoding) for encoding in texts], classifier, make_maps)
+    for text, scores in maps:
         if not np.isfinite(scores).all():
-            raise _diverged(epoch, f"the map of validation text {encoding.example_id!r} is not finite")
-    return float(judge.measure(judged)[:, 0].mean())
+            raise diverged(epoch, f"the map of validation text {text.encoding.example_id!r} is not finite")
+    return float(evaluator.measure(maps)[:, 0].mean())
 
 
-def _diverged(epoch: int, why: str) -> DivergedError:
+def diverged(epoch: int, reason: str) -> DivergedError:
     return DivergedError(
-        f"pAML: training diverged in epoch {epoch}: {why}; a smaller learning_rate or head_learning_rate may help"
+        f"pAML: training diverged in epoch {epoch}: {reason}; a smaller learning_rate or head_learning_rate may help"
     )
 
 
-# ---- the explainer -------------------------------------------------------------------------------------------------
+def chosen_texts(task: TaskData, split: str, most: int, seed: int, purpose: str) -> list[Encoding]:
+    """Return at most `most` texts of a split, drawn by seed; raise DataError, with the purpose, if there is none."""
+    examples = task.examples(split)
+    if not examples:
+        raise DataError(f"there is no text to {purpose}; expected at least one")
+    return task.classifier.encode(texts_to_explain(examples, (), most, seed))
 
-_WEIGHTS = Annotated[dict[Literal["prediction", "size", "inverse"], Number], Field(min_length=3)]
+
+def initial_model(
+    classifier: TransformerPredictor,
+    texts: Sequence[Encoding],
+    options: PAMLParams,
+    encoder: str | None = None,
+    revision: str | None = None,
+) -> AttributionModel:
+    """Return a G with new weights, on the classifier's states or around a pretrained encoder.
+
+    Args:
+        classifier: the classifier to explain.
+        texts: texts over which a network's inputs are standardised.
+        options: pAML's.
+        encoder: the classifier's pretrained encoder.
+        revision: git revision of `encoder`.
+    """
+    check_words(classifier)
+    name = options.backbone
+    with seeded(options.seed, classifier.device):
+        if name == STATES:
+            return StatesModel.start(classifier, texts[:MOST_STANDARDISED]).to(classifier.device)
+        if name != "encoder":
+            backbone, tokenizer = load_backbone(name)
+        elif encoder is not None:
+            backbone, tokenizer = load_backbone(encoder, revision)
+        else:
+            raise ParamsError("backbone 'encoder' needs the name of the classifier's pretrained encoder; got none")
+        shared = tokenizer.get_vocab() == classifier.tokenizer.get_vocab()
+        model = EncoderModel(backbone, len(classifier.labels), None if shared else tokenizer).to(classifier.device)
+    model.check_backbone(name, classifier)
+    longest = max_length(backbone.config, classifier.tokenizer)
+    if shared and longest < classifier.max_length:
+        raise ModelError(
+            f"backbone {name!r} reads {longest} sub-tokens a text, the classifier {classifier.max_length}; "
+            "expected one that reads as many"
+        )
+    return model.requires_grad_(True)
+
+
+# ---- the explainer -------------------------------------------------------------------------------------------------
 
 
 class PAML(BoundExplainer, BatchExplainer):
@@ -195,6 +261,7 @@ class PAML(BoundExplainer, BatchExplainer):
         family="learned",
         cost="one forward pass, and one of its own network",
         uncounted=True,
+        report="explearn.methods.aml.report:report",
     )
     aggregation = "max"
     signed = False
@@ -217,10 +284,17 @@ class PAML(BoundExplainer, BatchExplainer):
 
     # ---- training ------------------------------------------------------------------------------------------------
 
-    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+    def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Train G on the task's split `train`, with the metric watched on `validation`. No label or rationale is used.
 
-        Of both splits at most `max_texts` and `validation_texts` texts are taken, drawn by the seed.
+        Of the two splits at most `max_texts` and `validation_texts` texts are taken, drawn by the seed.
+
+        Args:
+            task: the data to learn from.
+            description: text of a progress bar. None: no bar.
+
+        Returns:
+            The trained explainer itself.
 
         Raises:
             DataError: no text to train or to watch the metric on.
@@ -230,100 +304,48 @@ class PAML(BoundExplainer, BatchExplainer):
                 does not give the hidden states that are to be read.
             DivergedError: the loss, or a map, is not finite.
         """
-        check_task(task)
-        options, classifier = self.options, task.classifier
+        options = self.options
+        classifier = task.classifier
         self.check_problem(classifier)
-        if isinstance(classifier, QuestionAnswerer | TokenClassifier):
+        if isinstance(classifier, QuestionPredictor | TokenPredictor):
             raise UnsupportedError(f"{self.name}: masks whole texts for their class, and this model {classifier.does}")
-        splits = []
-        for split, most, what in (
-            ("train", options.max_texts, "train on"),
-            ("validation", options.validation_texts, "watch the metric on"),
-        ):
-            if not (rows := task.examples(split)):
-                raise DataError(f"there is no text to {what}; expected at least one")
-            splits.append(texts_to_explain(rows, (), most, options.seed))
-        texts, validation = (classifier.encode(rows) for rows in splits)
-        model = self._start(classifier, texts, task.encoder, task.encoder_revision)
-        self.model, self.trained_classifier = None, ""
-        judge, removed = MapJudge(classifier, [options.metric], self.protocol), removes(classifier)
+        texts = chosen_texts(task, "train", options.max_texts, options.seed, "train on")
+        validation = chosen_texts(task, "validation", options.validation_texts, options.seed, "watch the metric on")
+        model = initial_model(classifier, texts, options, task.encoder, task.encoder_revision)
+        self.model = None
+        self.trained_classifier = ""
+        evaluator = MapEvaluator(classifier, [options.metric], self.protocol)
 
-        def run(
-            model: AttributionModel, weights: Weights, after_epoch: Callable[[dict[str, Any]], None] | None = None
-        ) -> list[dict[str, Any]]:
-            return train(
-                model, classifier, texts, validation, judge, removed, weights, options, description, after_epoch
-            )
+        def objective(weights: Weights, report: Callable[[int, float], None]) -> float:
+            history = train(copy.deepcopy(model), texts, validation, evaluator, weights, options, description, report)
+            return max(float(evaluator.signs[0] * epoch["metric"]) for epoch in history)
 
         if options.trials:
-
-            def objective(weights: Weights, report: Callable[[int, float], None]) -> float:
-                history = run(copy.deepcopy(model), weights, lambda epoch: report(epoch["epoch"], epoch["metric"]))
-                values: list[float] = [epoch["metric"] for epoch in history]
-                return max(values) if judge.larger_is_better else min(values)
-
-            self.weights = search(
-                objective,
-                options.trials,
-                larger_is_better=judge.larger_is_better,
-                first=self.weights,
-                seed=options.seed,
-            )
-        self.history = run(model, self.weights)
+            self.weights = search(objective, options.trials, self.weights, options.seed)
+        self.history = train(model, texts, validation, evaluator, self.weights, options, description)
         self.model = model.requires_grad_(False).eval()
         self.trained_classifier = classifier.fingerprint
         return self
 
-    def _start(
-        self, classifier: Classifier, texts: Sequence[Encoding], encoder: str | None, revision: str | None
-    ) -> AttributionModel:
-        """Return a G with new weights, on the classifier's states or around a pretrained encoder."""
-        options, bridge, name = self.options, None, self.options.backbone
-        check_words(classifier)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(options.seed)
-            if name == STATES:
-                return StatesModel.start(classifier, texts[:MOST_STANDARDISED]).to(classifier.device)
-            if name == "encoder":
-                if encoder is None:
-                    raise ParamsError(
-                        "backbone 'encoder' needs the name of the classifier's pretrained encoder; got none"
-                    )
-                backbone, tokenizer = load_backbone(encoder, revision)
-            else:
-                # The encoder's revision says nothing of a model that was named.
-                backbone, tokenizer = load_backbone(name)
-            if tokenizer.get_vocab() != classifier.tokenizer.get_vocab():
-                bridge = Bridge(tokenizer, backbone.config)
-            model = EncoderModel(backbone, len(classifier.labels), bridge).to(classifier.device)
-        model.verify(name, classifier)
-        longest = max_length(backbone.config, classifier.tokenizer)
-        if bridge is None and longest < classifier.max_length:
-            raise ModelError(
-                f"backbone {name!r} reads {longest} sub-tokens a text, the classifier {classifier.max_length}; "
-                "expected one that reads as many"
-            )
-        return model.requires_grad_(True)
-
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         model = self._trained(self.model).to(classifier.device)
-        reading = model.read(classifier, batch)
-        chosen = resolve_targets(reading.logits, targets)
-        y = prediction_information(classifier, reading.logits, chosen)
-        scores: torch.Tensor = model(classifier, reading, y)
-        return BatchScores(scores.sigmoid(), reading.logits, chosen, unread=reading.unread)
+        inputs = model.prepare(classifier, batch)
+        chosen = resolve_targets(inputs.logits, targets)
+        scores = model(classifier, inputs, prediction_information(classifier, inputs.logits, chosen))
+        return BatchScores(scores.sigmoid(), inputs.logits, chosen, unread=inputs.unread)
 
     def notes(self) -> dict[str, Any]:
         """Return what the report shows: the metric watched in training, the loss's weights, epochs and trials."""
         values = [epoch["metric"] for epoch in self.history]
+        best = max(values) if BY_NAME[self.options.metric].larger_is_better else min(values)
         return {
             "metric": self.options.metric,
             "weights": self.weights._asdict(),
             "epochs": self.history,
-            "best_epoch": values.index((max if CATALOGUE[self.options.metric].larger_is_better else min)(values)),
+            "best_epoch": values.index(best),
             "trials": self.options.trials,
         }
 
@@ -335,42 +357,50 @@ class PAML(BoundExplainer, BatchExplainer):
         if isinstance(model, StatesModel):
             record["layers"] = model.layers
         elif isinstance(model, EncoderModel):
-            record["own_tokenizer"] = model.bridge is not None
+            record["own_tokenizer"] = model.tokenizer is not None
         return TrainedState(model.state_dict(), record)
 
     def _save_more(self, folder: Path) -> None:
-        """The encoder's configuration, and its tokenizer where that is not the classifier's."""
+        """Write the encoder's configuration, and its tokenizer where that is not the classifier's."""
         if isinstance(self.model, EncoderModel):
-            self.model.backbone.config.save_pretrained(folder / BACKBONE_FOLDER)
-            if self.model.bridge is not None:
-                self.model.bridge.tokenizer.save_pretrained(folder / BACKBONE_FOLDER)
+            self.model.config.save_pretrained(folder / BACKBONE_FOLDER)
+            if self.model.tokenizer is not None:
+                self.model.tokenizer.save_pretrained(folder / BACKBONE_FOLDER)
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
         self.trained_classifier = state.value("classifier", str)
-        self.weights = Weights(**state.value("weights", _WEIGHTS))
-        if self.options.backbone == STATES:
-            inputs, classes = state.size("reader.read.weight", 1), state.size("reader.head.bias")
-            layers = state.value("layers", Annotated[list[Count], Field(min_length=1)])
-            self.model = state.restore(lambda: StatesModel(inputs, classes, layers))
+        self.weights = Weights(**state.value("weights", LossWeights))
+        if self.options.backbone != STATES:
+            self.model = restored_encoder(state, folder / BACKBONE_FOLDER)
             return
-        place, bridge = folder / BACKBONE_FOLDER, None
-        classes = state.size("prediction") - 1
-        with errors_of_loading(str(place), "a backbone"):
-            config = transformers.AutoConfig.from_pretrained(place, trust_remote_code=False)
-            check_sizes(config.to_dict(), [tensor.shape for tensor in state.tensors.values()], str(place))
-            if state.value("own_tokenizer", bool):
-                tokenizer = transformers.AutoTokenizer.from_pretrained(place, trust_remote_code=False)
-                bridge = Bridge(check_tokenizer(tokenizer, str(place)), config)
-
-        def make() -> EncoderModel:
-            with errors_of_loading(str(place), "a backbone"):
-                backbone: Any = transformers.AutoModel.from_config(config)
-            return EncoderModel(without_pooler(backbone), classes, bridge)
-
-        self.model = state.restore(make)
+        inputs = state.size("network.read.weight", 1)
+        classes = state.size("network.head.bias")
+        layers = state.value("layers", LayerList)
+        self.model = state.restore(lambda: StatesModel(inputs, classes, layers))
 
 
-def prediction_information(classifier: Classifier, logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+def restored_encoder(state: TrainedState, folder: Path) -> EncoderModel:
+    """Return the trained G whose encoder's configuration, and tokenizer of its own, are in a folder."""
+    classes = state.size("prediction") - 1
+    tokenizer = None
+    with errors_of_loading(str(folder), "a backbone"):
+        config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        check_sizes(config.to_dict(), [tensor.shape for tensor in state.tensors.values()], str(folder))
+        if state.value("own_tokenizer", bool):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+            check_tokenizer(tokenizer, str(folder))
+
+    def make() -> EncoderModel:
+        with errors_of_loading(str(folder), "a backbone"):
+            backbone = transformers.AutoModel.from_config(config)
+        return EncoderModel(without_pooler(backbone), classes, tokenizer)
+
+    return state.restore(make)
+
+
+def prediction_information(
+    classifier: TransformerPredictor, logits: torch.Tensor, targets: torch.Tensor
+) -> torch.Tensor:
     """Return y, (b, C): predicted probabilities where the target is the predicted class, else its one-hot row."""
     one_hot = nn.functional.one_hot(targets, logits.shape[-1]).to(torch.float32)
     predicted = logits.argmax(-1) == targets

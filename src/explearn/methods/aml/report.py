@@ -6,58 +6,64 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from explearn.methods.results import RunFacts, TaskReport
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.registry import CATALOGUE
 from explearn.show.blocks import Block, Fold, Heading, Paragraph, Table, bold, columns, figure
 
 
 def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
     """Return how AML's methods were trained on each task, and which metric they optimise."""
-    of = [(task, method, notes) for task in tasks for method, notes in task.notes.items()]
-    trained = [(task, method, notes) for task, method, notes in of if "epochs" in notes]
-    refined = [(task, method, notes) for task, method, notes in of if "judged" in notes]
+    rows: list[list[str]] = []
+    methods: list[str] = []
+    refined: dict[str, None] = {}
+    refinements: list[Block] = []
+    for task in tasks:
+        for method, notes in task.notes.items():
+            if "epochs" in notes:
+                rows.append(training_row(task.task, method, notes))
+                methods.append(method)
+            if "judged" in notes:
+                refined[method] = None
+                refinements.append(refinement(task, method, notes))
     blocks: list[Block] = []
-    if trained:
-        texts = ["Method", "Task", "Loss weights", "Metric on validation texts"]
-        rows = [_training(task.task, method, notes) for task, method, notes in trained]
-        methods = [method for _, method, _ in trained]
-        blocks.append(
-            Table(
-                columns(texts, ["At first", "Kept", "Epoch"]),
-                rows,
-                "Training (epoch 0: no epoch was better than the start)",
-                methods,
-            )
-        )
+    if rows:
+        heads = columns(["Method", "Task", "Loss weights", "Metric on validation texts"], ["At first", "Kept", "Epoch"])
+        blocks.append(Table(heads, rows, "Training (epoch 0: no epoch was better than the start)", methods))
     if refined:
-        names = ", ".join(dict.fromkeys(method for _, method, _ in refined))
-        sentence = (
-            f"{bold(f'{names} sees the metric while it explains.')} Of all maps that it tries for a text, it keeps "
-            "the one that is best by a metric on that same text. Read its figures with that in mind."
+        warning = bold(f"{', '.join(refined)} sees the metric while it explains.")
+        explanation = (
+            "Of all maps that it tries for a text, it keeps the one that is best by a metric on that same text. Read "
+            "its figures with that in mind."
         )
-        blocks += [Paragraph(sentence), *(_refinement(*part) for part in refined)]
-    return [Heading("AML: training, and the metric that is optimised"), *blocks] if blocks else []
+        blocks += [Paragraph(f"{warning} {explanation}"), *refinements]
+    if not blocks:
+        return []
+    return [Heading("AML: training, and the metric that is optimised"), *blocks]
 
 
-def _training(task: str, method: str, notes: Mapping[str, Any]) -> list[str]:
+def training_row(task: str, method: str, notes: Mapping[str, Any]) -> list[str]:
+    """Return how a method was trained on a task: a row of the table."""
     values = [epoch["metric"] for epoch in notes["epochs"]]
     best = notes["best_epoch"]
     weights = ", ".join(f"{name} {value:.2f}" for name, value in notes["weights"].items())
-    weights += f" (best of {notes['trials']} trials)" if notes["trials"] else ""
+    if notes["trials"]:
+        weights += f" (best of {notes['trials']} trials)"
     epoch = f"{best} of {len(values) - 1}"
     return [method, task, weights, notes["metric"], figure(values[0]), figure(values[best]), epoch]
 
 
-def _refinement(task: TaskReport, method: str, notes: Mapping[str, Any]) -> Block:
-    figures = task.methods.get(method, {})
+def refinement(task: TaskReport, method: str, notes: Mapping[str, Any]) -> Block:
+    """Return what a method's search cost, and what its maps are worth by other metrics than the optimised one."""
     sentence = f"{method} on {task.task}: {notes['steps']:.1f} steps per text, best by {notes['optimised_for']}"
-    forward, backward = figures.get("forward_passes"), figures.get("backward_passes")
+    figures = task.methods.get(method, {})
+    forward = figures.get("forward_passes")
+    backward = figures.get("backward_passes")
     if forward is not None and backward is not None:
         sentence += f"; {forward:,.0f} forward and {backward:,.0f} backward passes through the classifier per text"
     judged = notes["judged"]
-    if len(judged) < 2:
-        return Paragraph(f"{sentence}.")
-    arrows = {name: "↑" if CATALOGUE[name].larger_is_better else "↓" for name in judged}
-    heads = columns(["Map chosen by"], [f"{name} {arrow}" for name, arrow in arrows.items()])
-    rows = [[by, *(figure(judged[by][name]) for name in judged)] for by in judged]
+    titles = []
+    rows = []
+    for name, values in judged.items():
+        titles.append(f"{name} {'↑' if CATALOGUE[name].larger_is_better else '↓'}")
+        rows.append([name, *(figure(values[metric]) for metric in judged)])
     caption = "Maps from the same steps, chosen by one metric (row) and evaluated by another (column)"
-    return Fold(sentence, [Table(heads, rows, caption)])
+    return Fold(sentence, [Table(columns(["Map chosen by"], titles), rows, caption)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from explearn.core.extras import check_installed
@@ -18,22 +18,23 @@ STARTUP_TRIALS = 5
 
 
 def search(
-    objective: Callable[[Weights, Callable[[int, float], None]], float],
-    trials: int,
-    *,
-    larger_is_better: bool,
-    first: Weights,
-    seed: int,
+    objective: Callable[[Weights, Callable[[int, float], None]], float], trials: int, first: Weights, seed: int
 ) -> Weights:
     """Search for the best weights in some trials.
 
     Args:
-        objective: trains with some weights and returns the metric of interest. It calls its second argument with each
-            epoch and the metric after it; that call prunes a hopeless trial (below the median of earlier trials at that
-            epoch). A DivergedError raised by it also ends the trial.
+        objective: trains with some weights and returns a number, larger being better. It calls its second argument with
+            each epoch and the number after it; that call prunes a hopeless trial (below the median of earlier trials at
+            that epoch). A DivergedError raised by it also ends the trial.
+        trials: number of trials.
         first: weights of the first trial. A term whose weight is 0 there stays out of all trials.
+        seed: seed of the search.
 
-    Returns the best weights of all completed trials. Raises DivergedError if no trial was completed.
+    Returns:
+        The best weights of all completed trials.
+
+    Raises:
+        DivergedError: no trial was completed.
     """
     check_installed("optuna", extra="pipeline", what="the search for AML's weights")
     import optuna
@@ -41,23 +42,23 @@ def search(
     # An error that ends a trial ends the search and is raised there; a warning would add its traceback.
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     searched = {name: weight for name, weight in zip(NAMES, first, strict=True) if weight}
+    absent = dict.fromkeys(NAMES, 0.0)
     study = optuna.create_study(
-        direction="maximize" if larger_is_better else "minimize",
+        direction="maximize",
         sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS, n_warmup_steps=1),
     )
     study.enqueue_trial(searched)
 
     def run(trial: optuna.Trial) -> float:
-        weights = _weights({name: trial.suggest_float(name, 0.0, 1.0) for name in searched})
-
         def report(epoch: int, value: float) -> None:
             trial.report(value, epoch)
             if trial.should_prune():
                 raise optuna.TrialPruned
 
+        weights = {name: trial.suggest_float(name, 0.0, 1.0) for name in searched}
         try:
-            return objective(weights, report)
+            return objective(Weights(*(absent | weights).values()), report)
         except DivergedError as error:
             raise optuna.TrialPruned from error
 
@@ -66,8 +67,4 @@ def search(
         raise DivergedError(
             f"pAML: none of {trials} trials was completed; a smaller learning_rate or head_learning_rate may help"
         )
-    return _weights(study.best_params)
-
-
-def _weights(by_name: Mapping[str, float]) -> Weights:
-    return Weights(*(float(by_name.get(name, 0.0)) for name in NAMES))
+    return Weights(*(absent | study.best_params).values())

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
+from torch import Tensor
 
 from explearn.core.errors import UnsupportedError
 from explearn.core.validation import LayerIndex, Rounds, Section
@@ -16,8 +17,8 @@ from explearn.lens.attention import Attention, layer_count, read_weights, reduce
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
 from explearn.predictors.architectures import reads
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 
 CAPACITY_UNITS = 2**30
 """scipy's max-flow takes 32-bit whole numbers: a capacity of 1 is this many units. What leaves a node sums to 1, so no
@@ -44,10 +45,10 @@ class RawAttention(BatchExplainer):
         layer: LayerIndex = -1
         """Index of the layer, from 0, or from the end if negative."""
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         resolve_layer(classifier.model, self.options.layer)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         layer = resolve_layer(classifier.model, self.options.layer)
         logits, (row,) = reduced_attention(classifier, batch, Attention.row, [layer])
         return BatchScores(row.mean(-1), logits, resolve_targets(logits, targets))
@@ -68,10 +69,10 @@ class AttentionMean(BatchExplainer):
         needs=frozenset({"attentions"}),
     )
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         layer_count(classifier.model)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         logits, rows = reduced_attention(classifier, batch, Attention.row)
         return BatchScores(torch.stack(rows).mean((0, -1)), logits, resolve_targets(logits, targets))
 
@@ -95,13 +96,13 @@ class Rollout(BatchExplainer):
 
     check = AttentionMean.check
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         logits, means = reduced_attention(classifier, batch, Attention.head_mean)
         row = rollout_row(means, read_weights(classifier.model, batch))
         return BatchScores(row, logits, resolve_targets(logits, targets))
 
 
-def rollout_row(head_means: Sequence[torch.Tensor], reads: torch.Tensor) -> torch.Tensor:
+def rollout_row(head_means: Sequence[Tensor], reads: Tensor) -> Tensor:
     """Row of the rollout of the token that the head reads, (batch, tokens).
 
     Args:
@@ -141,7 +142,7 @@ class AttentionFlow(BatchExplainer):
         max_tokens_per_text: Rounds = 128
         """Most sub-tokens of a text, including special tokens; longer texts raise UnsupportedError."""
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         layer_count(classifier.model)
         if reads(classifier.model) == "mean":
             raise UnsupportedError(
@@ -149,7 +150,7 @@ class AttentionFlow(BatchExplainer):
                 f"{classifier.model.config.model_type!r} model reads the mean of all; use rollout"
             )
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         longest = max(map(len, batch.encodings))
         if longest > self.options.max_tokens_per_text:
             raise UnsupportedError(
@@ -173,8 +174,10 @@ def flows(attention: NDArray[np.float64], sinks: list[int], start: int = 0) -> N
     Args:
         attention: head means, (layers, n, n), first layer first, row = query, rows summing to 1.
         sinks: positions of the tokens to reach.
+        start: position of the token.
 
-    Returns float64, (len(sinks),).
+    Returns:
+        Flows, float64, (len(sinks),).
     """
     layers, n, _ = attention.shape
     # Rows of A sum to 1, so those of A + I sum to 2.

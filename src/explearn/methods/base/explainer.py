@@ -14,9 +14,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import torch
 from tqdm.auto import tqdm
@@ -28,14 +28,11 @@ from explearn.methods.base.attributions import BatchScores, TextScores, attribut
 from explearn.methods.base.targets import Target, TargetedText, check_classifier, targeted_texts, windows_of
 from explearn.methods.info import About, Variant
 from explearn.predictors.batching import run_batches
-from explearn.predictors.encoding import Batch, Encoding
-from explearn.predictors.problems import Problem
+from explearn.predictors.encoding import Batch, Encoding, Text
+from explearn.predictors.labelled import Problem
+from explearn.predictors.predictor import Predictor
+from explearn.predictors.pretrained import as_predictor
 from explearn.text.units import Unit, unit_name
-
-if TYPE_CHECKING:
-    # transformers takes seconds to import, and not every stage needs it.
-    from explearn.predictors.classifier import Classifier, ZeroShotClassifier
-    from explearn.predictors.encoding import Text
 
 __all__ = ["BatchExplainer", "BatchScores", "Explainer", "TextScores", "resolve_targets", "unread_words_known"]
 
@@ -91,8 +88,6 @@ class Explainer(ABC):
     """Whether the method reads the model's weights directly, so that none may be offloaded."""
     problems: frozenset[Problem] = frozenset(Problem)
     """Kinds of outputs that the method supports."""
-    any_classifier: bool = False
-    """Let a method that explains only its own classifier explain others, for sanity checks."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -109,40 +104,60 @@ class Explainer(ABC):
 
     @abstractmethod
     def score_texts(
-        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+        self, classifier: Any, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
-        """Score every sub-token of some texts, for `targets` or, if None, for the predicted classes; in order.
+        """Score every sub-token of some texts.
 
-        `encodings` holds up to CHUNK_TEXTS texts; the method makes batches within `classifier.max_tokens`.
+        Args:
+            classifier: a `TransformerPredictor` if `needs_model`, else any `Predictor`.
+            encodings: up to CHUNK_TEXTS texts; the method makes batches within `classifier.max_tokens`.
+            targets: index of the class to explain for each text. None: the predicted classes.
+
+        Returns:
+            The scores of each text, in order.
         """
 
-    def check(self, classifier: Classifier) -> None:  # noqa: B027 (accepting all is a default, not a gap)
+    def check(self, classifier: Any) -> None:  # noqa: B027 (accepting all is a default, not a gap)
         """Raise UnsupportedError if this method cannot explain this classifier. The default accepts all."""
+
+    def check_trained_for(self, classifier: Any) -> None:  # noqa: B027
+        """Raise UnsupportedError if this method was trained for another classifier. The default accepts all."""
 
     def notes(self) -> dict[str, Any]:
         """Return notes on the last explanations, as JSON values. The default is none."""
         return {}
 
-    def check_problem(self, classifier: Classifier) -> None:
-        """Raise UnsupportedError for a classifier whose kind of outputs, or lack of a model, the method does not
-        support."""
-        check_classifier(classifier, self.name if self.reads_weights else "")
-        if self.needs_model and not classifier.has_model:
-            raise UnsupportedError(
-                f"{self.name}: looks inside a model, which {classifier.name} does not expose; use a method that needs "
-                "only predictions, such as occlusion, lime, shap, kernel_shap or solvex, or train l2e for it"
-            )
-        if classifier.problem not in self.problems:
-            raise UnsupportedError(f"{self.name}: {classifier.why_not(self.problems)}")
+    def check_problem(self, classifier: Predictor) -> Predictor:
+        """Return what the method sees of a classifier: its transformer if the method looks inside, else itself.
 
-    def check_explains(self, classifier: Classifier) -> None:
-        """Raise UnsupportedError, naming the method, for a classifier that it cannot explain."""
-        self.check_problem(classifier)
-        if self.needs_model and classifier.nli is not None:
-            classifier = classifier.nli
-            self.check_problem(classifier)
+        Raises:
+            UnsupportedError: the method does not support the classifier's kind of outputs, or looks inside a model and
+                there is none.
+        """
+        check_classifier(classifier, self.name if self.reads_weights else "")
+        seen = classifier
+        if self.needs_model:
+            try:
+                seen = classifier.transformer
+            except UnsupportedError as error:
+                raise UnsupportedError(f"{self.name}: {error}") from error
+        for predictor in (classifier, seen):
+            if predictor.problem not in self.problems:
+                raise UnsupportedError(f"{self.name}: {predictor.why_not(self.problems)}")
+        return seen
+
+    def check_explains(self, classifier: Predictor, other_models: bool = False) -> None:
+        """Raise UnsupportedError, naming the method, for a classifier that it cannot explain.
+
+        Args:
+            classifier: the classifier.
+            other_models: accept also models that the method was not trained for.
+        """
+        seen = self.check_problem(classifier)
         try:
-            self.check(classifier)
+            self.check(seen)
+            if not other_models:
+                self.check_trained_for(seen)
         except UnsupportedError as error:
             if str(error).startswith(self.name):
                 raise
@@ -150,95 +165,131 @@ class Explainer(ABC):
 
     def explain(
         self,
-        classifier: Classifier,
+        classifier: Any,
         texts: Iterable[Text],
         targets: Iterable[Target] | None = None,
         description: str | None = None,
         windows: int | None = None,
         unit: Unit = "word",
-    ) -> Iterator[Attribution]:
-        """Yield one attribution for each text and class to explain, in order.
+        other_models: bool = False,
+    ) -> list[Attribution]:
+        """Return one attribution for each text and class to explain, in order.
 
         Words that the classifier did not read have no score; their number is logged.
 
         Args:
+            classifier: a predictor, or anything that `explearn.explain` takes for one.
             texts: strings, pairs of strings, or examples.
-            targets: class to explain for each text, by name or index, or a list of several (default: the predicted
+            targets: class to explain for each text, by name or index, or a list of several. None: the predicted
                 class; for a multi-label classifier each label that applies, at least the most probable one; for a
-                regression each value).
-            description: text of a progress bar (default: no bar).
+                regression each value.
+            description: text of a progress bar. None: no bar.
             windows: read texts that are too long for the classifier through windows, this many sub-tokens apart, and
-                combine their scores (`explearn.predictors.windows`); the mean of the windows' outputs is then explained
-                (default: longer texts are cut).
+                combine their scores (`explearn.predictors.windows`); the mean of the windows' outputs is then
+                explained. None: longer texts are cut.
             unit: what is scored: `word`, `token`, `phrase`, `sentence`, the matches of a compiled pattern, or the
                 [start, end) character spans that a function returns. Methods that perturb texts leave out whole units;
                 other methods aggregate the scores of a unit's sub-tokens as for words (`aggregation`). Phrases are
                 found from the words' scores (`explearn.text.units`).
+            other_models: explain also a model that a trained explainer was not trained for, as sanity checks do.
 
         Raises:
             DataError: a text without usable words, or without a unit; the message names its number.
             ParamsError: not as many targets as texts, a string instead of texts, a stride below 1, an invalid unit.
             UnknownNameError: a target that is not a class of the classifier.
             UnsupportedError: this method cannot explain this classifier.
-        """
-        return chain.from_iterable(self.explain_each(classifier, texts, targets, description, windows, unit))
 
-    def explain_each(
+        Example:
+            >>> import explearn
+            >>> from explearn.testing import make_classifier
+            >>> method = explearn.get_explainer("rollout")
+            >>> attributions = method.explain(make_classifier(), ["the quick brown fox"])
+            >>> attributions[0].words
+            ('the', 'quick', 'brown', 'fox')
+        """
+        by_text = self.iter_explain(classifier, texts, targets, description, windows, unit, other_models)
+        return list(chain.from_iterable(by_text))
+
+    def iter_explain(
         self,
-        classifier: Classifier,
+        classifier: Any,
         texts: Iterable[Text],
         targets: Iterable[Target] | None = None,
         description: str | None = None,
         windows: int | None = None,
         unit: Unit = "word",
+        other_models: bool = False,
     ) -> Iterator[list[Attribution]]:
-        """Do as `explain`, but yield each text's attributions together, one per class."""
-        self.check_explains(classifier)
-        texts_read = texts_cut = words_unread = 0
+        """Do as `explain` for a stream of any length: yield each text's attributions, one for each class to explain."""
+        classifier = as_predictor(classifier)
+        self.check_explains(classifier, other_models)
         chunk_texts = CHUNK_TEXTS if windows is None else CHUNK_LONG_TEXTS
         name = unit_name(unit)
+        unread = UnreadWords()
         with tqdm(desc=description, unit="text", disable=None if description else True) as bar:
             for chunk in targeted_texts(classifier, texts, targets, windows, chunk_texts, unit):
                 with torch.inference_mode(False), classifier.gathered():
                     scores = iter(self._score_chunk(classifier, chunk))
-                for one in chunk:
-                    of_windows = [list(islice(scores, len(one.text.windows))) for _ in one.targets]
-                    attributions = [
-                        attribution_of(classifier, one.units, rows, self.name, self.aggregation, self.signed, name)
-                        for rows in of_windows
-                    ]
-                    unread = attributions[-1].unaligned
+                for targeted in chunk:
+                    attributions = []
+                    for _ in targeted.targets:
+                        windows_scores = list(islice(scores, len(targeted.text.windows)))
+                        attributions.append(
+                            attribution_of(
+                                classifier,
+                                targeted.units,
+                                windows_scores,
+                                self.name,
+                                self.aggregation,
+                                self.signed,
+                                name,
+                            )
+                        )
                     yield attributions
-                    texts_read += 1
-                    texts_cut += unread > 0
-                    words_unread += unread
+                    unread.count(attributions[-1].unaligned)
                     bar.update()
-        if words_unread and not _unread_known.get():
+        if unread.words and not _unread_known.get():
             logger.warning(
                 "%s: %s %ss of %s of %s texts were not read, being beyond %s sub-tokens or of no known characters; "
                 "they have no score",
                 self.name,
-                f"{words_unread:,}",
+                f"{unread.words:,}",
                 name,
-                *(f"{number:,}" for number in (texts_cut, texts_read, classifier.max_length)),
+                f"{unread.cut_texts:,}",
+                f"{unread.texts:,}",
+                f"{classifier.max_length:,}",
             )
 
-    def _score_chunk(self, classifier: Classifier, chunk: Sequence[TargetedText]) -> list[TextScores]:
-        """Score some texts; methods that look inside a zero-shot classifier see each with its target's hypothesis."""
+    def _score_chunk(self, classifier: Predictor, chunk: Sequence[TargetedText]) -> list[TextScores]:
+        """Score some texts; methods that look inside get the transformer, and the texts as it reads them."""
         encodings, targets = windows_of(chunk, self.perturbs)
-        if not self.needs_model or classifier.nli is None:
+        if not self.needs_model:
             return self.score_texts(classifier, encodings, targets)
-        zero_shot = cast("ZeroShotClassifier", classifier)
         start = time.perf_counter()
-        logits = zero_shot.logits_of(encodings)
-        labels = logits.argmax(-1).tolist() if targets is None else targets
+        inside = classifier.inside(encodings, targets)
         seconds = (time.perf_counter() - start) / len(encodings)
-        pairs = zero_shot.pairs(encodings, labels)
-        scored = self.score_texts(zero_shot.nli, pairs, [zero_shot.entailment] * len(pairs))
-        return [
-            replace(one, logits=row, target=label, seconds=one.seconds + seconds)
-            for one, row, label in zip(scored, logits, labels, strict=True)
-        ]
+        scored = self.score_texts(inside.transformer, inside.encodings, inside.targets)
+        if inside.answers is None:
+            return scored
+        answered = []
+        for scores, logits, target in zip(scored, *inside.answers, strict=True):
+            answered.append(replace(scores, logits=logits, target=target, seconds=scores.seconds + seconds))
+        return answered
+
+
+@dataclass(slots=True)
+class UnreadWords:
+    """Counts of words that the classifier did not read, over the texts of a stream."""
+
+    texts: int = 0
+    cut_texts: int = 0
+    words: int = 0
+
+    def count(self, words: int) -> None:
+        """Count a text of which this many words were not read."""
+        self.texts += 1
+        self.cut_texts += words > 0
+        self.words += words
 
 
 class BatchExplainer(Explainer):
@@ -248,11 +299,11 @@ class BatchExplainer(Explainer):
     """Copies of the text that the method holds in memory; batches are smaller by this factor."""
 
     @abstractmethod
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Any, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         """Score every sub-token of a batch for `targets` (int64, (batch,)), or for the predicted classes if None."""
 
     def score_texts(
-        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+        self, classifier: Any, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
         def score(indices: list[int]) -> list[TextScores]:
             start = time.perf_counter()

@@ -1,6 +1,6 @@
 """Explainers that are trained: `fit`, saving and loading.
 
-The folder of a trained explainer has config.json, one safetensors file, and anything else that a method writes.
+The folder of a trained explainer has config.json, one safetensors file, and whatever else a method writes.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,21 +29,20 @@ from explearn.core.writing import atomic_folder, check_replaceable, locked, writ
 from explearn.methods.base.explainer import Explainer
 
 if TYPE_CHECKING:
-    from explearn.methods.base.task import TaskData
-    from explearn.predictors.classifier import Classifier
+    from explearn.methods.base.task import LabelledText, Marks, TaskData
 
 ModuleT = TypeVar("ModuleT", bound=torch.nn.Module)
 PartT = TypeVar("PartT")
 
 Calibration = Annotated[list[Number], Field(min_length=2, max_length=2)]
-"""Slope a and offset b of p = sigmoid(a logit + b)."""
+"""Slope a and offset b of the probability sigmoid(a logit + b)."""
 LayerList = Annotated[list[Count], Field(min_length=1)]
 
 CONFIG = "config.json"
 TRAINED_TEXTS = "trained_texts"
 """Key in config.json of `LearnedExplainer.trained_texts`."""
 DIVERGED = "try a lower learning rate; the folder is unchanged"
-"""Advice if weights are not finite after training."""
+"""Advice for weights that are not finite after training."""
 
 
 class TrainedConfig(Shape):
@@ -57,35 +56,46 @@ class TrainedConfig(Shape):
 class TrainedState:
     """The result of a training.
 
-    tensors: by name. record: JSON values, the content of config.json except `explainer` and `options`.
+    Attributes:
+        tensors: name -> tensor.
+        record: JSON values, the content of config.json except `explainer` and `options`.
     """
 
     tensors: Mapping[str, torch.Tensor]
     record: Mapping[str, Any]
 
     def value(self, name: str, kind: Any) -> Any:
-        """Return a value of the record. Raises ModelError unless it is of the type or Shape `kind`."""
+        """Return a value of the record.
+
+        Raises:
+            ModelError: it is not of the type or Shape `kind`.
+        """
         return check(kind, self.record.get(name), ModelError, f"{CONFIG}, {name}: ")
 
     def size(self, name: str, axis: int = 0) -> int:
-        """Return a tensor's size along an axis. Raises ModelError if there is no such tensor or axis."""
-        shape = self.tensors[name].shape if name in self.tensors else ()
-        if len(shape) <= axis:
+        """Return a tensor's size along an axis.
+
+        Raises:
+            ModelError: there is no such tensor or axis.
+        """
+        if name not in self.tensors or self.tensors[name].ndim <= axis:
             raise ModelError(f"holds no tensor {name} of {axis + 1} dimensions")
-        return shape[axis]
+        return self.tensors[name].shape[axis]
 
     def check_sizes(self, expected: Mapping[str, tuple[int, ...]]) -> None:
         """Raise ModelError if the tensors have other names or sizes."""
         sizes = {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
         for name in sorted(expected.keys() | sizes.keys()):
-            if sizes.get(name) != expected.get(name):
-                got, has = sizes.get(name, "none"), expected.get(name, "none")
-                raise ModelError(f"tensor {name}: got the size {got}; by {CONFIG} it has {has}")
+            got = sizes.get(name, "none")
+            wanted = expected.get(name, "none")
+            if got != wanted:
+                raise ModelError(f"tensor {name}: got the size {got}; by {CONFIG} it has {wanted}")
 
     def restore(self, make: Callable[[], ModuleT]) -> ModuleT:
         """Return the module made by `make`, with these tensors as its weights, ready to explain.
 
-        Raises ModelError as `check_sizes` does, before allocating memory for the module.
+        Raises:
+            ModelError: the tensors do not fit; raised before memory is allocated for the module.
         """
         with torch.device("meta"):
             self.check_sizes({name: tuple(tensor.shape) for name, tensor in make().state_dict().items()})
@@ -95,39 +105,101 @@ class TrainedState:
 
 
 class LearnedExplainer(Explainer):
-    """A method that is trained: `fit` it, or take a trained one from a folder.
+    """A method that is trained: `fit` it, or load a trained one from a folder.
 
-    Class attributes:
-        weights_file: name of the safetensors file in its folder.
-        kept: attributes that come from training, JSON values, and are saved and loaded with the weights; name -> type.
-
-    A subclass gives the rest of the result of its training (`_state`) and rebuilds itself from that (`_restore`).
+    A subclass trains (`learn`), returns the result of its training (`_state`) and restores itself from that
+    (`_restore`).
     """
 
     weights_file: ClassVar[str]
+    """Name of the safetensors file in its folder."""
     kept: ClassVar[Mapping[str, Any]] = {}
+    """Attributes from training, of JSON values, that are saved and loaded besides the weights: name -> type."""
     trained_texts: frozenset[str] = frozenset()
-    """Hashes (`text_hashes`) of the texts that it was given to learn from, where whoever trained it noted them."""
+    """Hashes (`text_hashes`) of the texts that it learned from, if whoever trained it noted them."""
 
-    @abstractmethod
-    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
-        """Train for one task.
+    def fit(
+        self,
+        classifier: Any,
+        texts: Sequence[LabelledText],
+        rationales: Marks | None = None,
+        validation: Sequence[LabelledText] = (),
+        *,
+        others: Mapping[str, tuple[Any, Sequence[LabelledText], Marks]] | None = None,
+        name: str = "texts",
+        description: str | None = None,
+    ) -> Self:
+        """Train to explain a classifier.
 
         Args:
-            task: what to learn from; `explearn.ListedTask` makes one from lists of texts.
-            description: text of a progress bar (default: no bar).
+            classifier: the classifier to be explained, as for `explearn.explain`.
+            texts: strings, pairs of a text and its label, or examples. Methods that learn from labels or rationales
+                need the labels.
+            rationales: which words are evidence, for methods that learn from marks: for each text a mask over its
+                words or None, or example id -> mask.
+            validation: other texts, for methods that choose their best epoch or their certificate by them.
+            others: other tasks, for methods that learn from their marks: name -> classifier, texts and rationales.
+            name: name of the task, for records and messages.
+            description: text of a progress bar. None: no bar.
 
-        Raises DataError, ParamsError, ModelError or UnsupportedError, before training starts, if something it needs is
-        missing or unsuitable.
+        Returns:
+            The trained explainer itself.
+
+        Raises:
+            DataError: texts, labels or marks are missing or unsuitable.
+            ParamsError: an argument or option is unsuitable.
+            ModelError: the model is unsuitable, or training diverged.
+            UnsupportedError: the method cannot explain the classifier.
+
+        Example:
+            >>> import explearn
+            >>> from explearn.testing import make_classifier
+            >>> classifier = make_classifier("bert")
+            >>> texts = [("a funny sequel", "yes"), ("a slow delivery", "no")]
+            >>> marks = [[False, True, False], [False, True, False]]
+            >>> word_list = explearn.get_explainer("word_list").fit(classifier, texts, marks)
+            >>> [attribution] = word_list.explain(classifier, ["funny"])
+            >>> attribution.scores.round(2)
+            array([0.67], dtype=float32)
+        """
+        # These import the methods whose scores are learned from.
+        from explearn.methods.listed_task import ListedTask
+        from explearn.predictors.pretrained import as_predictor
+
+        other_tasks = []
+        for other, (its_classifier, its_texts, its_rationales) in (others or {}).items():
+            other_tasks.append(ListedTask(as_predictor(its_classifier), its_texts, gold=its_rationales, name=other))
+        task = ListedTask(
+            as_predictor(classifier),
+            texts,
+            validation,
+            gold=rationales,
+            others=other_tasks,
+            name=name,
+            seed=getattr(self.options, "seed", 13),
+        )
+        return self.learn(task, description=description)
+
+    @abstractmethod
+    def learn(self, task: TaskData, *, description: str | None = None) -> Self:
+        """Train for one task; `fit` calls this with the texts that it is given.
+
+        Args:
+            task: the data to learn from.
+            description: text of a progress bar. None: no bar.
         """
 
     @abstractmethod
     def _state(self) -> TrainedState:
-        """Return the state to save. Raises ModelError if it was not trained."""
+        """Return the state to save.
+
+        Raises:
+            ModelError: it was not trained.
+        """
 
     @abstractmethod
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        """Become the explainer that `_state` was taken from; `folder` holds what `_save_more` wrote."""
+        """Restore what `_state` returned; `folder` holds what `_save_more` wrote."""
 
     def _save_more(self, folder: Path) -> None:
         """Write files other than configuration and weights."""
@@ -135,11 +207,15 @@ class LearnedExplainer(Explainer):
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write configuration (JSON) and weights (safetensors) to a folder, atomically.
 
-        The folder replaces an earlier trained explainer. Before anything is replaced, raises ParamsError for a folder
-        with other content, and ModelError if it was not trained or its weights are not finite.
+        Args:
+            folder: a new folder, or that of an earlier trained explainer, which is replaced.
+
+        Raises:
+            ParamsError: the folder has other content.
+            ModelError: the explainer was not trained, or its weights are not finite.
         """
         state = self._state()
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
+        tensors = _on_cpu(state.tensors)
         check_weights(tensors.items(), f"{folder}: {self.name} diverged in training", DIVERGED)
         check_explainer_place(folder)
         with atomic_folder(folder) as partial:
@@ -153,17 +229,23 @@ class LearnedExplainer(Explainer):
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
-        """Load an explainer saved by `save_pretrained`; `options` override the saved ones.
+        """Load an explainer saved by `save_pretrained`.
 
-        Raises ModelError for a missing or damaged file, ParamsError for an option's bad value.
+        Args:
+            folder: the folder.
+            options: options that override the saved ones.
+
+        Raises:
+            ModelError: a file is missing or damaged.
+            ParamsError: an option has a bad value.
         """
         folder = Path(path_of("path", folder))
         with raise_as_model_error(folder, cls.name):
             saved, state = read_trained(folder, cls.weights_file, cls.__name__)
             # An option that this version does not have was for training, or shows in the shapes of the weights.
-            known = {name: saved[name] for name in cls.Options.model_fields if name in saved}
-            cls(**known)
-        explainer = cls(**{**known, **options})  # a bad value here is not the folder's fault
+            saved = {name: value for name, value in saved.items() if name in cls.Options.model_fields}
+            cls(**saved)
+        explainer = cls(**{**saved, **options})  # a bad value here is not the folder's fault
         with raise_as_model_error(folder, cls.name):
             for name, kind in cls.kept.items():
                 setattr(explainer, name, state.value(name, kind))
@@ -173,33 +255,40 @@ class LearnedExplainer(Explainer):
         return explainer
 
     def content_hash(self) -> str:
-        """Return a SHA-256 of its trained state. Raises ModelError if it was not trained."""
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self._state().tensors.items()}
-        return hashlib.sha256(save(tensors)).hexdigest()
+        """Return the SHA-256 of its trained state.
+
+        Raises:
+            ModelError: it was not trained.
+        """
+        return hashlib.sha256(save(_on_cpu(self._state().tensors))).hexdigest()
 
     def _trained(self, part: PartT | None) -> PartT:
-        """Return a part made by training. Raises ModelError if it is missing."""
+        """Return a part made by training.
+
+        Raises:
+            ModelError: it is missing.
+        """
         if part is None:
             raise ModelError(
-                f"this {self.name} is not trained; call fit, or load a trained one with get_explainer(name, "
-                "path=FOLDER), --explainer FOLDER on the command line"
+                f"this {self.name} is not trained; call fit, or load a trained one with explearn.load(FOLDER), "
+                "--explainer FOLDER on the command line"
             )
         return part
 
 
 class BoundExplainer(LearnedExplainer):
-    """A learned method that explains only the classifier it was trained for.
-
-    Class attributes:
-        instead: advice for other classifiers.
-    """
+    """A learned method that explains only the classifier it was trained for."""
 
     instead: str = "train one for the classifier given"
+    """Advice for other classifiers."""
     trained_classifier: str = ""
     """Fingerprint of the classifier that it was trained for."""
 
-    def check(self, classifier: Classifier) -> None:
-        if self._trained(self.trained_classifier or None) != classifier.fingerprint and not self.any_classifier:
+    def check(self, classifier: Any) -> None:
+        self._trained(self.trained_classifier or None)
+
+    def check_trained_for(self, classifier: Any) -> None:
+        if self._trained(self.trained_classifier or None) != classifier.fingerprint:
             raise UnsupportedError(f"this {self.name} was trained for another classifier; {self.instead}")
 
 
@@ -209,19 +298,38 @@ class RefiningExplainer(Explainer):
     @classmethod
     @abstractmethod
     def from_pretrained(cls, folder: str | os.PathLike[str], **options: Any) -> Self:
-        """Make the method, with constructor arguments `options`, from the folder of the explainer it starts from.
+        """Make the method from the folder of the explainer that it starts from.
 
-        Raises ModelError for a missing or damaged file, ParamsError for an option's bad value.
+        Args:
+            folder: the folder.
+            options: the method's options.
+
+        Raises:
+            ModelError: a file is missing or damaged.
+            ParamsError: an option has a bad value.
         """
+
+
+def _on_cpu(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
 def text_hashes(examples: Iterable[Example]) -> dict[str, str]:
     """Return example id -> a hash of its words, which identifies a text without storing it."""
-    return {one.id: hashlib.sha256("\0".join(one.all_words).encode()).hexdigest()[:16] for one in examples}
+    hashes = {}
+    for example in examples:
+        words = "\0".join(example.all_words)
+        hashes[example.id] = hashlib.sha256(words.encode()).hexdigest()[:16]
+    return hashes
 
 
 def check_explainer_place(folder: str | os.PathLike[str]) -> None:
-    """Raise ParamsError for a folder with anything but a trained explainer, DataError if nothing can be written."""
+    """Check that a trained explainer can be written to a folder.
+
+    Raises:
+        ParamsError: the folder has other content than a trained explainer.
+        DataError: nothing can be written there.
+    """
     if os.path.lexists(folder) and not Path(folder).is_dir():
         raise ParamsError(f"{folder}: is not a folder; expected a folder, or nothing")
 
@@ -231,8 +339,8 @@ def check_explainer_place(folder: str | os.PathLike[str]) -> None:
         except DataError:
             return False
 
-    known = (CONFIG, "*.safetensors", "backbone", "classifier")
-    check_replaceable(folder, holds_explainer, "trained explainer", known)
+    files = (CONFIG, "*.safetensors", "backbone", "classifier")
+    check_replaceable(folder, holds_explainer, "trained explainer", files)
     with locked(folder):
         pass
 
@@ -240,8 +348,15 @@ def check_explainer_place(folder: str | os.PathLike[str]) -> None:
 def read_trained(folder: Path, weights: str, explainer: str) -> tuple[dict[str, Any], TrainedState]:
     """Read the options of a trained explainer, and its state.
 
-    Raises ModelError for another explainer's folder or a tensor that is not finite; for missing or damaged files raises
-    various errors, for `raise_as_model_error` to convert.
+    Missing and damaged files raise various errors, for `raise_as_model_error` to convert.
+
+    Args:
+        folder: the folder.
+        weights: name of the safetensors file.
+        explainer: name of the explainer's class.
+
+    Raises:
+        ModelError: the folder holds another explainer, or a tensor that is not finite.
     """
     config = check_shape(read_json(folder / CONFIG), TrainedConfig, folder / CONFIG, "train it again")
     if config["explainer"] != explainer:
@@ -263,6 +378,7 @@ def raise_as_model_error(folder: Path, name: str) -> Iterator[None]:
     """Turn errors from missing or damaged files of a trained explainer into ModelErrors; other errors pass.
 
     Args:
+        folder: the explainer's folder.
         name: the method's name.
     """
     try:

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 
-if TYPE_CHECKING:
-    # transformers takes seconds to import, and the names of outputs need none of it.
-    from explearn.predictors.classifier import Classifier
+from explearn.predictors.labelled import Problem
+from explearn.predictors.predictor import Predictor
 
 Output = Literal["logit", "probability", "log_probability"]
 
 
-def outputs(classifier: Classifier, logits: torch.Tensor, output: Output) -> torch.Tensor:
-    """Return the numbers of all classes, (n, C). Raises UnsupportedError for a probability of a regression."""
-    if output == "logit":
+def outputs(classifier: Predictor, logits: torch.Tensor, output: Output) -> torch.Tensor:
+    """Return the explained numbers of all classes, (n, C).
+
+    A regression has no probabilities: `probability`, the default of most methods of perturbation, is its value, as
+    `logit` is.
+
+    Args:
+        classifier: says how its logits become probabilities.
+        logits: (n, C).
+        output: which number.
+
+    Raises:
+        UnsupportedError: the log-probability of a regression.
+    """
+    if output == "logit" or (output == "probability" and classifier.problem is Problem.REGRESSION):
         return logits
-    return classifier.probabilities(logits) if output == "probability" else classifier.log_probabilities(logits)
+    if output == "probability":
+        return classifier.probabilities(logits)
+    return classifier.log_probabilities(logits)

@@ -20,8 +20,8 @@ from explearn.text.units import Unit, check_unit, in_units
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
-    from explearn.predictors.classifier import Classifier
     from explearn.predictors.encoding import Text
+    from explearn.predictors.transformer import TransformerPredictor
 
 Target = int | str | Sequence[int | str]
 """A class, by name or index, or several of them."""
@@ -38,7 +38,7 @@ class TargetedText:
 
 
 def targeted_texts(
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     texts: Iterable[Text],
     targets: Iterable[Target] | None,
     windows: int | None,
@@ -82,7 +82,7 @@ def _in_units(read: Windowed, text: Text, number: int, unit: Unit) -> Windowed:
     return replace(read, whole=whole, windows=tuple(whole.select(places.tolist()) for places in read.places))
 
 
-def check_request(classifier: Classifier, targets: Iterable[Target], windows: int | None) -> None:
+def check_request(classifier: TransformerPredictor, targets: Iterable[Target], windows: int | None) -> None:
     """Raise what `targeted_texts` raises for targets and windows, before reading texts."""
     if windows is not None:
         check_stride(windows)
@@ -90,7 +90,7 @@ def check_request(classifier: Classifier, targets: Iterable[Target], windows: in
         _indices(classifier, target)
 
 
-def _indices(classifier: Classifier, target: Target) -> tuple[int, ...]:
+def _indices(classifier: TransformerPredictor, target: Target) -> tuple[int, ...]:
     several = [target] if isinstance(target, str) or not isinstance(target, Sequence) else target
     if not several:
         raise ParamsError("targets: got an empty list for a text; expected at least one class")
@@ -106,7 +106,7 @@ def check_classifier(classifier: Any, reader: str = "") -> None:
     # Checked by an attribute, because importing the class takes seconds.
     if not hasattr(classifier, "problem"):
         raise ParamsError(
-            f"classifier: got {kind_of(classifier)}; expected an explearn.Classifier, or CallableClassifier"
+            f"classifier: got {kind_of(classifier)}; expected an explearn predictor (explearn.load_classifier)"
         )
     if reader and classifier.spread is not None and classifier.spread.offloaded:
         from explearn.predictors.spread import OFFLOADED
@@ -114,7 +114,9 @@ def check_classifier(classifier: Any, reader: str = "") -> None:
         raise UnsupportedError(f"{reader}: {OFFLOADED}")
 
 
-def read_texts(classifier: Classifier, texts: Sequence[Text], first: int, windows: int | None) -> list[Windowed]:
+def read_texts(
+    classifier: TransformerPredictor, texts: Sequence[Text], first: int, windows: int | None
+) -> list[Windowed]:
     """Read texts as the classifier does; see `targeted_texts`. `first`: number of the first one, for errors."""
     if windows is None:
         return [Windowed.at_once(encoding) for encoding in classifier.encode(texts, first)]
@@ -124,7 +126,7 @@ def read_texts(classifier: Classifier, texts: Sequence[Text], first: int, window
     ]
 
 
-def default_targets(classifier: Classifier, texts: Sequence[Windowed]) -> list[tuple[int | None, ...]]:
+def default_targets(classifier: TransformerPredictor, texts: Sequence[Windowed]) -> list[tuple[int | None, ...]]:
     """Choose the classes to explain if the caller names none.
 
     For a regression each value; for a multi-label classifier each label that applies; else the predicted class, which
@@ -139,7 +141,7 @@ def default_targets(classifier: Classifier, texts: Sequence[Windowed]) -> list[t
     return [tuple(classifier.default_targets(mean)) for mean in means]
 
 
-def judged_targets(classifier: Classifier, texts: Sequence[Example]) -> list[str] | None:
+def judged_targets(classifier: TransformerPredictor, texts: Sequence[Example]) -> list[str] | None:
     """Return the class of each text on which methods are evaluated and trained; None for the predicted class.
 
     For a multi-label classifier it is the most probable label.

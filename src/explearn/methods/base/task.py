@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.errors import ParamsError, kind_of
 from explearn.core.examples import Example
 
 if TYPE_CHECKING:
@@ -18,14 +17,24 @@ if TYPE_CHECKING:
 
     from explearn.lens.features import ExampleFeatures
     from explearn.lens.word_signals import WordSignals
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
+
+
+LabelledText = str | tuple[str, str] | Example
+"""A text, a text with its label, or an example."""
+
+Marks = Mapping[str, Sequence[bool]] | Sequence[Sequence[bool] | None]
+"""Which words are evidence: example id -> mask over the words, or for each text its mask or None."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lesson:
     """A teacher's scores of one text.
 
-    target: name of the explained class. weights: float64, (words,), larger for more evidence.
+    Attributes:
+        example_id: id of the text.
+        target: name of the explained class.
+        weights: float64, (words,), larger for more evidence.
     """
 
     example_id: str
@@ -37,8 +46,9 @@ class Lesson:
 class Lessons:
     """A teacher's scores of a task's texts.
 
-    by_split: lessons in the texts' order; texts that the teacher failed on are missing.
-    signed: whether weights below 0 are evidence against the class.
+    Attributes:
+        by_split: lessons in the texts' order; texts that the teacher failed on are missing.
+        signed: whether weights below 0 are evidence against the class.
     """
 
     by_split: dict[str, list[Lesson]]
@@ -48,8 +58,7 @@ class Lessons:
 class TaskData(Protocol):
     """One task. Nothing is read or computed before it is needed.
 
-    `explearn_study.train.WorkspaceTask` reads the files of the pipeline's stages; `explearn.ListedTask` computes the
-    same for lists of texts.
+    `explearn.methods.listed_task.ListedTask` computes it for lists of texts; the study reads the files of its stages.
     """
 
     @property
@@ -57,7 +66,7 @@ class TaskData(Protocol):
         """The task's name, for records and messages."""
 
     @property
-    def classifier(self) -> Classifier:
+    def classifier(self) -> TransformerPredictor:
         """The classifier to be explained."""
 
     @property
@@ -106,9 +115,3 @@ class TaskData(Protocol):
 
     def lessons(self, teacher: str) -> Lessons:
         """Return the scores of a method, or of `ensemble:NAME,NAME`, for the training and validation texts."""
-
-
-def check_task(task: object) -> None:
-    """Raise ParamsError for anything but a task."""
-    if not hasattr(task, "examples"):
-        raise ParamsError(f"task: got {kind_of(task)}; expected a task, such as an explearn.ListedTask")

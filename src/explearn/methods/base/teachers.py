@@ -18,7 +18,7 @@ from explearn.metrics.arrays import ranks
 if TYPE_CHECKING:
     # Reading a run's parameters needs only the names, without torch.
     from explearn.methods.base.explainer import Explainer
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 ANSWERS = "answers"
 """The teacher that is not a method: the classifier itself."""
@@ -30,7 +30,12 @@ ENSEMBLE = "ensemble:"
 def members(teacher: str) -> list[str]:
     """Return the methods behind a teacher's name: itself, or those of `ensemble:a,b,c`.
 
-    Raises ParamsError for an ensemble of fewer than two methods, or with a repeated method.
+    Raises:
+        ParamsError: an ensemble has fewer than two methods, or one twice.
+
+    Example:
+        >>> members("ensemble:lime,occlusion")
+        ['lime', 'occlusion']
     """
     if not teacher.startswith(ENSEMBLE):
         return [teacher]
@@ -43,31 +48,40 @@ def members(teacher: str) -> list[str]:
 def make_teacher(teacher: str, teachers: Mapping[str, Mapping[str, Any]], seed: int) -> dict[str, Explainer]:
     """Make the members of a teacher, by name.
 
-    Raises UnknownNameError for one that is not under `teachers`, and as `get_explainer` does.
+    Args:
+        teacher: name of a method, or `ensemble:NAME,NAME,...`.
+        teachers: method -> its options.
+        seed: seed of methods that draw at random.
+
+    Raises:
+        UnknownNameError: a member is not in `teachers`.
     """
+    methods = {}
     for name in members(teacher):
         if name not in teachers:
             raise UnknownNameError("teacher", name, teachers)
-    return {name: get_explainer(name, **with_seed(name, teachers[name], seed)) for name in members(teacher)}
+        methods[name] = get_explainer(name, **with_seed(name, teachers[name], seed))
+    return methods
 
 
 def lessons_of(
-    methods: Mapping[str, Explainer], classifier: Classifier, splits: Mapping[str, Sequence[Example]]
+    methods: Mapping[str, Explainer], classifier: TransformerPredictor, splits: Mapping[str, Sequence[Example]]
 ) -> Lessons:
     """Explain the predicted class of some texts with the members of a teacher and combine their scores.
 
     Args:
-        methods: by name; see `make_teacher`.
-        splits: texts by the name of their split.
+        methods: name -> method; see `make_teacher`.
+        classifier: the classifier to explain.
+        splits: name of a split -> its texts.
     """
     from explearn.methods.base.targets import judged_targets
 
     lessons = []
     for method in methods.values():
-        by_split = {
-            split: [*map(lesson_of, method.explain(classifier, examples, judged_targets(classifier, examples)))]
-            for split, examples in splits.items()
-        }
+        by_split = {}
+        for split, examples in splits.items():
+            attributions = method.explain(classifier, examples, judged_targets(classifier, examples))
+            by_split[split] = [lesson_of(attribution) for attribution in attributions]
         lessons.append(Lessons(by_split, method.signed))
     return combine_lessons(lessons)
 
@@ -79,7 +93,9 @@ def lesson_of(attribution: Attribution) -> Lesson:
 
 def check_lesson(teacher: str, lesson: Lesson, example: Example | None) -> None:
     """Raise DataError unless the lesson's text exists and the lesson has a score for each of its words."""
-    words = len(example.all_words) if example else 0
+    words = 0
+    if example is not None:
+        words = len(example.all_words)
     if len(lesson.weights) != words:
         raise DataError(
             f"teacher {teacher!r}, example {lesson.example_id!r}: {len(lesson.weights)} word scores for a text of "
@@ -88,16 +104,20 @@ def check_lesson(teacher: str, lesson: Lesson, example: Example | None) -> None:
 
 
 def combine_lessons(lessons: Sequence[Lessons]) -> Lessons:
-    """Combine the lessons of an ensemble's members; only texts that every member explained are kept."""
-    first, signed = lessons[0], all(one.signed for one in lessons)
+    """Combine the lessons of an ensemble's members; texts that a member did not explain are left out."""
+    signed = all(member.signed for member in lessons)
     combined: dict[str, list[Lesson]] = {}
-    for split, texts in first.by_split.items():
-        by_id = [{lesson.example_id: lesson.weights for lesson in one.by_split.get(split, ())} for one in lessons]
-        combined[split] = [
-            Lesson(text.example_id, text.target, combine_weights([one[text.example_id] for one in by_id], signed))
-            for text in texts
-            if all(text.example_id in one for one in by_id)
-        ]
+    for split, texts in lessons[0].by_split.items():
+        weights: dict[str, list[NDArray[np.float64]]] = {text.example_id: [] for text in texts}
+        for member in lessons:
+            for lesson in member.by_split.get(split, ()):
+                if lesson.example_id in weights:
+                    weights[lesson.example_id].append(lesson.weights)
+        combined[split] = []
+        for text in texts:
+            of_members = weights[text.example_id]
+            if len(of_members) == len(lessons):
+                combined[split].append(Lesson(text.example_id, text.target, combine_weights(of_members, signed)))
     return Lessons(combined, signed)
 
 
@@ -109,5 +129,12 @@ def combine_weights(weights: Sequence[NDArray[Any]], signed: bool) -> NDArray[np
 
 
 def scaled_ranks(weights: NDArray[np.float64], signed: bool) -> NDArray[np.float64]:
-    """Rank a text's weights in (0, 1], equal ones sharing their mean; signed: by |w|, with the sign of w."""
-    return np.sign(weights) * ranks(np.abs(weights)) / len(weights) if signed else ranks(weights) / len(weights)
+    """Rank a text's weights in (0, 1], equal ones sharing their mean; signed: by |w|, with the sign of w.
+
+    Example:
+        >>> scaled_ranks(np.array([0.5, -2.0, 0.0, 1.0]), signed=True).tolist()
+        [0.5, -1.0, 0.0, 0.75]
+    """
+    if signed:
+        return np.sign(weights) * ranks(np.abs(weights)) / len(weights)
+    return ranks(weights) / len(weights)

@@ -15,7 +15,7 @@ from explearn.lens.passes import count_passes
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
 from explearn.metrics.runs import Cost, MethodRun
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.units import Unit
 
 
@@ -23,24 +23,33 @@ class ForwardClock:
     """A timer for classifying some texts, including tokenisation, before and after the computation to compare with.
 
     A computer's speed varies over time, so the two durations of a ratio are measured close together.
+
+    Args:
+        classifier: the classifier.
+        examples: the texts.
+        share: 1 / share of the texts is timed, drawn evenly over their lengths; the others are assumed as fast.
+
+    Raises:
+        DataError: there is no text.
     """
 
-    def __init__(self, classifier: Classifier, examples: Sequence[Example], share: int = 1) -> None:
-        """Time 1 / share of the texts, drawn evenly over their lengths, and assume the same speed for the others.
-
-        Raises DataError without texts.
-        """
+    def __init__(self, classifier: TransformerPredictor, examples: Sequence[Example], share: int = 1) -> None:
         if not examples:
             raise DataError("got no text to explain; expected at least one")
-        by_length = sorted(examples, key=lambda example: -len(example.all_words)) if share > 1 else examples
-        self._classifier, self._examples = classifier, by_length[share // 2 :: share]
+        if share > 1:
+            by_length = sorted(examples, key=lambda example: -len(example.all_words))
+            self._examples = by_length[share // 2 :: share]
+        else:
+            self._examples = list(examples)
+        self._classifier = classifier
         self._scale = len(examples) / len(self._examples)
         self._run()  # first calls load kernels and allocate buffers
         self._before = self._run()
 
     def seconds(self) -> float:
         """Return the mean time to classify all texts, measured now and at the previous call (or in the constructor)."""
-        before, self._before = self._before, self._run()
+        before = self._before
+        self._before = self._run()
         return (before + self._before) / 2
 
     def _run(self) -> float:
@@ -51,23 +60,27 @@ class ForwardClock:
 
 def explain_timed(
     explainer: Explainer,
-    classifier: Classifier,
+    classifier: TransformerPredictor,
     examples: Sequence[Example],
     options: Mapping[str, Any],
     clock: ForwardClock,
     unit: Unit = "word",
     warm_up: int = 0,
 ) -> MethodRun:
-    """Explain the predicted class (`judged_targets`) of every example, measuring passes and cost of this run.
+    """Explain the predicted class (`judged_targets`) of every example, measuring passes and cost.
 
     Args:
+        explainer: the method.
+        classifier: the classifier.
+        examples: the texts.
         options: the method's options, recorded in the result.
         clock: a clock for the same texts.
         unit: what is scored.
-        warm_up: number of texts to explain first: the first calls import and compile packages, load kernels and
-            allocate buffers, which is no cost of a text.
+        warm_up: number of texts to explain first, unmeasured: the first calls import and compile packages, load kernels
+            and allocate buffers.
 
-    Raises UnsupportedError if the method cannot explain the classifier.
+    Raises:
+        UnsupportedError: the method cannot explain the classifier.
     """
     explainer.check_explains(classifier)
     # First, because it returns freed memory to the system, and allocating that again is some 20 % slower.
@@ -75,20 +88,25 @@ def explain_timed(
     list(explainer.explain(classifier, examples[:warm_up], unit=unit))
     targets = judged_targets(classifier, examples)
     # A function of texts has no passes to count.
-    with count_passes(classifier.model) if classifier.has_model else nullcontext() as passes:
+    with count_passes(classifier.transformer.model) if classifier.has_model else nullcontext() as passes:
         gc.collect()  # a full collection takes as long as classifying some forty texts, and would count as the method's
         start = time.perf_counter()
         description = f"explain with {explainer.name}"
         attributions = list(explainer.explain(classifier, examples, targets, description, unit=unit))
         seconds = time.perf_counter() - start
     memory = peak()
+    forward_passes = None
+    backward_passes = None
+    if passes is not None:
+        forward_passes = passes.forward / len(examples)
+        backward_passes = passes.backward / len(examples)
     return MethodRun(
         method=explainer.name,
         attributions=attributions,
         classifier=classifier.fingerprint,
         options=dict(options),
-        forward_passes=None if passes is None else passes.forward / len(examples),
-        backward_passes=None if passes is None else passes.backward / len(examples),
+        forward_passes=forward_passes,
+        backward_passes=backward_passes,
         threshold=explainer.threshold,
         notes=explainer.notes(),
         cost=Cost(texts=len(examples), seconds=seconds, forward_seconds=clock.seconds(), peak_memory_mb=memory),

@@ -6,12 +6,13 @@ import hashlib
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from explearn.core.validation import Seeded
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, Encoding
+from explearn.predictors.transformer import TransformerPredictor
 
 
 class Random(BatchExplainer):
@@ -33,14 +34,15 @@ class Random(BatchExplainer):
     needs_model = False
 
     class Options(Seeded):
-        """Options: the seed."""
+        """The seed."""
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         with torch.inference_mode():
             logits = classifier.logits(batch)
-        return BatchScores(batch.of_words(map(self._draw, batch.encodings)), logits, resolve_targets(logits, targets))
+        scores = map(self._draw, batch.encodings)
+        return BatchScores(batch.of_words(scores), logits, resolve_targets(logits, targets))
 
-    def _draw(self, encoding: Encoding) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def _draw(self, encoding: Encoding) -> NDArray[np.float64]:
         text = "\x1f".join((encoding.example_id, *encoding.words))
         digest = hashlib.sha256(f"{self.options.seed}\x1f{text}".encode()).digest()
         return np.random.default_rng(int.from_bytes(digest[:8])).random(len(encoding.words))

@@ -13,10 +13,10 @@ from explearn.core.errors import DataError
 from explearn.core.validation import Seeded
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
-from explearn.methods.base.task import TaskData, check_task
+from explearn.methods.base.task import TaskData
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,39 +44,50 @@ class WordList(LearnedExplainer, BatchExplainer):
 
     class Options(Seeded):
         protocol: Literal["in_domain"] = "in_domain"
-        """It learns from all of the task's marks."""
+        """How it is trained: on the task's own marks."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.shares: Mapping[str, float] | None = None
         self.rate = 0.0
 
-    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
-        """Count the marked words. Raises DataError if no word is marked, or every word."""
-        check_task(task)
-        marks = [
-            (bare(word), mark)
-            for example in task.examples(task.rationale_split)
-            for word, mark in zip(example.all_words, task.gold.get(example.id, ()), strict=False)
-        ]
-        self.rate = sum(mark for _, mark in marks) / max(1, len(marks))
+    def learn(self, task: TaskData, *, description: str | None = None) -> Self:
+        """Count the marked words.
+
+        Args:
+            task: what to learn from.
+            description: not used; counting takes no time.
+
+        Raises:
+            DataError: no word is marked, or every word.
+        """
+        counts: Counter[str] = Counter()
+        marked: Counter[str] = Counter()
+        for example in task.examples(task.rationale_split):
+            if example.id in task.gold:
+                for word, mark in zip(map(bare, example.all_words), task.gold[example.id], strict=True):
+                    counts[word] += 1
+                    marked[word] += mark
+        total = counts.total()
+        self.rate = marked.total() / max(1, total)
         if not 0 < self.rate < 1:
             raise DataError(
-                f"task {task.name!r}, split {task.rationale_split!r}: of {len(marks):,} words of marked texts "
+                f"task {task.name!r}, split {task.rationale_split!r}: of {total:,} words of marked texts "
                 f"{self.rate:.0%} are marked; expected some of them"
             )
-        counts, marked = Counter(word for word, _ in marks), Counter(word for word, mark in marks if mark)
         self.shares = {word: (marked[word] + self.rate) / (count + 1) for word, count in sorted(counts.items())}
         return self
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         self._trained(self.shares)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         logits = classifier.logits(batch)
         shares = self._trained(self.shares)
-        scores = ([shares.get(bare(word), self.rate) for word in e.words] for e in batch.encodings)
+        scores = []
+        for text in batch.encodings:
+            scores.append([shares.get(bare(word), self.rate) for word in text.words])
         return BatchScores(batch.of_words(scores), logits, resolve_targets(logits, targets))
 
     def _state(self) -> TrainedState:
@@ -84,8 +95,9 @@ class WordList(LearnedExplainer, BatchExplainer):
         return TrainedState({"shares": torch.tensor([*shares.values()])}, {"words": [*shares], "rate": self.rate})
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        words, shares = [str(word) for word in state.record["words"]], state.tensors["shares"].tolist()
-        self.shares, self.rate = dict(zip(words, shares, strict=True)), float(state.record["rate"])
+        words = state.value("words", list[str])
+        self.shares = dict(zip(words, state.tensors["shares"].tolist(), strict=True))
+        self.rate = state.value("rate", float)
 
 
 def bare(word: str) -> str:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from explearn.core.errors import DataError, ModelError, ParamsError
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
-from explearn.methods.base.task import TaskData, check_task
+from explearn.methods.base.task import TaskData
 from explearn.methods.consensus.model import MarkedText, WordModel, fit_model, marked_texts, source_weights
 from explearn.methods.consensus.params import ConsensusParams, Signal
 from explearn.methods.consensus.signals import PASSES, available_signals, batch_signals, text_signals
@@ -23,7 +24,7 @@ from explearn.methods.info import About
 from explearn.predictors.encoding import Batch
 
 if TYPE_CHECKING:
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 WEIGHTS_FILE = "consensus.safetensors"
 
@@ -57,6 +58,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
         needs=frozenset({"gradients", "training_rationales", "other_tasks"}),
         binarisation="expected_f1",
         ready=True,
+        report="explearn.methods.consensus.report:report",
     )
     aggregation = "max"
     signed = False
@@ -73,9 +75,11 @@ class Consensus(LearnedExplainer, BatchExplainer):
 
     @property
     def model(self) -> WordModel:
-        """The trained model, or the one that comes with the package.
+        """Return the trained model, or the one that comes with the package.
 
-        Raises ModelError if that is damaged, ParamsError without `signals`.
+        Raises:
+            ModelError: the one that comes with the package is damaged.
+            ParamsError: that one is needed, and the option `signals` is empty.
         """
         if self._model is None:
             if not self.options.signals:
@@ -84,51 +88,63 @@ class Consensus(LearnedExplainer, BatchExplainer):
                     "name some"
                 )
             shipped = _shipped(self.options.word_features)
-            self._model, self._record, self._shipped = shipped.model, shipped._record, True
+            self._model = shipped.model
+            self._record = shipped._record
+            self._shipped = True
         return self._model
 
     @property
     def trained_on(self) -> list[str]:
-        """Names of the tasks whose marks it learned from."""
+        """Return the names of the tasks whose marks it learned from."""
         assert self.model
         return list(self._record["trained_on"])
 
     # ---- training ------------------------------------------------------------------------------------------------
 
-    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+    def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Learn from the other tasks' marks on texts that their classifiers get right.
 
-        Raises ParamsError if there is no other task, DataError if none of them has usable marks, or all words of one
-        are marked or none.
+        Args:
+            task: the task that will be explained, with the others.
+            description: not used; learning takes a second.
+
+        Raises:
+            ParamsError: there is no other task.
+            DataError: none of them has usable marks, or all words of one are marked or none.
         """
-        check_task(task)
         if not task.others:
             raise ParamsError(
                 f"consensus learns from the marks of other tasks than {task.name!r}, but there are none; "
                 "add one to tasks"
             )
-        marks = {one.name: marked for one in task.others if (marked := marked_texts(one))}
-        if not marks:
+        texts = {other.name: marked_texts(other) for other in task.others}
+        tasks = {name: marked for name, marked in texts.items() if marked}
+        if not tasks:
             raise DataError(
-                f"none of the tasks {', '.join(one.name for one in task.others)} has a text with both marks and a "
-                "right prediction; consensus has nothing to learn from"
+                f"none of the tasks {', '.join(texts)} has a text with both marks and a right prediction; consensus "
+                "has nothing to learn from"
             )
-        return self.fit_tasks(marks, source_weights(task, marks))
+        return self.fit_tasks(tasks, source_weights(task, tasks))
 
     def fit_tasks(
         self,
         tasks: dict[str, list[MarkedText]],
         weights: Mapping[str, float] | None = None,
     ) -> Self:
-        """Learn from the marked texts of some tasks, by name; `weights` says how much each counts (default: the same).
+        """Learn from the marked texts of some tasks.
 
-        Raises DataError where the marks of a task are all of one class.
+        Args:
+            tasks: name of a task -> its marked texts.
+            weights: how much each task counts. None: all the same.
+
+        Raises:
+            DataError: the marks of a task are all of one class.
         """
         self._model = fit_model(tasks, self.options, self.options.seed, weights)
         self._record = {
             "trained_on": list(tasks),
             "texts": {name: len(texts) for name, texts in tasks.items()},
-            "weights": {name: 1.0 if weights is None else weights[name] for name in tasks},
+            "weights": dict(weights or dict.fromkeys(tasks, 1.0)),
             "signals": list(self._model.signals),
             "features": list(self._model.names),
         }
@@ -138,40 +154,45 @@ class Consensus(LearnedExplainer, BatchExplainer):
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """The signals that are computed: of those learned, the ones in the options."""
+        """Return the signals that are computed: of those learned, the ones in the options."""
         return tuple(name for name in self.model.signals if name in self.options.signals)
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         if self.signals:
             available_signals(classifier, self.signals)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         if self.signals:
             scores, logits, chosen = batch_signals(classifier, batch, targets, self.signals)
         else:
+            scores = {}
             with torch.inference_mode():
-                scores, logits = {}, classifier.logits(batch)
+                logits = classifier.logits(batch)
             chosen = resolve_targets(logits, targets)
         texts = text_signals(classifier, batch.encodings, scores, logits, chosen)
-        return BatchScores(batch.of_words(map(self.word_probabilities, texts)).to(logits.device), logits, chosen)
+        probabilities = batch.of_words(map(self.word_probabilities, texts))
+        return BatchScores(probabilities.to(logits.device), logits, chosen)
 
-    def word_probabilities(self, text: WordSignals) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Probability that each word of a text is evidence, float64, (words,)."""
+    def word_probabilities(self, text: WordSignals) -> NDArray[np.float64]:
+        """Return the probability that each word of a text is evidence, float64, (words,)."""
         return self.model.probabilities(self.model.features(text))
 
     def notes(self) -> dict[str, Any]:
         """Return its coefficients.
 
-        coefficients: by feature, the change of the logit for one standard deviation. intervals: their 95 % intervals
-        over the texts, empty if unknown. trained_on: the tasks.
+        Returns:
+            coefficients: by feature, the change of the logit for one standard deviation. intervals: their 95 %
+            intervals over the texts, empty if unknown. trained_on: the tasks.
         """
-        return {
+        notes = {
             "coefficients": self.model.coefficients(),
             "intervals": {name: list(ends) for name, ends in self.model.coefficient_intervals().items()},
             "signals": list(self.model.signals),
             "trained_on": self.trained_on,
-            **({"shipped": True} if self._shipped else {}),
         }
+        if self._shipped:
+            notes["shipped"] = True
+        return notes
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
@@ -180,17 +201,26 @@ class Consensus(LearnedExplainer, BatchExplainer):
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
         state.value("trained_on", list[str])
-        signals, features = state.value("signals", list[Signal]), state.value("features", list[str])
+        signals = state.value("signals", list[Signal])
+        features = state.value("features", list[str])
         if list(feature_names(signals, self.options.word_features)) != features:
             raise ModelError("its features are not those of this version; train it again")
-        sizes = dict.fromkeys(("mean", "scale", "coefficients"), (len(features),))
-        intervals = {"intervals": (2, len(features))} if "intervals" in state.tensors else {}
-        state.check_sizes({**sizes, "intercept": (1,), "calibration": (2,), **intervals})
+        width = len(features)
+        sizes: dict[str, tuple[int, ...]] = {
+            "mean": (width,),
+            "scale": (width,),
+            "coefficients": (width,),
+            "intercept": (1,),
+            "calibration": (2,),
+        }
+        if "intervals" in state.tensors:
+            sizes["intervals"] = (2, width)
+        state.check_sizes(sizes)
         self._model = WordModel.of_tensors(dict(state.tensors), signals, self.options.word_features)
         self._record = dict(state.record)
 
 
 @cache
 def _shipped(word_features: bool) -> Consensus:
-    """The consensus that comes with the package. Raises ModelError where it is missing or damaged."""
+    """Return the consensus that comes with the package; raise ModelError if it is missing or damaged."""
     return Consensus.from_pretrained(SHIPPED / ("with_words" if word_features else "signals_alone"))

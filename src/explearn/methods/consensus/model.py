@@ -60,20 +60,20 @@ def weight_of_skill(mcc: float | None) -> float:
 
 def marked_texts(task: TaskData) -> list[MarkedText]:
     """Return the correctly predicted texts with marks among a task's training rationales, with their signals."""
-    gold, split = task.gold, task.rationale_split
-    labels = {example.id: example.label for example in task.examples(split) if example.id in gold}
+    split = task.rationale_split
+    labels = {example.id: example.label for example in task.examples(split) if example.id in task.gold}
     if not labels:
         return []
-    return [
-        MarkedText(text, gold[text.example_id])
-        for text in task.signals(split)
-        if text.example_id in labels and text.predicted == labels[text.example_id] and text.read.any()
-    ]
+    texts = []
+    for signals in task.signals(split):
+        if labels.get(signals.example_id) == signals.predicted and signals.read.any():
+            texts.append(MarkedText(signals, task.gold[signals.example_id]))
+    return texts
 
 
 def source_weights(task: TaskData, names: Iterable[str]) -> dict[str, float]:
     """Return the weight of each named task among the other tasks, by its classifier's skill."""
-    skills = {one.name: one.skill for one in task.others}
+    skills = {other.name: other.skill for other in task.others}
     return {name: weight_of_skill(skills[name]) for name in names}
 
 
@@ -82,8 +82,12 @@ class WordModel:
     """A linear model of F features of a word: logit = intercept + sum_f weights_f (x_f - mean_f) / scale_f.
 
     Attributes:
-        signals, word_features: the columns that it uses; see `word_features.feature_names`.
-        mean, scale, weights: float64, (F,). intercept: of the logit.
+        signals: signals whose features it uses; see `word_features.feature_names`.
+        word_features: whether it uses features of the word itself.
+        mean: weighted mean of each feature in training, float64, (F,).
+        scale: its standard deviation, float64, (F,).
+        weights: its coefficient, float64, (F,).
+        intercept: logit of a word with mean features.
         calibration: slope a and offset b of p = sigmoid(a logit + b).
         intervals: low and high end of each weight's 95 % interval, (2, F); None if unknown.
     """
@@ -124,9 +128,10 @@ class WordModel:
         if self.intervals is None:
             return {}
         low, high = self.intervals.tolist()
-        return {name: (a, b) for name, a, b in zip(self.names, low, high, strict=True)}
+        return dict(zip(self.names, zip(low, high, strict=True), strict=True))
 
     def tensors(self) -> dict[str, torch.Tensor]:
+        """Return its numbers by name, float64."""
         values = {
             "mean": self.mean,
             "scale": self.scale,
@@ -159,8 +164,14 @@ class WordModel:
 class TaskRows:
     """The training words of one task.
 
-    x: (words, F). y: bool, (words,). text: number of each word's text, (words,). weight: in training, (words,).
-    copied: bool, (words,), True for words of copies. share: weight of the task.
+    Attributes:
+        x: features, (words, F).
+        y: marks, bool, (words,).
+        text: number of each word's text, (words,).
+        weight: weight of each word in training, (words,).
+        copied: whether a word belongs to a copy, bool, (words,).
+        texts: number of texts.
+        share: weight of the task.
     """
 
     x: Array
@@ -181,29 +192,32 @@ def fit_model(
     """Learn from the marks of one or more tasks.
 
     Within a task, marked words as a whole weigh as much as the others. Words that the classifier did not read are left
-    out.
+    out. Calibration (Platt, 1999) uses logits of models that have not seen the task, if there are two tasks or more;
+    tasks weigh as in training.
 
     Args:
         tasks: task -> its marked texts.
-        weights: weight of each task (default: all equal).
+        options: options of the consensus.
         seed: seed of the signals left out in copies.
+        weights: weight of each task. None: all equal.
 
-    Raises DataError if a task's words are all marked, or none is.
+    Raises:
+        DataError: a task's words are all marked, or none is.
     """
     generator = np.random.default_rng(seed)
     shares = weights or dict.fromkeys(tasks, 1.0)
     rows = [task_rows(name, texts, options, shares[name], generator) for name, texts in tasks.items()]
     model = _fit(rows, options)
-    # Calibration (Platt, 1999) uses logits of a model that has not seen the task, if there are two tasks or more; tasks
-    # weigh as in training.
-    logits, marks, weighed = [], [], []
-    for left_out, row in enumerate(rows):
-        others = [other for number, other in enumerate(rows) if number != left_out]
+    logits: list[Array] = []
+    marks: list[NDArray[np.bool_]] = []
+    weighed: list[Array] = []
+    for row in rows:
+        others = [other for other in rows if other is not row]
         judge = _fit(others, options) if others else model
         plain = ~row.copied
         logits.append(judge.logits(row.x[plain]))
         marks.append(row.y[plain])
-        weighed.append(np.full(int(plain.sum()), row.share / plain.sum()))
+        weighed.append(np.full(plain.sum(), row.share / plain.sum()))
     calibration = platt(np.concatenate(logits), np.concatenate(marks), np.concatenate(weighed))
     return replace(model, calibration=calibration, intervals=_intervals(rows, model))
 
@@ -213,24 +227,30 @@ def task_rows(
 ) -> TaskRows:
     """Return features of a task's words, then those of its copies, whose missing signals `generator` draws.
 
-    Raises DataError if all words are marked, or none is.
+    Raises:
+        DataError: all words are marked, or none is.
     """
-    x, y, text, copied = [], [], [], []
+    x: list[Array] = []
+    y: list[NDArray[np.bool_]] = []
+    text: list[NDArray[np.int64]] = []
+    copied: list[NDArray[np.bool_]] = []
+    columns = [SIGNALS.index(name) for name in options.signals]
     for copy in range(options.copies + 1):
         for number, (signals, mask) in enumerate(task):
             read = signals.read
             scores = signals.scores.copy()
-            if copy > 0 and len(options.signals) > 1:
+            if copy > 0 and len(columns) > 1:
                 # A copy lacks some signals: their number is drawn evenly from 1 to all but one, then the signals.
-                count = generator.integers(1, len(options.signals))
-                chosen = generator.permutation(len(options.signals))[:count]
-                scores[:, [SIGNALS.index(options.signals[i]) for i in chosen]] = np.nan
+                count = generator.integers(1, len(columns))
+                missing = generator.permutation(len(columns))[:count]
+                scores[:, np.array(columns)[missing]] = np.nan
             x.append(word_matrix(replace(signals, scores=scores), options.signals, options.word_features)[read])
             y.append(np.asarray(mask, dtype=bool)[read])
-            text.append(np.full(int(read.sum()), number))
-            copied.append(np.full(int(read.sum()), copy > 0))
-    marks, copies = np.concatenate(y), np.concatenate(copied)
-    density = float(marks.mean()) if len(marks) else 0.0
+            text.append(np.full(read.sum(), number))
+            copied.append(np.full(read.sum(), copy > 0))
+    marks = np.concatenate(y)
+    copies = np.concatenate(copied)
+    density = float(marks.mean())
     if not 0 < density < 1:
         which = "every word is marked" if density else "no word is marked"
         raise DataError(f"task {name!r}: {which} in its {len(task)} texts; expected marked words and others")
@@ -242,28 +262,34 @@ def task_rows(
 
 
 def _fit(rows: Sequence[TaskRows], options: ConsensusParams) -> WordModel:
+    # It takes a second to import.
+    from sklearn.linear_model import LogisticRegression
+
     plain = np.concatenate([row.x[~row.copied] for row in rows])
     weight = np.concatenate([row.weight[~row.copied] for row in rows])
     mean = np.average(plain, axis=0, weights=weight)
     scale = np.sqrt(np.average((plain - mean) ** 2, axis=0, weights=weight))
     scale = np.where(scale > 1e-9, scale, 1.0)
-    # It takes a second to import.
-    from sklearn.linear_model import LogisticRegression
-
     # Few columns and many rows: Newton's method with a small Hessian is the fastest.
     regression: Any = LogisticRegression(
         C=INVERSE_PENALTY, solver="newton-cholesky", max_iter=MOST_ITERATIONS, warm_start=True
     )
     x, y = _pooled(rows, mean, scale)
     regression.fit(x, y, np.concatenate([row.weight for row in rows]))
-    weights = regression.coef_[0].astype(np.float64)
     return WordModel(
-        tuple(options.signals), options.word_features, mean, scale, weights, float(regression.intercept_[0])
+        tuple(options.signals),
+        options.word_features,
+        mean,
+        scale,
+        weights=regression.coef_[0].astype(np.float64),
+        intercept=float(regression.intercept_[0]),
     )
 
 
 def _pooled(rows: Sequence[TaskRows], mean: Array, scale: Array) -> tuple[Array, NDArray[np.bool_]]:
-    return (np.concatenate([row.x for row in rows]) - mean) / scale, np.concatenate([row.y for row in rows])
+    """Return the standardised features and the marks of all tasks' words."""
+    x = np.concatenate([row.x for row in rows])
+    return (x - mean) / scale, np.concatenate([row.y for row in rows])
 
 
 def platt(logits: Array, marks: NDArray[np.bool_], weights: Array) -> tuple[float, float]:
@@ -271,7 +297,8 @@ def platt(logits: Array, marks: NDArray[np.bool_], weights: Array) -> tuple[floa
     from sklearn.linear_model import LogisticRegression
 
     weights = weights / weights.sum()
-    centre, spread = float(weights @ logits), float(logits.std()) or 1.0
+    centre = float(weights @ logits)
+    spread = float(logits.std()) or 1.0
     # This tiny penalty keeps the slope finite if the logits separate the marks perfectly, and changes nothing else.
     regression = LogisticRegression(C=1e6, solver="newton-cholesky", tol=1e-10, max_iter=MOST_ITERATIONS)
     regression.fit(((logits - centre) / spread)[:, None], marks, weights * len(logits))
@@ -298,8 +325,10 @@ def _intervals(rows: Sequence[TaskRows], model: WordModel) -> Array:
     hessian = penalty + x.T @ (x * (weight * share * (1 - share))[:, None])
     influence = -np.linalg.solve(hessian, (x * (weight * (share - y))[:, None]).T).T[:, :-1]
     ends = np.cumsum([len(row.y) for row in rows])[:-1]
-    parts = zip(rows, np.split(influence, ends), strict=True)
-    by_text = [(np.arange(row.texts)[:, None] == row.text) @ of_words for row, of_words in parts]
-    centred = np.concatenate([total - total.mean(axis=0) for total in by_text])
-    values = model.weights + len(centred) * centred
+    centred = []
+    for row, word_influence in zip(rows, np.split(influence, ends), strict=True):
+        text_influence = (np.arange(row.texts)[:, None] == row.text) @ word_influence  # (texts, F)
+        centred.append(text_influence - text_influence.mean(axis=0))
+    texts = sum(row.texts for row in rows)
+    values = model.weights + texts * np.concatenate(centred)
     return np.array([mean_interval(column, CONFIDENCE) for column in values.T], dtype=np.float64).T

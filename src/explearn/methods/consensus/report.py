@@ -25,7 +25,12 @@ INTRODUCTION = (
 
 @dataclass(frozen=True, slots=True)
 class FeatureWeight:
-    """A feature's coefficient: its mean over the tasks, and its interval, None if unknown."""
+    """A feature's coefficient.
+
+    Attributes:
+        mean: mean over the tasks.
+        interval: its interval; None if unknown.
+    """
 
     mean: float
     interval: tuple[float, float] | None
@@ -37,55 +42,60 @@ class FeatureWeight:
 
     @property
     def cell(self) -> Cell:
-        bounds = "" if self.interval is None else f"{self.interval[0]:+.2f} to {self.interval[1]:+.2f}"
+        """Return the cell of a table."""
         text = f"{self.mean:+.2f}"
-        return Cell(bold(text) if self.clear else text, self.mean, note=bounds)
+        if self.interval is None:
+            return Cell(text, self.mean)
+        return Cell(bold(text) if self.clear else text, self.mean, note="{:+.2f} to {:+.2f}".format(*self.interval))
 
 
 def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
     """Return the weights of a consensus that this run trained."""
-    notes = {task.task: of for task in tasks if "coefficients" in (of := task.notes.get(CONSENSUS, {}))}
-    trained = [of for of in notes.values() if "shipped" not in of]
-    if not trained:
+    notes = [task.notes[CONSENSUS] for task in tasks if "coefficients" in task.notes.get(CONSENSUS, {})]
+    notes = [note for note in notes if "shipped" not in note]
+    if not notes:
         return []
-    weights = feature_weights(trained)
-    signals = {
-        signal: {kind: weights[f"{signal}_{kind}"] for kind in KINDS if f"{signal}_{kind}" in weights}
-        for signal in trained[0]["signals"]
-    }
-    of_signals = {f"{signal}_{kind}" for signal, kinds in signals.items() for kind in kinds}
-    others = sorted(set(weights) - of_signals, key=lambda name: (-abs(weights[name].mean), name))
-    dash = Cell("–")
-    blocks: list[Block] = [
-        Heading("Weights of the consensus"),
-        Paragraph(INTRODUCTION),
-    ]
-    if clear := [name for name, weight in weights.items() if weight.clear]:
-        largest = sorted(clear, key=lambda name: -abs(weights[name].mean))[:5]
-        listed = ", ".join(f"{name} {weights[name].mean:+.2f}" for name in largest)
+    weights = feature_weights(notes)
+    blocks: list[Block] = [Heading("Weights of the consensus"), Paragraph(INTRODUCTION)]
+
+    clear = {name: weight.mean for name, weight in weights.items() if weight.clear}
+    if clear:
+        largest = sorted(clear, key=lambda name: -abs(clear[name]))[:5]
+        listed = ", ".join(f"{name} {clear[name]:+.2f}" for name in largest)
         blocks.append(
             Paragraph(
                 f"{len(clear)} of {len(weights)} intervals exclude zero. The largest of these coefficients: {listed}."
             )
         )
-    if signals:
-        rows = [[name, *(kinds[k].cell if k in kinds else dash for k in KINDS)] for name, kinds in signals.items()]
+
+    others = dict(weights)
+    rows: list[list[str | Cell]] = []
+    for signal in notes[0]["signals"]:
+        row: list[str | Cell] = [signal]
+        for kind in KINDS:
+            weight = others.pop(f"{signal}_{kind}", None)
+            row.append(Cell("–") if weight is None else weight.cell)
+        rows.append(row)
+    if rows:
         blocks.append(Table(columns(["Signal"], list(KINDS.values())), rows))
-    rows = [[name, weights[name].cell] for name in others]
-    return [
-        *blocks,
-        Fold(
-            "Weights of neighbouring words, and of the word itself",
-            [Table(columns(["Feature"], ["Coefficient"]), rows)],
-        ),
-    ]
+
+    names = sorted(others, key=lambda name: (-abs(others[name].mean), name))
+    table = Table(columns(["Feature"], ["Coefficient"]), [[name, others[name].cell] for name in names])
+    return [*blocks, Fold("Weights of neighbouring words, and of the word itself", [table])]
 
 
 def feature_weights(notes: Sequence[Mapping[str, Any]]) -> dict[str, FeatureWeight]:
-    """Return the means over the tasks, by feature. notes: each task's notes on the consensus."""
+    """Return the means over the tasks, by feature.
+
+    Args:
+        notes: each task's notes on the consensus.
+    """
     weights = {}
     for feature in notes[0]["coefficients"]:
-        ends = [of["intervals"][feature] for of in notes if feature in of["intervals"]]
-        interval = (fmean(low for low, _ in ends), fmean(high for _, high in ends)) if len(ends) == len(notes) else None
-        weights[feature] = FeatureWeight(fmean(float(of["coefficients"][feature]) for of in notes), interval)
+        mean = fmean(float(note["coefficients"][feature]) for note in notes)
+        interval = None
+        if all(feature in note["intervals"] for note in notes):
+            low, high = zip(*(note["intervals"][feature] for note in notes), strict=True)
+            interval = (fmean(low), fmean(high))
+        weights[feature] = FeatureWeight(mean, interval)
     return weights

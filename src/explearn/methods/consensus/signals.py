@@ -23,8 +23,8 @@ from explearn.methods.gradient.gradient import Gradient
 from explearn.methods.relevance.attn_lrp import AttnLRP, changed_backward
 from explearn.methods.relevance.gae import GAE, gae_row
 from explearn.predictors.batching import run_batches
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, Encoding
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD, aggregate
 
 METHODS: dict[str, type[BatchExplainer]] = {"rollout": Rollout, "gae": GAE, "gradient": Gradient, "attn_lrp": AttnLRP}
@@ -37,21 +37,24 @@ gradients among it, takes more memory than classifying."""
 Scored = tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]
 
 
-def available_signals(classifier: Classifier, names: Sequence[str] = SIGNALS) -> tuple[str, ...]:
+def available_signals(classifier: TransformerPredictor, names: Sequence[str] = SIGNALS) -> tuple[str, ...]:
     """Return those of `names` whose methods explain a classifier: `gradient`, and all where attention is captured.
 
-    Raises UnsupportedError where none of them is left.
+    Raises:
+        UnsupportedError: none of them does.
     """
-    known = [name for name in SIGNALS if _explains(METHODS[name]().check, classifier)]
-    if not set(known) & set(names):
+    classifier = classifier.transformer
+    supported = [name for name in SIGNALS if _explains(METHODS[name]().check, classifier)]
+    available = tuple(name for name in names if name in supported)
+    if not available:
         raise UnsupportedError(
             f"a {classifier.model.config.model_type!r} model has none of the signals {', '.join(names)}; "
-            f"it has {', '.join(known) or 'none at all'}"
+            f"it has {', '.join(supported) or 'none at all'}"
         )
-    return tuple(name for name in names if name in known)
+    return available
 
 
-def _explains(check: Callable[[Classifier], None], classifier: Classifier) -> bool:
+def _explains(check: Callable[[TransformerPredictor], None], classifier: TransformerPredictor) -> bool:
     try:
         check(classifier)
     except UnsupportedError:
@@ -60,23 +63,32 @@ def _explains(check: Callable[[Classifier], None], classifier: Classifier) -> bo
 
 
 def batch_signals(
-    classifier: Classifier, batch: Batch, targets: torch.Tensor | None, names: Sequence[str] = SIGNALS
+    classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None, names: Sequence[str] = SIGNALS
 ) -> Scored:
-    """Sub-token scores of several methods of one batch, from shared passes where its gradients can be had.
+    """Compute sub-token scores of several methods for one batch, from shared passes if its gradients can be had.
 
     Args:
-        targets: classes explained, int64, (batch,); None: the predicted ones.
+        classifier: the classifier.
+        batch: the texts.
+        targets: classes explained, int64, (batch,). None: the predicted ones.
         names: the signals wanted; only what they need is computed.
 
-    Returns name -> scores, (batch, tokens), of the signals that the architecture has; logits, (batch, C); and the
-    targets, int64, (batch,). Raises as `available_signals` does.
+    Returns:
+        name -> scores, (batch, tokens), of the signals that the architecture has; logits, (batch, C); and the targets,
+        int64, (batch,).
+
+    Raises:
+        UnsupportedError: as `available_signals`.
     """
     names = available_signals(classifier, names)
+    scores: dict[str, torch.Tensor] = {}
     if not _explains(check_differentiable, classifier):
-        scored = {name: METHODS[name]().score_batch(classifier, batch, targets) for name in names}
-        first = scored[names[0]]
-        return {name: full_precision(one.scores) for name, one in scored.items()}, first.logits, first.targets
-    model, scores = classifier.model, {}
+        for name in names:
+            scored = METHODS[name]().score_batch(classifier, batch, targets)
+            scores[name] = full_precision(scored.scores)
+        return scores, scored.logits, scored.targets
+
+    model = classifier.model
     with torch.inference_mode(False), torch.enable_grad(), classifier.autocast():
         with changed_backward(model) as rules:
             run = watch(classifier, batch)
@@ -85,8 +97,9 @@ def batch_signals(
             (gradient,) = gradients_of(run.logits, chosen, [run.embedded], keep=True)
             scores["attn_lrp"] = (gradient * full_precision(run.embedded)).sum(-1)
         rules.changed = False
-        attentions = run.attentions if "gae" in names else []
-        wanted = [*attentions, *([run.words] if "gradient" in names else [])]
+        wanted = list(run.attentions) if "gae" in names else []
+        if "gradient" in names:
+            wanted.append(run.words)
         gradients = gradients_of(run.logits, chosen, wanted) if wanted else []
     maps = [full_precision(attention) for attention in run.attentions]
     reads = read_weights(model, batch).to(maps[0])
@@ -100,13 +113,16 @@ def batch_signals(
 
 
 def word_scores(encoding: Encoding, tokens: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
-    """Signals of one text's words, float32, (words, len(SIGNALS)).
+    """Return the signals of one text's words, float32, (words, len(SIGNALS)).
+
+    NaN stands where a signal is missing or NaN, and in the row of a word without a sub-token.
 
     Args:
+        encoding: the text.
         tokens: signal -> scores of the text's positions, (tokens,), or longer by padding.
 
-    NaN stands where a signal is missing or NaN, and in the row of a word without a sub-token. Raises ExplearnError
-    where a score is infinite.
+    Raises:
+        ExplearnError: a score is infinite.
     """
     scores = np.full((len(encoding.words), len(SIGNALS)), np.nan, dtype=np.float32)
     read = sorted(set(encoding.word_ids) - {NO_WORD})
@@ -118,29 +134,36 @@ def word_scores(encoding: Encoding, tokens: Mapping[str, NDArray[np.float32]]) -
 
 
 def text_signals(
-    classifier: Classifier, encodings: Sequence[Encoding], scores: Mapping[str, torch.Tensor], logits: torch.Tensor,
+    classifier: TransformerPredictor, encodings: Sequence[Encoding], scores: Mapping[str, torch.Tensor], logits: torch.Tensor,
     targets: torch.Tensor,
 ) -> Iterator[WordSignals]:  # fmt: skip
     """Yield the word signals of a batch's texts from what `batch_signals` gives."""
     tokens = {name: values.float().cpu().numpy() for name, values in scores.items()}
     probabilities = classifier.probabilities(logits.double()).cpu().numpy()
     for row, (encoding, target) in enumerate(zip(encodings, targets.tolist(), strict=True)):
+        text_tokens = {name: values[row] for name, values in tokens.items()}
         yield WordSignals(
             example_id=encoding.example_id,
             words=encoding.words,
             predicted=classifier.labels[int(probabilities[row].argmax())],
             probability=float(probabilities[row, target]),
-            scores=word_scores(encoding, {name: values[row] for name, values in tokens.items()}),
+            scores=word_scores(encoding, text_tokens),
             target=classifier.labels[target],
         )
 
 
 def compute_signals(
-    classifier: Classifier, examples: Sequence[Example], description: str | None = None
+    classifier: TransformerPredictor, examples: Sequence[Example], description: str | None = None
 ) -> list[WordSignals]:
-    """Return all signals of some texts for their predicted classes, with a progress bar when `description` is set.
+    """Return all signals of some texts for their predicted classes.
 
-    Raises as `available_signals` does.
+    Args:
+        classifier: the classifier.
+        examples: the texts.
+        description: text of a progress bar. None: no bar.
+
+    Raises:
+        UnsupportedError: as `available_signals`.
     """
     available_signals(classifier)
     encodings = classifier.encode(examples)
@@ -151,4 +174,4 @@ def compute_signals(
             scored = batch_signals(classifier, batch, None)
         return text_signals(classifier, batch.encodings, *scored)
 
-    return run_batches([len(e) for e in encodings], classifier, compute, PASSES, description)
+    return run_batches([len(encoding) for encoding in encodings], classifier, compute, PASSES, description)

@@ -22,27 +22,30 @@ _EDGES = re.compile(r"^\W+|\W+$")
 _LETTER = re.compile(r"\w")
 
 ROUNDING = 1e-6
-"""A signal whose standard deviation is below this share of its largest score is constant: what is left is rounding."""
+"""A signal is constant if its standard deviation is below this share of its largest score: the rest is rounding."""
 
 LEAST_SHARE = 0.01
-"""Added to a share before the logarithm: a word without any of a signal is no more than a word with little of it."""
+"""Added to a share before the logarithm, so that a word with none of a signal is like a word with little of it."""
 
 MOST_WORDS = 15
-"""From here on a text's length says nothing more. Short texts have the larger share of their words marked; among long
-ones tasks differ, and what the longest texts of one say does not carry over to another."""
+"""Longest text whose length is a feature; longer ones count as this long. Short texts have the larger share of their
+words marked; among long ones, tasks differ, and what one task teaches about them does not carry over to another."""
 
 MEAN_RANK = "mean_rank"
 
 NEIGHBOURS = {"before_1": 1, "after_1": -1, "before_2": 2, "after_2": -2}
-"""Words whose mean rank and mean z-score a word sees beside its own, since people mark phrases: how far before it."""
+"""Neighbours whose mean rank and mean z-score are features of a word, too, since people mark phrases: how many words
+before it they stand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
     """A text as the columns of WORD_COLUMNS see it.
 
-    bare: the words without punctuation at their edges, or as they are where nothing would be left. probability: of the
-    explained class.
+    Attributes:
+        words: the words.
+        bare: the words without punctuation at their edges, or unchanged where nothing would be left.
+        probability: probability of the explained class.
     """
 
     words: Sequence[str]
@@ -55,7 +58,7 @@ class Words:
 
 @cache
 def stop_words() -> frozenset[str]:
-    """scikit-learn's list of English stop words."""
+    """Return scikit-learn's list of English stop words."""
     # It takes a second to import.
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
@@ -71,19 +74,25 @@ WORD_COLUMNS: dict[str, Callable[[Words], Sequence[float] | Columns]] = {
     "capital": lambda text: [word[:1].isupper() for word in text.bare],
     "probability": lambda text: np.full(len(text), text.probability),
 }
-"""Column -> its value for each word of a text. Lengths are in characters, positions between 0 and 1; of the number of
-words it takes the logarithm, MOST_WORDS at most."""
+"""Column -> its value for each word of a text. Lengths are in characters, positions between 0 and 1; the number of
+words counts up to MOST_WORDS, as a logarithm."""
 
 
 def feature_names(signals: Sequence[str] = SIGNALS, word_features: bool = True) -> tuple[str, ...]:
-    """Names of the columns that `word_matrix` gives."""
-    parts = [f"{signal}_{kind}" for signal in signals for kind in ("z", "rank", "share")]
-    around = [f"{kind}_{place}" for place in NEIGHBOURS for kind in ("rank", "z")]
-    return (*parts, MEAN_RANK, *around, *(WORD_COLUMNS if word_features else ()))
+    """Return the names of the columns that `word_matrix` gives."""
+    names: list[str] = []
+    for signal in signals:
+        names += [f"{signal}_z", f"{signal}_rank", f"{signal}_share"]
+    names.append(MEAN_RANK)
+    for neighbour in NEIGHBOURS:
+        names += [f"rank_{neighbour}", f"z_{neighbour}"]
+    if word_features:
+        names += WORD_COLUMNS
+    return tuple(names)
 
 
 def word_matrix(text: WordSignals, signals: Sequence[str] = SIGNALS, word_features: bool = True) -> Columns:
-    """Features of a text's words, float64, (words, F); the columns are `feature_names(signals, word_features)`.
+    """Return the features of a text's words, float64, (words, F), in the order of `feature_names`.
 
     Of each signal s over the n words that the classifier read, those of the text alone: the z-score; the rank, (place +
     0.5) / n, ties sharing theirs evenly; and log(n |s| / sum |s| + 0.01), by which texts differ in how much of them is
@@ -95,44 +104,45 @@ def word_matrix(text: WordSignals, signals: Sequence[str] = SIGNALS, word_featur
     chosen = [SIGNALS.index(signal) for signal in signals]
     scores = text.scores[:, chosen].astype(np.float64)
     read = ~np.isnan(scores).all(-1)
-    z, rank, share = np.zeros_like(scores), np.full_like(scores, 0.5), np.zeros_like(scores)
-    mean_rank, mean_z = np.full(len(scores), 0.5), np.zeros(len(scores))
+    z = np.zeros_like(scores)
+    rank = np.full_like(scores, 0.5)
+    share = np.zeros_like(scores)
+    mean_rank = np.full(len(scores), 0.5)
+    mean_z = np.zeros(len(scores))
     if read.any():
         present = ~np.isnan(scores[read]).any(0)
-        place = np.ix_(read, present)
-        values = scores[place]
-        z[place], rank[place] = _compare(values)
+        cells = np.ix_(read, present)
+        values = scores[cells]
+        spread = values.std(0)
+        constant = spread <= ROUNDING * np.abs(values).max(0)
+        varying = np.where(constant, 0.0, values)
+        z[cells] = (varying - varying.mean(0)) / np.where(constant, 1.0, spread)
+        rank[cells] = (rankdata(varying, axis=0) - 0.5) / len(values)
         sizes = np.abs(values)
         total = sizes.sum(0)
         relative = np.where(total > 0, sizes / np.where(total > 0, total, 1.0) * len(values), 1 - LEAST_SHARE)
-        share[place] = np.log(relative + LEAST_SHARE)
+        share[cells] = np.log(relative + LEAST_SHARE)
         if present.any():
-            mean_rank[read], mean_z[read] = rank[place].mean(-1), z[place].mean(-1)
-    around = [_shifted(values, by) for by in NEIGHBOURS.values() for values in (mean_rank - 0.5, mean_z)]
-    parts = [np.stack([z, rank, share], -1).reshape(len(scores), 3 * len(chosen)), np.stack([mean_rank, *around], 1)]
+            mean_rank[read] = rank[cells].mean(-1)
+            mean_z[read] = z[cells].mean(-1)
+    by_signal = np.stack([z, rank, share], -1)  # (words, signals, 3)
+    columns: list[Sequence[float] | Columns] = [mean_rank]
+    for by in NEIGHBOURS.values():
+        columns += [_shifted(mean_rank - 0.5, by), _shifted(mean_z, by)]
     if word_features:
-        # How sure the classifier is comes from the model, too.
         bare = [_EDGES.sub("", word) or word for word in text.words]
-        words = Words(text.words, bare, text.probability if chosen else 0.5)
-        parts.append(np.stack([np.asarray(column(words), dtype=np.float64) for column in WORD_COLUMNS.values()], 1))
-    return np.concatenate(parts, 1)
+        # How sure the classifier is comes from the model, too.
+        words = Words(text.words, bare, text.probability if signals else 0.5)
+        columns += [column(words) for column in WORD_COLUMNS.values()]
+    others = np.stack([np.asarray(column, dtype=np.float64) for column in columns], 1)
+    return np.concatenate([by_signal.reshape(len(scores), 3 * len(chosen)), others], 1)
 
 
 def _shifted(values: Columns, by: int) -> Columns:
-    """The value `by` words before each word, 0 beyond the ends, (words,)."""
+    """Return the value `by` words before each word, 0 beyond the ends, (words,)."""
     moved = np.zeros_like(values)
     if by > 0:
         moved[by:] = values[:-by]
     else:
         moved[:by] = values[-by:]
     return moved
-
-
-def _compare(values: Columns) -> tuple[Columns, Columns]:
-    """z-scores and ranks of each column, (words, signals) both."""
-    spread = values.std(0)
-    constant = spread <= ROUNDING * np.abs(values).max(0)
-    values = np.where(constant, 0.0, values)
-    z = (values - values.mean(0)) / np.where(constant, 1.0, spread)
-    ranks = (rankdata(values, axis=0) - 0.5) / len(values)
-    return z, ranks

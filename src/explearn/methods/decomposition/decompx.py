@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.validation import Section
 from explearn.lens.anatomy import Activation, BlockTrace, EncoderBlock, TracedPass
@@ -15,9 +15,9 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores, TextSco
 from explearn.methods.decomposition.mixing import check_parts, deviation, linear_norm, slices
 from explearn.methods.info import About
 from explearn.predictors.batching import run_batches
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.quantised import weight_of
+from explearn.predictors.transformer import TransformerPredictor
 
 Bias = Literal["absdot", "norm", "equal", "none"]
 Rule = Literal["zero_origin", "linear"]
@@ -74,7 +74,7 @@ class DecompX(BatchExplainer):
     check = staticmethod(check_parts)
 
     def score_texts(
-        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+        self, classifier: TransformerPredictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
         score = super().score_texts
 
@@ -85,9 +85,10 @@ class DecompX(BatchExplainer):
         return run_batches([len(e) ** 2 for e in encodings], classifier, run)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         run = TracedPass.run(classifier.model, batch)
-        blocks, head = run.anatomy.blocks, run.anatomy.head
+        blocks = run.anatomy.blocks
+        head = run.anatomy.head
         rules = PartRules(self.options.bias, batch.attention_mask.bool())
         hidden = run.calls[0].hidden
         tokens = hidden.shape[1]
@@ -95,36 +96,46 @@ class DecompX(BatchExplainer):
         parts = hidden.new_zeros(len(batch), tokens, *hidden.shape[1:])
         parts.diagonal(dim1=1, dim2=2).copy_(hidden.transpose(1, 2))
         for number, block in enumerate(blocks, start=1):
-            kept = run.block(number - 1)
-            # The head reads only the first token's vector.
-            rows = 1 if number == len(blocks) else tokens
-            owned = number == 1
+            trace = run.block(number - 1)
+            first = number == 1
+            rows = tokens
+            row_pieces = pieces
+            if number == len(blocks):
+                # The head reads only the first token's vector.
+                rows = 1
+                row_pieces = [slice(0, 1)]
             for k in pieces:
-                parts[:, k, :rows] += _attend(block, kept.attention[:, :, :rows], parts[:, k], k.start, owned)
+                parts[:, k, :rows] += _attend(block, trace.attention[:, :, :rows], parts[:, k], k.start, first)
             parts = parts[:, :, :rows]
-            bias = block.output.bias if owned else block.output(block.value.bias)
-            for i in pieces if rows > 1 else [slice(0, 1)]:
-                parts[:, :, i] = rules.finish_block(block, self.options.activation, kept, i, bias, parts[:, :, i])
+            bias = block.output.bias if first else block.output(block.value.bias)
+            for i in row_pieces:
+                parts[:, :, i] = rules.finish_block(block, self.options.activation, trace, i, bias, parts[:, :, i])
         # If a value is near 0, dividing it by a differently rounded copy of itself would be far from the slope.
         dense = head.dense(run.output[:, :1])
-        activation, rule = head.activation, self.options.head_activation
-        parts = rules.activate(activation, rule, dense, activation(dense), rules.linear(head.dense, parts))
+        parts = rules.linear(head.dense, parts)
+        parts = rules.activate(head.activation, self.options.head_activation, dense, head.activation(dense), parts)
         parts = rules.linear(head.classifier, parts)[:, :, 0]
         chosen = resolve_targets(run.logits, targets)
         scores = parts.gather(-1, chosen[:, None, None].expand(-1, tokens, 1)).squeeze(-1)
-        explained = run.logits.gather(-1, chosen[:, None]).squeeze(-1)
-        missed = None if self.options.bias == "none" else (scores.sum(-1) - explained).abs()
-        return BatchScores(scores, run.logits, chosen, missed)
+        error = None
+        if self.options.bias != "none":
+            error = (scores.sum(-1) - run.logits.gather(-1, chosen[:, None]).squeeze(-1)).abs()
+        return BatchScores(scores, run.logits, chosen, error)
 
 
 @dataclass(frozen=True, slots=True)
 class PartRules:
-    """The rules by which maps act on a batch's parts, (b, n, rows, width); mask is bool, (b, n), False at padding."""
+    """The rules by which maps act on a batch's parts, (b, n, rows, width).
+
+    Attributes:
+        bias: the way a bias vector is shared.
+        mask: bool, (b, n), False at padding.
+    """
 
     bias: Bias
-    mask: torch.Tensor
+    mask: Tensor
 
-    def share(self, bias: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
+    def share(self, bias: Tensor, parts: Tensor) -> Tensor:
         """Add a bias, (width,) or (b, 1, rows, width), to the parts, in place."""
         if self.bias == "none":
             return parts
@@ -137,43 +148,48 @@ class PartRules:
         weights = weights / (weights.sum(1, keepdim=True) + EPSILON)
         return parts.addcmul_(weights[..., None], bias)
 
-    def linear(self, linear: nn.Linear, parts: torch.Tensor) -> torch.Tensor:
+    def linear(self, linear: nn.Linear, parts: Tensor) -> Tensor:
         return self.share(linear.bias, parts @ weight_of(linear).T)
 
-    def norm(self, norm: nn.LayerNorm, total: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
-        """Pass parts through a layer norm. total: the whole vectors before it, (b, rows, d)."""
+    def norm(self, norm: nn.LayerNorm, total: Tensor, parts: Tensor) -> Tensor:
+        """Pass parts through a layer norm; `total` is the whole vectors before it, (b, rows, d)."""
         return self.share(norm.bias, linear_norm(norm, parts).div_(deviation(norm, total)[:, None]))
 
-    def activate(
-        self, function: Activation, rule: Rule, total: torch.Tensor, activated: torch.Tensor, parts: torch.Tensor
-    ) -> torch.Tensor:
+    def activate(self, function: Activation, rule: Rule, total: Tensor, activated: Tensor, parts: Tensor) -> Tensor:
         """Activate parts in place; total = z and activated = f(z), the whole vectors, (b, rows, width)."""
         if rule == "zero_origin":
             slope = torch.where(total.abs() > 2 * EPSILON, activated / (total + EPSILON), 0)
             return parts.mul_(slope[:, None])
         with torch.inference_mode(False), torch.enable_grad():
             # A tensor made in inference mode can have no gradient; its copy can.
-            points = total.clone().requires_grad_(True)
+            points = total.clone().requires_grad_()
             (slope,) = torch.autograd.grad(function(points).sum(), points)
-        return self.share((activated - slope * total)[:, None], parts.mul_(slope[:, None]))
+        intercept = activated - slope * total
+        return self.share(intercept[:, None], parts.mul_(slope[:, None]))
 
     def finish_block(
-        self, block: EncoderBlock, activation: Rule, kept: BlockTrace, i: slice, bias: torch.Tensor, parts: torch.Tensor
-    ) -> torch.Tensor:
+        self,
+        block: EncoderBlock,
+        activation: Rule,
+        trace: BlockTrace,
+        i: slice,
+        bias: Tensor,
+        parts: Tensor,
+    ) -> Tensor:
         """Carry the parts of some tokens i from the attention's output to the block's output.
 
         The parts include the residual connection; the attention's bias is added here.
         """
-        middle = self.norm(block.attention_norm, kept.attention_sum[:, i], self.share(bias, parts))
+        middle = self.norm(block.attention_norm, trace.attention_sum[:, i], self.share(bias, parts))
         wide = self.linear(block.expand, middle)
-        wide = self.activate(block.activation, activation, kept.expanded[:, i], kept.activated[:, i], wide)
-        return self.norm(block.norm, kept.sum[:, i], middle + self.linear(block.contract, wide))
+        wide = self.activate(block.activation, activation, trace.expanded[:, i], trace.activated[:, i], wide)
+        return self.norm(block.norm, trace.sum[:, i], middle + self.linear(block.contract, wide))
 
 
-def _attend(block: EncoderBlock, attention: torch.Tensor, parts: torch.Tensor, first: int, owned: bool) -> torch.Tensor:
+def _attend(block: EncoderBlock, attention: Tensor, parts: Tensor, first: int, owned: bool) -> Tensor:
     """Apply attention, (b, h, rows, n), to parts, (b, sources, n, d); the sources are the tokens from `first` on.
 
-    owned: each source's own part includes the value bias. Returns (b, sources, rows, d), without other biases.
+    With `owned`, each source's own part includes the value bias. The result, (b, sources, rows, d), includes no other.
     """
     values = parts @ weight_of(block.value).T
     if owned:

@@ -17,31 +17,36 @@ from collections.abc import Iterator
 from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.errors import UnsupportedError
 from explearn.core.validation import Section
 from explearn.lens.anatomy import BlockTrace, EncoderBlock, TracedPass, dissect
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 from explearn.predictors.quantised import rounds_inputs, weight_of
+from explearn.predictors.transformer import TransformerPredictor
 
 
-def check_parts(classifier: Classifier) -> None:
-    """Raise UnsupportedError for a classifier that cannot be taken apart, or whose weights are too imprecise for it."""
+def check_parts(classifier: TransformerPredictor) -> None:
+    """Check that a classifier can be taken apart, and that its weights are precise enough for that.
+
+    Raises:
+        UnsupportedError: they are not.
+    """
     dissect(classifier.model)
+    name = classifier.name or "this classifier"
     if rounds_inputs(classifier.model):
         raise UnsupportedError(
-            f"{classifier.name or 'this classifier'} has weights in 8 bits, whose products round their inputs, and "
+            f"{name} has weights in 8 bits, whose products round their inputs, and "
             "parts of a rounded state do not add up; load it with precision fp32 or nf4"
         )
     if classifier.model.dtype in (torch.bfloat16, torch.float16):
         precision = str(classifier.model.dtype).removeprefix("torch.")
         raise UnsupportedError(
-            f"{classifier.name or 'this classifier'} has weights in {precision}, "
-            "and parts of a rounded state do not add up; load it with precision fp32"
+            f"{name} has weights in {precision}, and parts of a rounded state do not add up; load it with precision "
+            "fp32"
         )
 
 
@@ -61,36 +66,38 @@ class LayerMixing(BatchExplainer):
     reads_weights = True
 
     @abstractmethod
-    def contributions(
-        self, block: EncoderBlock, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
-    ) -> torch.Tensor:
+    def contributions(self, block: EncoderBlock, trace: BlockTrace, vectors: Tensor, weights: Tensor) -> Tensor:
         """Compute the contributions of some tokens j (the sources) to the first r tokens i.
 
         Args:
+            block: parts of the block.
+            trace: its intermediates.
             vectors: (b, sources, h + 1, d): W_O^h v_hj of each head, then x_j.
             weights: (b, sources, r, h + 1): A_h[i, j] of each head, then [i = j].
 
-        Returns (b, sources, r), not below 0, and 0 where all weights are.
+        Returns:
+            (b, sources, r), not below 0, and 0 where all weights are.
         """
 
-    def rows(self, contributions: torch.Tensor) -> torch.Tensor:
+    def rows(self, contributions: Tensor) -> Tensor:
         """Return a layer's map, (b, r, n), from its contributions."""
         return normalise_rows(contributions)
 
     check = staticmethod(check_parts)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         run = TracedPass.run(classifier.model, batch)
-        blocks, tokens = run.anatomy.blocks, run.output.shape[1]
+        blocks = run.anatomy.blocks
+        tokens = run.output.shape[1]
         rollout = torch.eye(tokens, dtype=run.output.dtype, device=run.output.device)
         for layer, block in enumerate(blocks):
+            trace = run.block(layer)
             rows = 1 if layer == len(blocks) - 1 else tokens
-            kept = run.block(layer)
-            columns = [
-                self.contributions(block, kept, head_vectors(block, kept, j), head_weights(kept, j, rows))
-                for j in slices(tokens, len(batch) * max(rows, block.heads + 1), classifier.max_tokens)
-            ]
+            columns = []
+            for sources in slices(tokens, len(batch) * max(rows, block.heads + 1), classifier.max_tokens):
+                vectors = head_vectors(block, trace, sources)
+                columns.append(self.contributions(block, trace, vectors, head_weights(trace, sources, rows)))
             rollout = self.rows(torch.cat(columns, dim=1).transpose(1, 2)) @ rollout
         return BatchScores(rollout[:, 0], run.logits, resolve_targets(run.logits, targets))
 
@@ -98,39 +105,39 @@ class LayerMixing(BatchExplainer):
 def slices(count: int, each: int, limit: int) -> Iterator[slice]:
     """Yield slices that cover `count` items, each of which makes `each` vectors.
 
-    A slice makes at most `limit` vectors, or holds one item.
+    A slice makes at most `limit` vectors, or holds a single item.
     """
     size = max(1, limit // each)
     for start in range(0, count, size):
         yield slice(start, min(start + size, count))
 
 
-def head_vectors(block: EncoderBlock, kept: BlockTrace, sources: slice) -> torch.Tensor:
+def head_vectors(block: EncoderBlock, trace: BlockTrace, sources: slice) -> Tensor:
     """Return each source's vector from each head, then from the residual connection: (b, sources, h + 1, d)."""
     output = weight_of(block.output)
     output = output.view(len(output), block.heads, -1)
-    heads = torch.einsum("bhje,dhe->bjhd", kept.value[:, :, sources], output)
-    return torch.cat([heads, kept.input[:, sources, None]], dim=2)
+    heads = torch.einsum("bhje,dhe->bjhd", trace.value[:, :, sources], output)
+    return torch.cat([heads, trace.input[:, sources, None]], dim=2)
 
 
-def head_weights(kept: BlockTrace, sources: slice, rows: int) -> torch.Tensor:
+def head_weights(trace: BlockTrace, sources: slice, rows: int) -> Tensor:
     """Return the weights with which the first `rows` tokens add up these vectors: (b, sources, rows, h + 1)."""
-    attention = kept.attention[:, :, :rows, sources].permute(0, 3, 2, 1)
-    same = torch.eye(kept.input.shape[1], dtype=attention.dtype, device=attention.device)[sources, :rows, None]
+    attention = trace.attention[:, :, :rows, sources].permute(0, 3, 2, 1)
+    same = torch.eye(trace.input.shape[1], dtype=attention.dtype, device=attention.device)[sources, :rows, None]
     return torch.cat([attention, same.expand(len(attention), -1, -1, -1)], dim=-1)
 
 
-def linear_norm(norm: nn.LayerNorm, vectors: torch.Tensor) -> torch.Tensor:
+def linear_norm(norm: nn.LayerNorm, vectors: Tensor) -> Tensor:
     """Apply a layer norm without its division and its bias: gamma * (v - mean(v)), over the last axis."""
     return (vectors - vectors.mean(-1, keepdim=True)).mul_(norm.weight)
 
 
-def deviation(norm: nn.LayerNorm, total: torch.Tensor) -> torch.Tensor:
+def deviation(norm: nn.LayerNorm, total: Tensor) -> Tensor:
     """Return the divisor of a layer norm, sqrt(var + eps), for input (..., d): (..., 1)."""
     return (total.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
 
 
-def normalise_rows(contributions: torch.Tensor) -> torch.Tensor:
+def normalise_rows(contributions: Tensor) -> Tensor:
     """Normalise the rows of contributions, (b, r, n), to sum 1; a row of zeros becomes 1 on the diagonal."""
     totals = contributions.sum(-1, keepdim=True)
     rows, tokens = contributions.shape[1:]
@@ -158,25 +165,22 @@ class ALTI(LayerMixing):
         uncounted=True,
     )
 
-    def contributions(
-        self, block: EncoderBlock, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
-    ) -> torch.Tensor:
-        parts = transformed_vectors(block, kept, vectors, weights)
-        whole = kept.middle[:, None, : weights.shape[2]]
-        size, distance = (torch.linalg.vector_norm(v, ord=1, dim=-1) for v in (whole, parts.sub_(whole)))
+    def contributions(self, block: EncoderBlock, trace: BlockTrace, vectors: Tensor, weights: Tensor) -> Tensor:
+        parts = transformed_vectors(block, trace, vectors, weights)
+        whole = trace.middle[:, None, : weights.shape[2]]
+        size = torch.linalg.vector_norm(whole, ord=1, dim=-1)
+        distance = torch.linalg.vector_norm(parts.sub_(whole), ord=1, dim=-1)
         return torch.clamp(size - distance, min=0)
 
 
-def transformed_vectors(
-    block: EncoderBlock, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
-) -> torch.Tensor:
+def transformed_vectors(block: EncoderBlock, trace: BlockTrace, vectors: Tensor, weights: Tensor) -> Tensor:
     """Return T_i(x_j), shape (b, sources, r, d); arguments as in `LayerMixing.contributions`.
 
     Their sum over all j lacks only the biases of y_i: gamma * (b_O - mean(b_O)) / s_i + beta, s_i being the layer
     norm's deviation.
     """
     parts = weights @ linear_norm(block.attention_norm, vectors)
-    return parts.div_(deviation(block.attention_norm, kept.attention_sum[:, None, : weights.shape[2]]))
+    return parts.div_(deviation(block.attention_norm, trace.attention_sum[:, None, : weights.shape[2]]))
 
 
 class GlobEnc(LayerMixing):
@@ -206,15 +210,16 @@ class GlobEnc(LayerMixing):
         """`shares`: each layer's rows are normalised to sum 1 before they are multiplied, as in attention rollout;
         `original`: they are not, as in the authors' code."""
 
-    def rows(self, contributions: torch.Tensor) -> torch.Tensor:
-        return contributions if self.options.rows == "original" else normalise_rows(contributions)
-
-    def contributions(
-        self, block: EncoderBlock, kept: BlockTrace, vectors: torch.Tensor, weights: torch.Tensor
-    ) -> torch.Tensor:
-        parts = weights @ linear_norm(block.norm, linear_norm(block.attention_norm, vectors))
-        size: torch.Tensor = torch.linalg.vector_norm(parts, dim=-1)
+    def rows(self, contributions: Tensor) -> Tensor:
         if self.options.rows == "original":
-            for norm, total in ((block.attention_norm, kept.attention_sum), (block.norm, kept.sum)):
-                size /= deviation(norm, total[:, : weights.shape[2]]).transpose(1, 2)
+            return contributions
+        return normalise_rows(contributions)
+
+    def contributions(self, block: EncoderBlock, trace: BlockTrace, vectors: Tensor, weights: Tensor) -> Tensor:
+        parts = weights @ linear_norm(block.norm, linear_norm(block.attention_norm, vectors))
+        size: Tensor = torch.linalg.vector_norm(parts, dim=-1)
+        if self.options.rows == "original":
+            rows = weights.shape[2]
+            size /= deviation(block.attention_norm, trace.attention_sum[:, :rows]).transpose(1, 2)
+            size /= deviation(block.norm, trace.sum[:, :rows]).transpose(1, 2)
         return size

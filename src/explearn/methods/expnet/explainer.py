@@ -7,7 +7,7 @@ Supervised Token Attribution from Transformer Attention Patterns".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -22,7 +22,7 @@ from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, Calibration, LayerList, TrainedState
-from explearn.methods.base.task import TaskData, check_task
+from explearn.methods.base.task import TaskData
 from explearn.methods.expnet.network import (
     WITH_MARKS,
     WITHOUT_MARKS,
@@ -41,7 +41,7 @@ from explearn.predictors.encoding import Batch
 from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 TEXT_OFFSET = 2**32
 """Offset that keeps the words of different texts of a batch apart."""
@@ -55,9 +55,9 @@ class ExpNet(BoundExplainer, BatchExplainer):
     the word. All pieces of a word have the word's score.
     The class explained plays no part: scores say what a reader would mark as the evidence for the predicted label.
 
-    A trained one belongs to the classifier whose attention it has learned to read.
+    A trained ExpNet explains only the classifier that it was trained for.
 
-    Options: `ExpNetParams`. The seed decides the texts drawn, the initial weights, drop-out and the order of the words.
+    Options: `ExpNetParams`. The seed decides the texts drawn, the initial weights, dropout and the order of the words.
     """
 
     about = About(
@@ -94,26 +94,30 @@ class ExpNet(BoundExplainer, BatchExplainer):
 
     # ---- training ------------------------------------------------------------------------------------------------
 
-    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+    def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Train for a task's classifier, as option `protocol` says.
 
+        Args:
+            task: the data to learn from.
+            description: text of a progress bar. None: no bar.
+
         Raises:
-            UnsupportedError: an architecture whose attention cannot be captured.
-            ParamsError: `universal` or `few_shot` where there are other tasks without marks.
-            DataError: no marked text where marks are needed; texts whose words are all marked, or none; features of
-                another classifier than the task's, or of other layers in one split than in another.
+            UnsupportedError: the architecture's attention cannot be captured.
+            ParamsError: there are other tasks, none of them with marks, under `universal` or `few_shot`.
+            DataError: no text is marked where marks are needed; all words are marked, or none; the features were
+                computed with another classifier.
         """
-        check_task(task)
         layer_count(task.classifier.model)
-        splits = (task.rationale_split,) if self.options.protocol == "in_domain" else PSEUDO_SPLITS
-        features = {split: task.features(split) for split in splits}
-        for split, (source, _) in features.items():
+        splits: Sequence[str] = PSEUDO_SPLITS
+        if self.options.protocol == "in_domain":
+            splits = (task.rationale_split,)
+        rows = []
+        for split in splits:
+            source, features = task.features(split)
             check_source(task, source, split)
-        source, _ = features[splits[0]]
-        if any(other["attended"] != source["attended"] for other, _ in features.values()):
-            raise DataError(f"task {task.name!r}: its splits have other layers' features; run the stage features again")
-        rows = chain.from_iterable(rows for _, rows in features.values())
-        return self.fit_curriculum(curriculum_for(task, self.options), rows, source, task.device, description)
+            rows.append(features)
+        curriculum = curriculum_for(task, self.options)
+        return self.fit_curriculum(curriculum, chain.from_iterable(rows), source, task.device, description)
 
     def fit_curriculum(
         self,
@@ -126,11 +130,14 @@ class ExpNet(BoundExplainer, BatchExplainer):
         """Train on targets.
 
         Args:
-            curriculum: the targets. features: of its texts, others among them. source: what they were taken from
-                (`explearn.lens.features.feature_source`).
-            device: where to train (default: the CPU, which a network this small keeps busy enough).
+            curriculum: the targets.
+            features: features of its texts, perhaps with others.
+            source: what they were computed with (`explearn.lens.features.feature_source`).
+            device: device to train on. None: the CPU, which is fast enough for so small a network.
+            description: text of a progress bar. None: no bar.
 
-        Raises DataError where none of the texts has features, and where all words have the same target.
+        Raises:
+            DataError: none of the texts has features, or all words have the same target.
         """
         words = training_words(features, curriculum)
         if words.targets.min() == words.targets.max():
@@ -139,14 +146,15 @@ class ExpNet(BoundExplainer, BatchExplainer):
             words, self.options, self.regime, device or torch.device("cpu"), description
         )
         self.layers = list(source["attended"])
-        self.trained_classifier, self.trained_on = str(source["classifier"]), list(curriculum.trained_on)
+        self.trained_classifier = str(source["classifier"])
+        self.trained_on = list(curriculum.trained_on)
         self.calibration = list(curriculum.calibration)
         return self
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         features = batch_features(classifier, batch, self.layers)
         owners = batch.word_ids().cpu().numpy()
         # Words of different texts are different words.
@@ -154,12 +162,12 @@ class ExpNet(BoundExplainer, BatchExplainer):
         pooled = pool_words(features.attention.flatten(0, 1), owners.reshape(-1))
         probabilities = self._probabilities(pooled, pooled.owners // TEXT_OFFSET)
         # One more entry, which -1 reads: positions of no word have score 0.
-        of_words = torch.cat([probabilities, probabilities.new_zeros(1)])
-        scores = of_words[torch.from_numpy(pooled.rows).to(of_words.device)]
+        with_zero = torch.cat([probabilities, probabilities.new_zeros(1)])
+        scores = with_zero[torch.from_numpy(pooled.rows).to(with_zero.device)]
         return BatchScores(scores.view(owners.shape), features.logits, resolve_targets(features.logits, targets))
 
     def _probabilities(self, pooled: PooledWords, texts: NDArray[np.int64]) -> torch.Tensor:
-        """Return the probability that each word is evidence, (words,); `texts`: the number of each word's text."""
+        """Return the probability that each word is evidence, (words,), for words of numbered `texts`, (words,)."""
         assert self.network is not None
         inputs = log_attention(pooled.values.float())
         self.network = self.network.to(inputs.device)
@@ -170,10 +178,11 @@ class ExpNet(BoundExplainer, BatchExplainer):
     def score_features(self, features: ExampleFeatures, words: int) -> NDArray[np.float32]:
         """Score a text's words from its stored features, (words,); NaN for words that were not read.
 
-        The scores are those of `explain`, but that stored attention is rounded to float16.
+        The scores are those of `explain`, except that stored attention is rounded to float16.
 
         Args:
-            features: of the classifier and the layers it was trained for. words: of the text.
+            features: features from the classifier and the layers that it was trained for.
+            words: number of the text's words.
         """
         pooled = pool_words(torch.from_numpy(features.attention), features.word_ids.astype(np.int64))
         scores = np.full(words, np.nan, dtype=np.float32)
@@ -193,7 +202,7 @@ class ExpNet(BoundExplainer, BatchExplainer):
 
 
 def check_source(task: TaskData, source: Mapping[str, Any], split: str) -> None:
-    """Raise DataError where a task's features were taken from another classifier than the task has now."""
+    """Raise DataError if a task's features were computed with another classifier than the task has now."""
     if source["classifier"] != task.classifier.fingerprint:
         raise DataError(
             f"task {task.name!r}, split {split!r}: its features are of another classifier than the task's own; "
@@ -205,22 +214,27 @@ def training_words(features: Iterable[ExampleFeatures], curriculum: Curriculum) 
     """Pool the words of the texts that have targets; words that the classifier did not read are left out.
 
     Args:
-        features: of any texts, one held at a time.
+        features: features of any texts, held one at a time.
+        curriculum: the targets.
 
-    Raises DataError where no text remains.
+    Raises:
+        DataError: no text remains.
     """
     inputs: list[torch.Tensor] = []
-    texts, targets, weights = [], [], []
+    texts = []
+    targets = []
+    weights = []
     for row in features:
         text = curriculum.texts.get(row.example_id)
         if text is None or not len(row.word_ids):
             continue
         pooled = pool_words(torch.from_numpy(row.attention), row.word_ids.astype(np.int64))
-        texts.append(torch.full((len(pooled.owners),), len(inputs)))
+        words = len(pooled.owners)
+        texts.append(torch.full((words,), len(inputs)))
         inputs.append(log_attention(pooled.values))
         targets.append(torch.from_numpy(text.targets[pooled.owners]).float())
-        weights.append(torch.full((len(pooled.owners),), text.weight))
+        weights.append(torch.full((words,), text.weight))
     if not inputs:
         raise DataError("none of the texts to learn from has features; expected one at least")
-    together = torch.cat(weights)
-    return TrainingWords(torch.cat(inputs), torch.cat(texts), torch.cat(targets), together / together.mean())
+    weight = torch.cat(weights)
+    return TrainingWords(torch.cat(inputs), torch.cat(texts), torch.cat(targets), weight / weight.mean())

@@ -1,4 +1,4 @@
-"""ExpNet's network, from a word's attention to how far it is evidence, and its training on targets in [0, 1]."""
+"""ExpNet's network, from a word's attention to the probability that it is evidence, and its training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from explearn.methods.base.training import descend, epoch_bar, seeded
+from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.expnet.params import ExpNetParams
 from explearn.text.alignment import NO_WORD
 
@@ -20,7 +20,7 @@ FLOOR = 1e-5
 """Value added to an attention weight before the logarithm, so that a weight of zero counts like a small one."""
 
 CONTEXT = 1
-"""Number of words before and after a word whose inputs are read with its own, since people mark phrases."""
+"""Number of neighbours on each side whose inputs are read with a word's own, since people mark phrases."""
 
 NETWORKS = 3
 """Number of networks trained together from different initial weights; the logit is the mean of theirs."""
@@ -29,20 +29,23 @@ WEIGHT_DECAY = 0.01
 """Weight decay of AdamW."""
 
 BATCH_WORDS = 512
-"""Words per step; an average if a step takes whole texts."""
+"""Words in a step; the average if a step takes whole texts."""
 
 MOST_STEPS = 3000
-"""Most training steps: with many words there are fewer passes than `epochs`, but at least one."""
+"""Most training steps: with many words there are fewer epochs than `epochs`, but at least one."""
 
 Shift = Callable[[torch.Tensor, int], torch.Tensor]
 """A function that shifts word features, (..., width), by a number of words within each text, padding with 0."""
 
 
 class Regime(NamedTuple):
-    """The dropout rates of the inputs and of the hidden units, and the reach of the last layer.
+    """What depends on whether the texts are marked.
 
-    reach: number of words before and after a word whose hidden units are read with its own; if it is above 0, a step
-    takes whole texts.
+    Attributes:
+        input_dropout: dropout rate of the inputs.
+        dropout: dropout rate of the hidden units.
+        reach: number of neighbours on each side whose hidden units are read with a word's own; if it is above 0, a step
+            takes whole texts.
     """
 
     input_dropout: float
@@ -52,11 +55,11 @@ class Regime(NamedTuple):
 
 WITHOUT_MARKS = Regime(0.1, 0.2, 0)
 WITH_MARKS = Regime(0.3, 0.5, 1)
-"""The regime for marked texts. These are few, so more is dropped. People mark phrases, so more context is read."""
+"""The regime for marked texts: they are few, so more is dropped; people mark phrases, so more context is read."""
 
 
 def log_attention(attention: torch.Tensor) -> torch.Tensor:
-    """Return log(A + 1e-5). Attention weights span orders of magnitude, and their ratios tell more than differences."""
+    """Return log(A + FLOOR). Attention weights span orders of magnitude: ratios tell more than differences."""
     return (attention + FLOOR).log_()
 
 
@@ -64,8 +67,10 @@ def log_attention(attention: torch.Tensor) -> torch.Tensor:
 class PooledWords:
     """The words of one text or batch.
 
-    values: (words, width). owners: int64, (words,), the number of each word. rows: int64, (positions,), the row of
-    `values` that a position belongs to, -1 if none.
+    Attributes:
+        values: (words, width).
+        owners: int64, (words,), the number of each word.
+        rows: int64, (positions,), the row of `values` that a position belongs to, -1 if none.
     """
 
     values: torch.Tensor
@@ -84,9 +89,9 @@ def pool_words(values: torch.Tensor, owners: NDArray[np.int64]) -> PooledWords:
     words, inverse = np.unique(owners[real], return_inverse=True)
     rows = np.full(len(owners), -1, dtype=np.int64)
     rows[real] = inverse
-    places = torch.from_numpy(inverse).to(values.device)[:, None].expand(-1, values.shape[1])
+    index = torch.from_numpy(inverse).to(values.device)[:, None].expand(-1, values.shape[1])
     pieces = values[torch.from_numpy(real).to(values.device)]
-    largest = values.new_zeros(len(words), values.shape[1]).scatter_reduce(0, places, pieces, "amax")
+    largest = values.new_zeros(len(words), values.shape[1]).scatter_reduce(0, index, pieces, "amax")
     return PooledWords(largest, words, rows)
 
 
@@ -94,8 +99,11 @@ def pool_words(values: torch.Tensor, owners: NDArray[np.int64]) -> PooledWords:
 class TrainingWords:
     """The training words of several texts, concatenated.
 
-    inputs: float32, (words, width). texts: int64, (words,), the number of each word's text. targets: float32, (words,),
-    how far each word is evidence, 0 to 1. weights: float32, (words,), 1 on average.
+    Attributes:
+        inputs: float32, (words, width).
+        texts: int64, (words,), the number of each word's text.
+        targets: float32, (words,), how far each word is evidence, 0 to 1.
+        weights: float32, (words,), 1 on average.
     """
 
     inputs: torch.Tensor
@@ -110,11 +118,12 @@ def shift_in(texts: torch.Tensor) -> Shift:
     Args:
         texts: (words,), the number of each word's text, the words of each text together, in order.
     """
-    places = torch.arange(len(texts), device=texts.device)
+    positions = torch.arange(len(texts), device=texts.device)
 
-    def shift(numbers: torch.Tensor, by: int) -> torch.Tensor:
-        place = (places + by).clamp(0, len(texts) - 1)
-        return numbers[place] * ((place == places + by) & (texts[place] == texts))[:, None]
+    def shift(values: torch.Tensor, by: int) -> torch.Tensor:
+        neighbours = (positions + by).clamp(0, len(texts) - 1)
+        inside = (neighbours == positions + by) & (texts[neighbours] == texts)
+        return values[neighbours] * inside[:, None]
 
     return shift
 
@@ -125,7 +134,12 @@ def with_context(inputs: torch.Tensor, shift: Shift) -> torch.Tensor:
 
 
 class Outputs(nn.Module):
-    """A layer with one output for each of several networks: (words, networks hidden) -> (words, networks)."""
+    """A layer with one output for each of several networks: (words, networks hidden) -> (words, networks).
+
+    Args:
+        networks: number of networks.
+        hidden: hidden units of each.
+    """
 
     def __init__(self, networks: int, hidden: int) -> None:
         super().__init__()
@@ -143,6 +157,11 @@ class WordNetwork(nn.Module):
 
     The inputs are those of a word and its neighbours. The networks share the dropout mask of the inputs but are trained
     independently. With `reach`, the last layer also reads the hidden units of neighbouring words.
+
+    Args:
+        width: number of a word's inputs.
+        hidden: hidden units of each network.
+        regime: dropout rates and reach.
     """
 
     def __init__(self, width: int, hidden: int, regime: Regime) -> None:
@@ -157,7 +176,7 @@ class WordNetwork(nn.Module):
             Outputs(NETWORKS, hidden),
         )
         self.sides = [by for by in range(-regime.reach, regime.reach + 1) if by]
-        # Starts at 0, where each word is scored by itself.
+        # Starts at 0: each word is scored by itself.
         self.around = nn.ParameterList(nn.Parameter(torch.zeros(NETWORKS, hidden)) for _ in self.sides)
 
     def standardise(self, inputs: torch.Tensor) -> torch.Tensor:
@@ -187,41 +206,54 @@ def train_network(
     device: torch.device,
     description: str | None = None,
 ) -> tuple[WordNetwork, list[float]]:
-    """Train on all words with AdamW; return the network, on the CPU, and the mean loss of each epoch.
+    """Train on all words with AdamW. Loss: weighted binary cross-entropy of each network against the targets.
 
-    Loss: weighted binary cross-entropy of each network against the targets.
+    Args:
+        words: words to learn from.
+        options: options of ExpNet.
+        regime: dropout rates and reach.
+        device: device to train on.
+        description: text of a progress bar. None: no bar.
+
+    Returns:
+        The network, on the CPU, and the mean loss of each epoch.
     """
-    losses = []
     with seeded(options.seed, device):
         network = WordNetwork(words.inputs.shape[1], options.hidden, regime)
         network.offset.copy_(words.inputs.mean(0))
         network.scale.copy_(words.inputs.std(0, correction=0).clamp_min(1e-6))
         network.to(device)
-        texts, targets, weights = words.texts.to(device), words.targets.to(device), words.weights.to(device)
+        texts = words.texts.to(device)
+        targets = words.targets.to(device)
+        weights = words.weights.to(device)
         read = with_context(network.standardise(words.inputs.to(device)), shift_in(texts))
         optimizer = torch.optim.AdamW(network.parameters(), lr=options.learning_rate, weight_decay=WEIGHT_DECAY)
         steps = math.ceil(len(texts) / BATCH_WORDS)
-        epochs = epoch_bar(max(1, min(options.epochs, MOST_STEPS // steps)), description)
-        for _ in epochs:
-            total = 0.0
-            for batch in batches(words.texts, by_text=regime.reach > 0):
-                batch = batch.to(device)
-                logits = network.logits(read[batch], shift_in(texts[batch]))
-                loss = nn.functional.binary_cross_entropy_with_logits(
-                    logits, targets[batch, None].expand_as(logits), weights[batch, None]
-                )
-                descend(loss, optimizer)
-                total += loss.item() * len(batch)
-            losses.append(total / len(texts))
-            epochs.set_postfix(loss=f"{losses[-1]:.4f}")
-    return network.cpu().requires_grad_(False).eval(), losses
+        epochs = max(1, min(options.epochs, MOST_STEPS // steps))
+
+        def batch_loss(batch: torch.Tensor) -> torch.Tensor:
+            batch = batch.to(device)
+            logits = network.logits(read[batch], shift_in(texts[batch]))
+            wanted = targets[batch, None].expand_as(logits)
+            return nn.functional.binary_cross_entropy_with_logits(logits, wanted, weights[batch, None])
+
+        course = train_epochs(
+            [network],
+            optimizer,
+            lambda: batches(words.texts, by_text=regime.reach > 0),
+            batch_loss,
+            epochs,
+            description=description,
+        )
+    return network.cpu().requires_grad_(False), course.losses
 
 
 def batches(texts: torch.Tensor, by_text: bool) -> Iterator[torch.Tensor]:
-    """Yield the words of each step of one pass in random order, word by word or in whole texts.
+    """Yield the words of each step of an epoch in random order.
 
     Args:
         texts: (words,), the number of each word's text, the words of each text together.
+        by_text: whether a step takes whole texts.
     """
     if not by_text:
         yield from torch.split(torch.randperm(len(texts)), BATCH_WORDS)

@@ -1,4 +1,4 @@
-"""ExpNet as its paper has it: a small network that learns from rationales which attention patterns mark evidence.
+"""ExpNet as published: a small network that learns from rationales which attention patterns mark evidence.
 
 Source: Mihaila (2026), "Learning to Explain: Supervised Token Attribution from Transformer Attention Patterns".
 """
@@ -21,30 +21,30 @@ from explearn.lens.attention import layer_count
 from explearn.lens.features import ExampleFeatures, TokenFeatures, batch_features
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import LearnedExplainer, TrainedState
-from explearn.methods.base.task import TaskData, check_task
-from explearn.methods.base.training import descend, epoch_bar
+from explearn.methods.base.task import TaskData
+from explearn.methods.base.training import train_epochs
 from explearn.methods.expnet.explainer import check_source
 from explearn.methods.expnet.params import ExpNetPaperParams
 from explearn.methods.info import About
 from explearn.predictors.encoding import Batch
 
 if TYPE_CHECKING:
-    from explearn.predictors.classifier import Classifier
+    from explearn.predictors.transformer import TransformerPredictor
 
 HIDDEN = 16
 """Units of the hidden layer (section 3.3)."""
 
 ALPHA = 0.6
-"""Focal loss: weight of evidence tokens; the others weigh 1 - alpha (section 3.4)."""
+"""Weight of evidence tokens in the focal loss; the others have 1 - alpha (section 3.4)."""
 
 GAMMA = 2.0
-"""Focal loss: how much less tokens count that are already classified well (section 3.4)."""
+"""Exponent of the focal loss, by which tokens that are classified well count less (section 3.4)."""
 
 BATCH_TEXTS = 32
-"""Texts a step (section 3.4)."""
+"""Texts in a step (section 3.4)."""
 
 ENCODER_KEYS = ("layer", "layers", "heads", "hidden_size")
-"""Facts that are kept of the classifiers that the features come from."""
+"""Facts about the features' classifiers that are saved; others must have the same."""
 
 
 def focal_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -61,10 +61,12 @@ def focal_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True, slots=True)
 class TokenExamples:
-    """Training tokens of several texts, laid end to end.
+    """Training tokens of several texts, concatenated.
 
-    features: float32, (tokens, width). labels: float32, (tokens,), 1 for every piece of a marked word. lengths: int64,
-    (texts,), tokens of each.
+    Attributes:
+        features: float32, (tokens, width).
+        labels: float32, (tokens,), 1 for every piece of a marked word.
+        lengths: int64, (texts,), number of each text's tokens.
     """
 
     features: torch.Tensor
@@ -112,38 +114,48 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
 
     # ---- training ------------------------------------------------------------------------------------------------
 
-    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+    def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Train on the other tasks' rationales, or the task's own, as option `protocol` says (ExpNet section 4.2).
 
-        Raises DataError where a task has no text to learn from, or its features are of another classifier than its own;
-        ParamsError where there is no other task, or the tasks' features are of different architectures or layers.
+        Args:
+            task: the data to learn from.
+            description: text of a progress bar. None: no bar.
+
+        Raises:
+            DataError: a task has no text to learn from, or its features were computed with another classifier.
+            ParamsError: there is no other task, or the tasks' features are of different architectures or layers.
         """
-        check_task(task)
         tasks = [task] if self.options.protocol == "in_domain" else list(task.others)
         if not tasks:
             raise ParamsError(
                 f"leave_one_task_out needs another task than {task.name!r}; add one to tasks, or use in_domain"
             )
-        data, encoders = [], []
-        for one in tasks:
-            split = one.rationale_split
-            source, features = one.features(split, self.needs_hidden)
-            check_source(one, source, split)
-            encoders.append({key: int({**source, "layer": source["attended"][-1]}[key]) for key in ENCODER_KEYS})
-            labels = {example.id: example.label for example in one.examples(split)}
-            with located(f"task {one.name!r}, split {split!r}: "):
-                data.append(self.token_examples(features, one.gold, labels, encoders[-1]["heads"]))
-        keys = [key for key in ENCODER_KEYS if key != "hidden_size" or self.needs_hidden]
-        for one, encoder in zip(tasks, encoders, strict=True):
-            if any(encoder[key] != encoders[0][key] for key in keys):
-                described = [" ".join(f"{key} {shape[key]}" for key in keys) for shape in (encoders[0], encoder)]
+        data = []
+        first: dict[str, int] = {}
+        for source_task in tasks:
+            split = source_task.rationale_split
+            source, features = source_task.features(split, self.needs_hidden)
+            check_source(source_task, source, split)
+            facts = {**source, "layer": source["attended"][-1]}
+            encoder = {key: int(facts[key]) for key in ENCODER_KEYS}
+            first = first or encoder
+            if self._must_match(encoder) != self._must_match(first):
                 raise ParamsError(
-                    f"classifiers of {tasks[0].name!r} ({described[0]}) and {one.name!r} ({described[1]}) differ; "
-                    "expected features of one architecture and layer"
+                    f"classifiers of {tasks[0].name!r} ({self._must_match(first)}) and {source_task.name!r} "
+                    f"({self._must_match(encoder)}) differ; expected features of one architecture and layer"
                 )
+            labels = {example.id: example.label for example in source_task.examples(split)}
+            with located(f"task {source_task.name!r}, split {split!r}: "):
+                data.append(self.token_examples(features, source_task.gold, labels, encoder["heads"]))
         self._train(data, task.device, description)
-        self.encoder, self.trained_on = encoders[0], [one.name for one in tasks]
+        self.encoder = first
+        self.trained_on = [source_task.name for source_task in tasks]
         return self
+
+    def _must_match(self, encoder: Mapping[str, int]) -> str:
+        """Describe what the classifiers must have in common."""
+        keys = [key for key in ENCODER_KEYS if key != "hidden_size" or self.needs_hidden]
+        return " ".join(f"{key} {encoder[key]}" for key in keys)
 
     def token_examples(
         self,
@@ -155,14 +167,17 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
         """Pair the last layer's features with rationales (ExpNet section 3.4).
 
         Args:
-            features: of any texts; those without a rationale, or that the classifier gets wrong, are left out.
+            features: features of any texts; texts without a rationale, and those that the classifier gets wrong, are
+                left out.
             masks: example id -> word mask. Every piece of a marked word is evidence.
             labels: example id -> true label.
-            heads: of a layer.
+            heads: attention heads of a layer.
 
-        Raises DataError when no text remains.
+        Raises:
+            DataError: no text remains.
         """
-        parts, marks = [], []
+        parts = []
+        marks = []
         for row in features:
             mask = masks.get(row.example_id)
             if mask is None or not len(row.word_ids) or row.predicted != labels[row.example_id]:
@@ -178,7 +193,8 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
 
     def _select(self, attention: torch.Tensor, hidden: torch.Tensor | None) -> torch.Tensor:
         """Take the columns of this variant from (..., 2H) attention features and (..., d) hidden states."""
-        heads, chosen = attention.shape[-1] // 2, self.options.features
+        heads = attention.shape[-1] // 2
+        chosen = self.options.features
         if chosen == "full":
             return attention
         if chosen == "task_to_token":
@@ -189,7 +205,9 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
             raise DataError(
                 f"features {chosen!r} need hidden states; run the stage features with attend.hidden_states=true"
             )
-        return hidden if chosen == "hidden" else torch.cat([hidden, attention], dim=-1)
+        if chosen == "hidden":
+            return hidden
+        return torch.cat([hidden, attention], dim=-1)
 
     def _train(self, data: Sequence[TokenExamples], device: torch.device, description: str | None) -> None:
         """Train on the texts of one or more tasks, pooled."""
@@ -200,18 +218,17 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
         generator = torch.Generator().manual_seed(self.options.seed)
         network = self._build(x.shape[1], generator).to(device)
         optimizer = torch.optim.Adam(network.parameters(), lr=self.options.learning_rate)
-        self.losses = []
-        epochs = epoch_bar(self.options.epochs, description)
-        for _ in epochs:
-            total = 0.0
-            for texts in torch.split(torch.randperm(len(tokens), generator=generator), BATCH_TEXTS):
-                batch = torch.cat([tokens[text] for text in texts.tolist()]).to(device)
-                loss = focal_loss(network(x[batch]).squeeze(-1), y[batch]).mean()
-                descend(loss, optimizer)
-                total += loss.item() * len(texts)
-            self.losses.append(total / len(tokens))
-            epochs.set_postfix(loss=f"{self.losses[-1]:.4f}")
-        self.network = network.cpu().requires_grad_(False).eval()
+
+        def batches() -> Sequence[torch.Tensor]:
+            return torch.split(torch.randperm(len(tokens), generator=generator), BATCH_TEXTS)
+
+        def batch_loss(texts: torch.Tensor) -> torch.Tensor:
+            batch = torch.cat([tokens[text] for text in texts.tolist()]).to(device)
+            return focal_loss(network(x[batch]).squeeze(-1), y[batch]).mean()
+
+        course = train_epochs([network], optimizer, batches, batch_loss, self.options.epochs, description=description)
+        self.losses = course.losses
+        self.network = network.cpu().requires_grad_(False)
 
     def _build(self, width: int, generator: torch.Generator | None = None) -> nn.Sequential:
         network = nn.Sequential(nn.Linear(width, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1))
@@ -225,7 +242,7 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: TransformerPredictor) -> None:
         self._trained(self.network)
         config: Any = classifier.model.config
         shape = {
@@ -241,7 +258,7 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
                 )
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         assert self.network is not None
         self.network.to(classifier.device)
         features = batch_features(classifier, batch, [self.encoder["layer"]], self.needs_hidden)

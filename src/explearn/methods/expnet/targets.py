@@ -17,21 +17,23 @@ from explearn.methods.consensus.model import MarkedText, marked_texts, source_we
 from explearn.methods.expnet.params import ExpNetParams
 
 PSEUDO_SPLITS = ("train", "validation")
-"""Splits of the texts that the consensus marks. It needs no marks, and so marks validation texts, too."""
+"""Splits of the texts that the consensus marks: it needs no marks, so validation texts are used, too."""
 
 CONSENSUS_TEXTS = 60.0
-"""Marked texts that the consensus weighs as much as: n marked texts have n / (n + 60) of the weight in training."""
+"""Number of marked texts that weigh as much as the consensus: n of them have n / (n + 60) of the weight in training."""
 
 TEXTS_OF_A_TASK = 20.0
-"""Marked texts of the task that weigh as much in the consensus's own training as a task whose classifier makes no
-mistake."""
+"""Number of marked texts that weigh as much in the consensus's own training as a task whose classifier is always
+right."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordTargets:
     """Targets of one text.
 
-    targets: float64, (words,), 0 to 1. weight: of each word, relative to those of other texts.
+    Attributes:
+        targets: float64, (words,), 0 to 1.
+        weight: weight of each word, relative to the words of other texts.
     """
 
     targets: NDArray[np.float64]
@@ -42,8 +44,10 @@ class WordTargets:
 class Curriculum:
     """All that ExpNet learns from.
 
-    texts: example id -> targets. trained_on: the tasks whose marks play a part. calibration: slope a and offset b that
-    make probabilities of the network's logits, sigmoid(a logit + b).
+    Attributes:
+        texts: example id -> targets.
+        trained_on: the tasks whose marks play a part.
+        calibration: slope a and offset b of the probability sigmoid(a logit + b).
     """
 
     texts: Mapping[str, WordTargets]
@@ -53,9 +57,14 @@ class Curriculum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sources:
-    """Marked texts of other tasks with the weight of each task, and the task's texts that the consensus is to mark.
+    """What the consensus learns from and what it is to mark.
 
     Without other tasks the consensus is the one that comes with the package.
+
+    Attributes:
+        others: other task -> its marked texts.
+        weights: other task -> its weight.
+        texts: the task's texts, to be marked by the consensus.
     """
 
     others: Mapping[str, list[MarkedText]]
@@ -66,9 +75,14 @@ class Sources:
 def read_sources(task: TaskData, protocol: str) -> Sources:
     """Read the texts that the consensus learns from and marks.
 
-    Raises ParamsError, naming `protocol`, where there are other tasks and none has marks.
+    Raises:
+        ParamsError: there are other tasks and none has marks; the message names `protocol`.
     """
-    others = {other.name: marked for other in task.others if (marked := marked_texts(other))}
+    others = {}
+    for other in task.others:
+        marked = marked_texts(other)
+        if marked:
+            others[other.name] = marked
     if task.others and not others:
         raise ParamsError(
             f"{protocol} learns from marked texts of other tasks than {task.name!r} that their classifiers get right, "
@@ -84,13 +98,17 @@ def curriculum_for(task: TaskData, options: ExpNetParams, sources: Sources | Non
     few_shot gives n marked texts, drawn by seed, s = n / (n + CONSENSUS_TEXTS) of the weight, and the consensus on the
     other texts the rest. With as many marks as there are it is in_domain.
 
-    Targets of people are as rare as marks are, so that the logits need no calibration. Those of the consensus are not:
-    calibration is the consensus's, and of few_shot as far between the two as the weight s.
+    Targets from people are as rare as marks, so the logits need no calibration. Those from the consensus are not: the
+    calibration is the consensus's, and for few_shot the mean of the two with weights s and 1 - s.
 
     Args:
-        sources: for the consensus (default: read now).
+        task: the data to learn from.
+        options: options of ExpNet.
+        sources: texts for the consensus. None: read now.
 
-    Raises as `ExpNet.fit` does.
+    Raises:
+        DataError: there is nothing to learn from; see `marked_targets` and `consensus_targets`.
+        ParamsError: see `read_sources`.
     """
     marked: dict[str, WordTargets] = {}
     if options.protocol != "universal":
@@ -102,30 +120,36 @@ def curriculum_for(task: TaskData, options: ExpNetParams, sources: Sources | Non
         marked = {ids[i]: marked[ids[i]] for i in sorted(drawn)}
     sources = sources or read_sources(task, options.protocol)
     texts, consensus = consensus_targets(task, options, sources, marked)
-    others, (slope, offset) = list(sources.others) or consensus.trained_on, consensus.model.calibration
+    others = list(sources.others) or consensus.trained_on
+    slope, offset = consensus.model.calibration
     if not marked:
         return Curriculum(texts, others, (slope, offset))
     share = len(marked) / (len(marked) + CONSENSUS_TEXTS)
-    weighted = {key: replace(one, weight=share / len(marked)) for key, one in marked.items()}
-    weighted |= {key: replace(one, weight=(1 - share) / len(texts)) for key, one in texts.items()}
     calibration = ((1 - share) * slope + share, (1 - share) * offset)
+    weighted = {**_reweighted(marked, share), **_reweighted(texts, 1 - share)}
     return Curriculum(weighted, [*others, task.name], calibration)
 
 
-def marked_targets(task: TaskData) -> dict[str, WordTargets]:
-    """Return the marks of the texts that the classifier gets right: elsewhere they speak for another label.
+def _reweighted(texts: Mapping[str, WordTargets], total: float) -> dict[str, WordTargets]:
+    """Return the texts with equal weights that sum to `total`."""
+    return {key: replace(text, weight=total / len(texts)) for key, text in texts.items()}
 
-    Raises DataError where there are none, or where all of their words are marked, or no word is.
+
+def marked_targets(task: TaskData) -> dict[str, WordTargets]:
+    """Return the marks of the texts that the classifier gets right: elsewhere they are evidence for another label.
+
+    Raises:
+        DataError: there are none, or all of their words are marked, or no word is.
     """
-    split, gold = task.rationale_split, task.gold
+    split = task.rationale_split
+    gold = task.gold
     where = f"task {task.name!r}, split {split!r}"
     labels = {example.id: example.label for example in task.examples(split)}
     _, features = task.features(split)
-    marked = {
-        row.example_id: WordTargets(np.asarray(gold[row.example_id], dtype=np.float64))
-        for row in features
-        if row.example_id in gold and len(row.word_ids) and row.predicted == labels[row.example_id]
-    }
+    marked = {}
+    for row in features:
+        if row.example_id in gold and len(row.word_ids) and row.predicted == labels[row.example_id]:
+            marked[row.example_id] = WordTargets(np.asarray(gold[row.example_id], dtype=np.float64))
     if not marked:
         named = sorted({labels[example_id] for example_id in gold if example_id in labels})
         if named and not set(named) & set(task.classifier.labels):
@@ -136,9 +160,9 @@ def marked_targets(task: TaskData) -> dict[str, WordTargets]:
         raise DataError(
             f"{where}: no text has both a rationale and a right prediction; ExpNet has nothing to learn from"
         )
-    kinds = {bool(mark) for one in marked.values() for mark in one.targets}
-    if len(kinds) < 2:
-        which = "every word is marked in each" if True in kinds else "no word is marked in any"
+    marks = np.concatenate([text.targets for text in marked.values()])
+    if marks.min() == marks.max():
+        which = "every word is marked in each" if marks.any() else "no word is marked in any"
         raise DataError(f"{where}: {which} of the {len(marked)} texts to learn from; expected marked words and others")
     return marked
 
@@ -152,29 +176,39 @@ def consensus_targets(
 ) -> tuple[dict[str, WordTargets], Consensus]:
     """Let the consensus mark the task's texts: sigmoid(z) of its logits z.
 
-    Marked and other words weigh the same in the consensus's training, so that 0.5 lies where they balance. No number of
-    words to choose plays a part: how much of a text is evidence at all is for the consensus to say.
+    Marked and other words weigh the same in the consensus's training, so that 0.5 is neutral. The number of words that
+    are evidence is not prescribed.
 
     Args:
+        task: the task.
+        options: options of ExpNet.
         sources: the other tasks' marks, and the texts.
-        marked: texts of the task whose marks are known; they teach the consensus as one more task that weighs
+        marked: texts of the task whose marks are known; n of them teach the consensus as one more task of the weight
             n / TEXTS_OF_A_TASK, and get no target here.
 
-    Returns example id -> targets, and the consensus.
+    Returns:
+        Example id -> targets, and the consensus.
+
+    Raises:
+        DataError: there is no text for the consensus to mark.
     """
-    tasks, weights = dict(sources.others), dict(sources.weights)
+    tasks = dict(sources.others)
+    weights = dict(sources.weights)
     consensus = Consensus(seed=options.seed)
     if tasks:
-        of_task = [MarkedText(one, task.gold[one.example_id]) for one in sources.texts if one.example_id in marked]
-        # Texts that are marked whole have nothing to tell words apart by.
-        if {mark for text in of_task for mark in text.mask} == {False, True}:
-            tasks[task.name], weights[task.name] = of_task, len(of_task) / TEXTS_OF_A_TASK
+        own = [MarkedText(text, task.gold[text.example_id]) for text in sources.texts if text.example_id in marked]
+        marks = set(chain.from_iterable(text.mask for text in own))
+        # Nothing tells words apart if all are marked.
+        if marks == {False, True}:
+            tasks[task.name] = own
+            weights[task.name] = len(own) / TEXTS_OF_A_TASK
         consensus.fit_tasks(tasks, weights=weights)
-    model, texts = consensus.model, {}
-    for one in sources.texts:
-        if one.example_id not in marked and one.read.any():
-            evidence = 1 / (1 + np.exp(-model.logits(model.features(one))))
-            texts[one.example_id] = WordTargets(np.where(one.read, evidence, 0.0))
+    model = consensus.model
+    texts = {}
+    for text in sources.texts:
+        if text.example_id not in marked and text.read.any():
+            evidence = 1 / (1 + np.exp(-model.logits(model.features(text))))
+            texts[text.example_id] = WordTargets(np.where(text.read, evidence, 0.0))
     if not texts:
         raise DataError(f"task {task.name!r}: no text for the consensus to mark; expected one at least")
     return texts, consensus

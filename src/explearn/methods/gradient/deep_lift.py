@@ -7,37 +7,38 @@ import warnings
 import torch
 from captum import attr
 from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.errors import UnsupportedError, first_line
 from explearn.core.validation import Section
-from explearn.lens.words import check_words
+from explearn.lens.words import check_words, copy_word_layers
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, baseline_embeddings
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 from explearn.predictors.problems import sharing_copy
+from explearn.predictors.transformer import TransformerPredictor
 
 STOPS = ("used more than once", "cannot register a hook")
 """Parts of captum's messages about an activation module that runs twice in a pass, or on input that no word affects."""
 
 
-def rescale(function: EmbeddedClassifier, embeddings: torch.Tensor, baseline: torch.Tensor) -> torch.Tensor:
+def rescale(function: EmbeddedClassifier, embeddings: Tensor, baseline: Tensor) -> Tensor:
     """Return DeepLIFT scores, (b, tokens), of word embeddings against a baseline, (b, tokens, d) each.
 
     One pass covers both: `function.values` then holds the values of the b texts, then those of the b baselines.
     """
-    low = function.classifier.dtype in (torch.bfloat16, torch.float16)
-    precision = torch.finfo(function.classifier.dtype if low else embeddings.dtype).eps
+    dtype = function.classifier.dtype
+    if dtype not in (torch.bfloat16, torch.float16):
+        dtype = embeddings.dtype
     # For a difference d, the quotient has a rounding error of precision / d, and the gradient in its place an error of
     # order d: they are equal at the square root.
-    method = attr.DeepLift(function, eps=precision**0.5)
+    method = attr.DeepLift(function, eps=torch.finfo(dtype).eps ** 0.5)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Setting forward, backward hooks", category=UserWarning)
-            products: torch.Tensor = method.attribute(embeddings.detach().requires_grad_(), baseline)
+            products: Tensor = method.attribute(embeddings.detach().requires_grad_(), baseline)
     finally:
         # After an exception, attributes that captum sets for the backward pass are still on the modules.
         for module in _rescaled_modules(function):
@@ -46,19 +47,26 @@ def rescale(function: EmbeddedClassifier, embeddings: torch.Tensor, baseline: to
     return products.detach().sum(-1)
 
 
-def view_for_rescale(classifier: Classifier) -> Classifier:
+def view_for_rescale(classifier: TransformerPredictor) -> TransformerPredictor:
     """Return a classifier with a copy of its model's modules, as captum puts hooks and attributes on those it rescales.
 
     If it rescales none, the classifier itself is returned.
     """
-    return classifier.with_model(sharing_copy(classifier.model)) if _rescaled_modules(classifier.model) else classifier
+    if not _rescaled_modules(classifier.model):
+        return classifier
+    view = classifier.with_model(sharing_copy(classifier.model))
+    copy_word_layers(classifier.model, view.model)
+    return view
 
 
-def check_rescale(classifier: Classifier) -> None:
-    """Raise UnsupportedError for classifiers to which captum cannot apply the rescale rule.
+def check_rescale(classifier: TransformerPredictor) -> None:
+    """Check that captum can apply the rescale rule to a classifier.
 
-    captum fails at an activation module that runs more than once in a forward pass (a shared ReLU in ALBERT's one
-    block), or on input that no word affects (MarkupLM's paths). At softmax modules its rule mixes the texts of a batch.
+    It fails at an activation module that runs more than once in a forward pass (a shared ReLU in ALBERT's one block),
+    or on input that no word affects (MarkupLM's paths). At softmax modules its rule mixes the texts of a batch.
+
+    Raises:
+        UnsupportedError: captum cannot.
     """
     check_words(classifier)
     modules = _rescaled_modules(classifier.model)
@@ -123,12 +131,11 @@ class DeepLift(BatchExplainer):
 
     check = staticmethod(check_rescale)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, self.options.output)
         embeddings = function.embed()
-        scores = rescale(
-            function, embeddings, baseline_embeddings(classifier, batch, embeddings, self.options.baseline)
-        )
+        baseline = baseline_embeddings(classifier, batch, embeddings, self.options.baseline)
+        scores = rescale(function, embeddings, baseline)
         at_text, at_baseline = function.values.chunk(2)
         error = (scores.sum(-1) - (at_text - at_baseline)).abs()
         return BatchScores(scores, function.logits, function.targets, error)

@@ -7,15 +7,15 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.compute import at_least_float32
 from explearn.lens.watch import content_mask
 from explearn.lens.words import replaced_embeddings, word_layers
 from explearn.methods.base.explainer import resolve_targets
 from explearn.methods.base.outputs import Output, outputs
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, text_seed
+from explearn.predictors.transformer import TransformerPredictor
 
 
 class EmbeddedClassifier(nn.Module):
@@ -31,19 +31,19 @@ class EmbeddedClassifier(nn.Module):
         targets: the classes explained, int64, (b,); None: the predicted ones.
         output: the explained output of the target class.
 
-    Attributes, set by the first forward pass, whose first b rows must be the unchanged texts:
-        logits: (b, C), without graph; float32, or float64 for a float64 model.
+    Attributes:
+        logits: (b, C), without graph; float32, or float64 for a float64 model. The first forward pass, whose first b
+            rows must be the unchanged texts, sets it and `targets`.
         targets: the classes explained, int64, (b,).
-    And by each forward pass:
-        values: its result, (rows,), without graph.
+        values: result of the last forward pass, (rows,), without graph.
     """
 
-    logits: torch.Tensor
-    targets: torch.Tensor
-    values: torch.Tensor
+    logits: Tensor
+    targets: Tensor
+    values: Tensor
 
     def __init__(
-        self, classifier: Classifier, inputs: Mapping[str, torch.Tensor], targets: torch.Tensor | None, output: Output
+        self, classifier: TransformerPredictor, inputs: Mapping[str, Tensor], targets: Tensor | None, output: Output
     ) -> None:
         super().__init__()
         self.model = classifier.model
@@ -51,14 +51,13 @@ class EmbeddedClassifier(nn.Module):
         self.inputs = dict(inputs)
         self.output = output
         self._wanted = targets
-        self._first = True
 
-    def embed(self) -> torch.Tensor:
+    def embed(self) -> Tensor:
         """Return word embeddings of the texts, (b, tokens, d), without graph, at least float32."""
         with torch.no_grad():
             return embed(self.classifier, self.inputs["input_ids"])
 
-    def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
+    def forward(self, embeddings: Tensor) -> Tensor:
         """Return the explained outputs, (rows,), for embeddings (rows, tokens, d).
 
         Row r belongs to text r modulo b, as captum arranges steps and baselines.
@@ -71,20 +70,19 @@ class EmbeddedClassifier(nn.Module):
         with replaced_embeddings(self.classifier, inputs["input_ids"], vectors), self.classifier.autocast():
             logits = self.model(**inputs).logits
         logits = at_least_float32(logits)
-        if self._first:
+        if not hasattr(self, "logits"):
             self.logits = logits[:texts].detach()
             self.targets = resolve_targets(self.logits, self._wanted)
-            self._first = False
         values = outputs(self.classifier, logits, self.output)
         values = values.gather(-1, self.targets.repeat(copies)[:, None]).squeeze(-1)
         self.values = values.detach()
         return values
 
 
-def embed(classifier: Classifier, token_ids: torch.Tensor) -> torch.Tensor:
+def embed(classifier: TransformerPredictor, token_ids: Tensor) -> Tensor:
     """Return embeddings, (..., d), of token ids (...), at the place where gradients are taken; at least float32."""
     with classifier.autocast():
-        vectors: torch.Tensor = token_ids
+        vectors: Tensor = token_ids
         for layer in word_layers(classifier):
             vectors = layer(vectors)
     return at_least_float32(vectors)
@@ -97,16 +95,22 @@ CONSTANT_REFERENCES: tuple[Baseline, ...] = ("mask", "pad", "zero")
 """The first references of `reference_embeddings`; shuffled texts follow."""
 
 
-def baseline_vector(classifier: Classifier, baseline: Baseline) -> torch.Tensor:
-    """Return the baseline's embedding, (d,). Raises ModelError for `mask` without a mask token or unknown token."""
+def baseline_vector(classifier: TransformerPredictor, baseline: Baseline) -> Tensor:
+    """Return the baseline's embedding, (d,).
+
+    Raises:
+        ModelError: the baseline is `mask`, and the tokenizer has neither a mask token nor an unknown token.
+    """
     token_id = classifier.mask_token_id if baseline == "mask" else classifier.pad_token_id
     vector = embed(classifier, torch.tensor(token_id, device=classifier.device))
-    return torch.zeros_like(vector) if baseline == "zero" else vector
+    if baseline == "zero":
+        return torch.zeros_like(vector)
+    return vector
 
 
 def baseline_embeddings(
-    classifier: Classifier, batch: Batch, embeddings: torch.Tensor, baseline: Baseline
-) -> torch.Tensor:
+    classifier: TransformerPredictor, batch: Batch, embeddings: Tensor, baseline: Baseline
+) -> Tensor:
     """Return word embeddings, (batch, tokens, d), with the baseline at every sub-token of the text.
 
     Special tokens and padding keep their embeddings, so the classifier still finds its [CLS] and segments.
@@ -115,8 +119,8 @@ def baseline_embeddings(
 
 
 def reference_embeddings(
-    classifier: Classifier, batch: Batch, embeddings: torch.Tensor, count: int, seed: int
-) -> Iterator[torch.Tensor]:
+    classifier: TransformerPredictor, batch: Batch, embeddings: Tensor, count: int, seed: int
+) -> Iterator[Tensor]:
     """Yield `count` references for the texts of a batch, word embeddings (batch, tokens, d) each.
 
     The first three have no text: each sub-token gets the mask's, the padding's or a zero embedding. The others are the

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import torch
 from captum import attr
+from torch import Tensor
 
 from explearn.core.validation import Section
 from explearn.lens.words import check_words
@@ -11,8 +11,8 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import EmbeddedClassifier
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 
 
 class Gradient(BatchExplainer):
@@ -37,7 +37,7 @@ class Gradient(BatchExplainer):
 
     check = staticmethod(check_words)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
         gradients = attr.Saliency(function).attribute(function.embed().requires_grad_(), abs=False)
         return BatchScores(gradients.norm(dim=-1), function.logits, function.targets)
@@ -63,7 +63,7 @@ class InputXGradient(BatchExplainer):
 
     check = staticmethod(check_words)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
         products = attr.InputXGradient(function).attribute(function.embed().requires_grad_())
         return BatchScores(products.detach().sum(-1), function.logits, function.targets)

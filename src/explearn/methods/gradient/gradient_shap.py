@@ -14,8 +14,8 @@ from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, baseline_embeddings
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Encoding, text_seed
+from explearn.predictors.transformer import TransformerPredictor
 
 
 class GradientShap(Explainer):
@@ -53,15 +53,16 @@ class GradientShap(Explainer):
     check = staticmethod(check_words)
 
     def score_texts(
-        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+        self, classifier: TransformerPredictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
-        wanted = [None] * len(encodings) if targets is None else targets
         explained = []
-        for encoding, target in zip(encodings, wanted, strict=True):
+        for number, encoding in enumerate(encodings):
             started = time.perf_counter()
             batch = classifier.batch([encoding])
-            index = None if target is None else torch.tensor([target], device=classifier.device)
-            function = EmbeddedClassifier(classifier, batch.model_inputs(), index, self.options.output)
+            target = None
+            if targets is not None:
+                target = torch.tensor([targets[number]], device=classifier.device)
+            function = EmbeddedClassifier(classifier, batch.model_inputs(), target, self.options.output)
             embeddings = function.embed()
             start = baseline_embeddings(classifier, batch, embeddings, self.options.baseline)
             with torch.no_grad():
@@ -69,7 +70,7 @@ class GradientShap(Explainer):
             draws = np.random.RandomState(text_seed(self.options.seed, encoding)).uniform(size=self.options.samples)
             gradient = torch.zeros_like(embeddings)
             rows = max(1, classifier.max_tokens // len(encoding))
-            for shares in torch.split(torch.from_numpy(draws).to(embeddings), rows):
+            for shares in torch.from_numpy(draws).to(embeddings).split(rows):
                 points = (start + shares[:, None, None] * (embeddings - start)).requires_grad_()
                 with torch.enable_grad():
                     (gradients,) = torch.autograd.grad(function(points).sum(), points)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from captum import attr
+from torch import Tensor
 
 from explearn.core.validation import Rounds, Section
 from explearn.lens.words import check_words
@@ -11,8 +12,8 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.embedded import Baseline, EmbeddedClassifier, baseline_embeddings, baseline_vector
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 
 
@@ -51,7 +52,7 @@ class IntegratedGradients(BatchExplainer):
 
     check = staticmethod(check_words)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
         embeddings = function.embed()
         start = baseline_embeddings(classifier, batch, embeddings, self.options.baseline)
@@ -103,7 +104,7 @@ class SequentialIG(BatchExplainer):
 
     check = staticmethod(check_words)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         function = EmbeddedClassifier(classifier, batch.model_inputs(), targets, self.options.output)
         embeddings = function.embed()
         with torch.no_grad():
@@ -113,26 +114,21 @@ class SequentialIG(BatchExplainer):
         error = torch.zeros_like(at_text)
         owners = batch.word_ids()
         # One row for each word that has pieces: the text's number and the word's.
-        pairs = [(i, w) for i, e in enumerate(batch.encodings) for w in sorted(set(e.word_ids) - {NO_WORD})]
+        pairs = []
+        for number, encoding in enumerate(batch.encodings):
+            pairs += [(number, word) for word in sorted(set(encoding.word_ids) - {NO_WORD})]
         size = max(1, classifier.max_tokens // embeddings.shape[1])
-        for rows in (pairs[i : i + size] for i in range(0, len(pairs), size)):
-            texts, words = torch.tensor(rows, device=embeddings.device).unbind(1)
-            path = EmbeddedClassifier(
-                classifier,
-                {name: v[texts] for name, v in function.inputs.items()},
-                function.targets[texts],
-                self.options.output,
-            )
+        for first in range(0, len(pairs), size):
+            texts, words = torch.tensor(pairs[first : first + size], device=embeddings.device).unbind(1)
+            inputs = {name: values[texts] for name, values in function.inputs.items()}
+            path = EmbeddedClassifier(classifier, inputs, function.targets[texts], self.options.output)
             end = embeddings[texts]
             start = torch.where((owners[texts] == words[:, None])[..., None], removed, end)
             with torch.no_grad():
                 expected = at_text[texts] - path(start)
-            of_words = (
-                attr.IntegratedGradients(path)
-                .attribute(end, start, n_steps=self.options.steps, internal_batch_size=size)
-                .sum(-1)
-            )
+            method = attr.IntegratedGradients(path)
+            products = method.attribute(end, start, n_steps=self.options.steps, internal_batch_size=size).sum(-1)
             # A row is 0 but at its own word's pieces.
-            scores.index_add_(0, texts, of_words)
-            error.scatter_reduce_(0, texts, (of_words.sum(-1) - expected).abs(), "amax")
+            scores.index_add_(0, texts, products)
+            error.scatter_reduce_(0, texts, (products.sum(-1) - expected).abs(), "amax")
         return BatchScores(scores, function.logits, function.targets, error)

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
+from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.core.numeric_checks import check_weights
@@ -25,7 +26,7 @@ from explearn.lens.representations import aggregate_states, word_embeddings
 from explearn.methods.base.attributions import attribution_of
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import DIVERGED, BoundExplainer, TrainedState
-from explearn.methods.base.task import TaskData, check_task
+from explearn.methods.base.task import TaskData
 from explearn.methods.info import About
 from explearn.methods.ivra.attention import (
     AttentionModule,
@@ -43,11 +44,11 @@ from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams, SimulatabilityParams
 from explearn.metrics.simulatability import simulatability
 from explearn.predictors.architectures import architecture
-from explearn.predictors.classifier import Classifier, QuestionAnswerer
-from explearn.predictors.encoding import Batch
+from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.finetune import class_weights
-from explearn.predictors.heads.question_answering import reached
+from explearn.predictors.heads.question_answering import QuestionPredictor, reached
 from explearn.predictors.problems import ONE_CLASS
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.predictors.windows import Windowed
 
 logger = logging.getLogger(__name__)
@@ -84,6 +85,7 @@ class IvRA(BoundExplainer, BatchExplainer):
         cost="one forward pass",
         needs=frozenset({"attentions"}),
         own_model=True,
+        report="explearn.methods.ivra.report:report",
     )
     Options: ClassVar[type[SMaTParams]] = IvRAParams
     options: Any
@@ -96,7 +98,7 @@ class IvRA(BoundExplainer, BatchExplainer):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.attention: AttentionModule | None = None
-        self.classifier: Classifier | None = None
+        self.classifier: TransformerPredictor | None = None
         self.history: list[dict[str, Any]] = []
         if self.options.own_model:
             self.instead = f"load the one in its folder {CLASSIFIER!r}"
@@ -107,44 +109,61 @@ class IvRA(BoundExplainer, BatchExplainer):
 
     # ---- training ------------------------------------------------------------------------------------------------
 
-    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
+    def learn(self, task: TaskData, *, description: str | None = None) -> Self:
         """Train an attention module for a task's classifier.
 
         With a learning rate for the classifier, a copy of it is trained together with the module. `self.classifier` is
-        the classifier that is explained: that copy, or the given one.
+        the classifier that is explained: that copy, or the task's.
 
         The split `train` is used for the task loss and comp, suff and cons; `validation` chooses the best epoch, and
-        with criterion sim the student learns from STUDENT_SHARE of it. The task's classifier is not changed.
+        with criterion sim the student learns from STUDENT_SHARE of it. The task's classifier is not changed. Warns if
+        no epoch was better than the start, so that nothing was learned.
 
-        Raises, before training starts: DataError if there are too few texts for the criteria, or a criterion's metric
-        is undefined on the validation texts, UnknownNameError for a label that the classifier does not have,
-        UnsupportedError for an architecture whose attention cannot be captured, ParamsError for a precision that
-        training does not support. Raises ModelError if a loss or gradient is not finite.
+        Args:
+            task: the task; its texts need labels.
+            description: text of a progress bar. None: no bar.
 
-        Warns if no epoch was better than the start, so that nothing was learned.
+        Returns:
+            The trained explainer itself.
+
+        Raises:
+            DataError: there are too few texts for the criteria, or a criterion's metric is undefined on the validation
+                texts.
+            UnknownNameError: the classifier does not have a label.
+            UnsupportedError: the architecture's attention cannot be captured.
+            ParamsError: training does not support the precision.
+            ModelError: a gradient is not finite.
         """
-        check_task(task)
-        classifier, options = task.classifier, self.options
+        options = self.options
+        classifier = task.classifier
         self.check_problem(classifier)
         if options.own_model or classifier.spread is not None:
             classifier.check_plain("training ivra")
-        train, validation = task.examples("train"), task.examples("validation")
+        self._check_criteria(classifier)
+        validation = task.examples("validation")
+        check_count("validation", validation, self.options)
+        train = task.examples("train")
         encodings, labels = classifier.encode_labelled(train)
-        kept = reached(encodings, classifier.max_length) if train else []
-        train, labels = [train[i] for i in kept], [labels[i] for i in kept]
-        self._check_task(classifier, train, validation)
+        if train:
+            rows = reached(encodings, classifier.max_length)
+            train = [train[row] for row in rows]
+            labels = [labels[row] for row in rows]
+        check_count("train", train, self.options)
         weights = None
         if task.balanced:
             weights = torch.tensor(class_weights(labels, len(classifier.labels)), device=classifier.device)
-        explained = classifier.with_model(copy.deepcopy(classifier.model)) if options.own_model else classifier
+        explained = classifier
+        if options.own_model:
+            explained = classifier.with_model(copy.deepcopy(classifier.model))
         module = self._sized(*size_of(explained.model)).to(classifier.device)
         generator = torch.Generator().manual_seed(options.seed)
         order = np.random.default_rng(options.seed).permutation(len(validation)).tolist()
         sim = None
         if "sim" in options.criteria:
             shown, order = np.split(order, [round(STUDENT_SHARE * len(order))])
+            encodings = classifier.encode([validation[i] for i in shown])
             # A student has nothing to read in a text without pieces.
-            texts = [text for text in classifier.encode([validation[i] for i in shown]) if text.positions]
+            texts = [encoding for encoding in encodings if encoding.positions]
             if min(len(texts), len(order)) < 2:
                 raise DataError(
                     f"criterion 'sim': of {len(validation)} validation texts the student would learn from {len(texts)} "
@@ -152,12 +171,15 @@ class IvRA(BoundExplainer, BatchExplainer):
                 )
             sim = SimulatabilityLoss(explained, module, texts, generator)
         judged = [validation[i] for i in order]
+        self.attention = module
+        self.classifier = explained
+        self.trained_classifier = ""
+        self.history = []
         trainer = JointTrainer(
             explained, module, train, sim, options, generator, weights, lambda: self._measure(judged)
         )
-        self.attention, self.classifier, self.trained_classifier, self.history = module, explained, "", []
         self.history = trainer.run(description)
-        explained.__dict__.pop("fingerprint", None)
+        explained.weights_changed()
         self.trained_classifier = explained.fingerprint
         if self.best_epoch == 0:
             logger.warning(
@@ -168,9 +190,10 @@ class IvRA(BoundExplainer, BatchExplainer):
             )
         return self
 
-    def _check_task(self, classifier: Classifier, train: Sequence[Example], validation: Sequence[Example]) -> None:
-        """Raise where this classifier, or these texts, cannot be trained with."""
-        criteria, config = self.options.criteria, classifier.model.config
+    def _check_criteria(self, classifier: TransformerPredictor) -> None:
+        """Raise where the criteria cannot be trained for with this classifier."""
+        criteria = self.options.criteria
+        config = classifier.model.config
         if classifier.dtype is torch.float16:
             raise ParamsError("precision: got fp16; expected fp32 or bf16 for joint training")
         if {"comp", "suff"} & set(criteria) and architecture(config).attention == "calls":
@@ -179,15 +202,11 @@ class IvRA(BoundExplainer, BatchExplainer):
                 f"a {config.model_type!r} model's last token, local attention or distances; train with criteria sim "
                 "or cons"
             )
-        if "sim" in criteria and isinstance(classifier, QuestionAnswerer):
+        if "sim" in criteria and isinstance(classifier, QuestionPredictor):
             raise DataError(
                 "criterion 'sim': a student predicts classes, but answers to questions are not classes; "
                 "expected comp, suff or cons"
             )
-        least = LEAST_TEXTS if "cons" in criteria else 1
-        for split, rows in (("train", train), ("validation", validation)):
-            if len(rows) < least:
-                raise DataError(f"split {split!r} has {len(rows)} texts; expected {least} or more")
 
     @property
     def best_epoch(self) -> int:
@@ -195,47 +214,44 @@ class IvRA(BoundExplainer, BatchExplainer):
         return [entry["best"] for entry in self._trained(self.history or None)].index(True)
 
     def _measure(self, examples: Sequence[Example]) -> tuple[float, dict[str, float | None]]:
-        """Accuracy on the validation texts, and each criterion's metric on the first of them, None if undefined."""
-        assert self.classifier is not None
-        classifier, criteria = self.classifier, self.options.criteria
+        """Return the accuracy on some texts, and each criterion's metric on the first of them, None if undefined."""
+        classifier = self._trained(self.classifier)
         encodings, labels = classifier.encode_labelled(examples)
         accuracy = float(np.mean(classifier.predict_proba(encodings).argmax(-1) == np.array(labels)))
         # Of questions, those with the model's own answer, as they are explained.
-        few = classifier.encode(examples[: self.options.schedule.validation_texts])
-        attributions = [
-            replace(
-                attribution_of(classifier, Windowed.at_once(text), [one], self.name, self.aggregation, self.signed),
-                example_id=str(number),
-            )
-            for number, (text, one) in enumerate(zip(few, self.score_texts(classifier, few, None), strict=True))
+        texts = [
+            replace(text, example_id=str(number))
+            for number, text in enumerate(classifier.encode(examples[: self.options.schedule.validation_texts]))
         ]
+        attributions = [
+            attribution_of(classifier, Windowed.at_once(text), [scores], self.name, self.aggregation, self.signed)
+            for text, scores in zip(texts, self.score_texts(classifier, texts, None), strict=True)
+        ]
+        word_scores = {"": [attribution.filled(0.0) for attribution in attributions]}
         measured: dict[str, float | None] = {}
-        if "comp" in criteria or "suff" in criteria:
-            by_id = {str(number): encoding for number, encoding in enumerate(few)}
-            params = EvaluateParams(percents=list(PERCENTS))
-            means = faithfulness(classifier, by_id, {"": attributions}, params)[""].means()
-            suff = means["aopc_sufficiency"]
-            measured = {"comp": means["aopc_comprehensiveness"], "suff": None if suff is None else -suff}
-        scores = [attribution.filled(0.0) for attribution in attributions]
-        if "cons" in criteria:
-            measured["cons"] = consistency(aggregate_states(classifier, few), {"": scores})[""].value
-        if "sim" in criteria:
-            classes = [classifier.labels.index(attribution.predicted) for attribution in attributions]
-            students = SimulatabilityParams(repeats=CHOOSING_REPEATS)
-            embeddings = word_embeddings(classifier, few)
-            taught = simulatability(embeddings, classes, {"": scores}, students, self.options.seed)
-            # One class is predicted by a student that has seen nothing else, whatever it was shown.
-            measured["sim"] = float(taught[""].gain.mean()) if len(set(classes)) > 1 else None
-        return accuracy, {name: measured[name] for name in criteria}
+        for criterion in self.options.criteria:
+            if criterion in ("comp", "suff") and criterion not in measured:
+                measured |= measure_faithfulness(classifier, texts, attributions)
+            elif criterion == "cons":
+                measured["cons"] = consistency(aggregate_states(classifier, texts), word_scores)[""].value
+            elif criterion == "sim":
+                classes = [classifier.labels.index(attribution.predicted) for attribution in attributions]
+                measured["sim"] = None
+                # One class is predicted by a student that has seen nothing else, whatever it was shown.
+                if len(set(classes)) > 1:
+                    students = SimulatabilityParams(repeats=CHOOSING_REPEATS)
+                    embeddings = word_embeddings(classifier, texts)
+                    results = simulatability(embeddings, classes, word_scores, students, self.options.seed)
+                    measured["sim"] = float(results[""].gain.mean())
+        return accuracy, {name: measured[name] for name in self.options.criteria}
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        assert self.attention is not None
-        self.attention.to(classifier.device)
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        attention = self._trained(self.attention).to(classifier.device)
         with torch.inference_mode():
-            explained = explain_batch(classifier, self.attention, batch)
+            explained = explain_batch(classifier, attention, batch)
         return BatchScores(explained.r, explained.logits, resolve_targets(explained.logits, targets))
 
     def notes(self) -> dict[str, Any]:
@@ -258,18 +274,37 @@ class IvRA(BoundExplainer, BatchExplainer):
         return TrainedState(attention.state_dict(), record)
 
     def _save_more(self, folder: Path) -> None:
-        """The classifier that was trained with the module, for Classifier.from_pretrained."""
-        if not self.options.own_model:
-            return
-        classifier = self._trained(self.classifier)
-        check_weights(classifier.model.named_parameters(), "IvRA's classifier diverged in training", DIVERGED)
-        classifier.save_pretrained(folder / CLASSIFIER)
+        """Write the classifier that was trained with the module, for load_classifier."""
+        if self.options.own_model:
+            classifier = self._trained(self.classifier)
+            check_weights(classifier.model.named_parameters(), "IvRA's classifier diverged in training", DIVERGED)
+            classifier.save_pretrained(folder / CLASSIFIER)
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        """The module; its classifier is left in the folder's subfolder `classifier`."""
+        """Restore the module; its classifier is left in the folder's subfolder `classifier`."""
         sizes = state.value("encoder", _SIZES)
         self.attention = state.restore(lambda: self._sized(**sizes))
         self.trained_classifier = state.value("classifier", str)
+
+
+def check_count(split: str, examples: Sequence[Example], options: SMaTParams) -> None:
+    """Raise DataError if a split has too few texts for the criteria."""
+    least = LEAST_TEXTS if "cons" in options.criteria else 1
+    if len(examples) < least:
+        raise DataError(f"split {split!r} has {len(examples)} texts; expected {least} or more")
+
+
+def measure_faithfulness(
+    classifier: TransformerPredictor, texts: Sequence[Encoding], attributions: Sequence[Attribution]
+) -> dict[str, float | None]:
+    """Return the metrics of criteria comp and suff, larger being better."""
+    by_id = {text.example_id: text for text in texts}
+    params = EvaluateParams(percents=list(PERCENTS))
+    means = faithfulness(classifier, by_id, {"": attributions}, params)[""].means()
+    sufficiency = means["aopc_sufficiency"]
+    if sufficiency is not None:
+        sufficiency = -sufficiency
+    return {"comp": means["aopc_comprehensiveness"], "suff": sufficiency}
 
 
 class SMaT(IvRA):

@@ -35,9 +35,11 @@ GATE_FLOOR = 1e-12
 class WordIndex:
     """The word that each token of a batch belongs to.
 
-    owner: int64, (b, n), `most` at tokens of no word. present: bool, (b, most), words that have a token. totals: number
-    of each text's words, (b,), including those without a token (cut off, or in an answer). most: number of words in the
-    longest text.
+    Attributes:
+        owner: int64, (b, n), `most` at tokens of no word.
+        present: bool, (b, most), words that have a token.
+        totals: number of each text's words, (b,), including those without a token (cut off, or in an answer).
+        most: number of words in the longest text.
     """
 
     owner: torch.Tensor
@@ -47,11 +49,12 @@ class WordIndex:
 
     @classmethod
     def of(cls, batch: Batch) -> WordIndex:
-        most = max(1, *(len(e.words) for e in batch.encodings))
+        totals = tuple(len(encoding.words) for encoding in batch.encodings)
+        most = max(1, *totals)
         owner = batch.word_ids()
         owner = owner.masked_fill(owner == NO_WORD, most)
         present = torch.zeros(len(batch), most + 1, dtype=torch.bool, device=owner.device).scatter_(1, owner, True)
-        return cls(owner, present[:, :most], tuple(len(e.words) for e in batch.encodings), most)
+        return cls(owner, present[:, :most], totals, most)
 
     def pool(self, r: torch.Tensor) -> torch.Tensor:
         """Sum over the tokens of each word: (b, n) -> (b, most)."""
@@ -63,11 +66,16 @@ class WordIndex:
 
 
 def top_words(r: torch.Tensor, words: WordIndex, percents: Sequence[int]) -> torch.Tensor:
-    """Return t^k: 1 at the tokens of the top k % of each text's words, else 0, (b, n); `percents` has a k per text.
+    """Return t^k: 1 at the tokens of the top k % of each text's words, else 0, (b, n).
 
     These are the words that the metric takes: `top_count` of all the text's words, by the sum of r over a word's
     tokens, then by position; words without tokens come last (`Attribution.filled`). The choice has no gradient;
     `choice_loss` replaces it.
+
+    Args:
+        r: the explanations, (b, n).
+        words: the batch's words.
+        percents: k, for each text.
     """
     # The sort is stable: words without tokens come before positions beyond the end of the text.
     scores = words.pool(r.detach()).masked_fill(~words.present, float("-inf"))
@@ -87,10 +95,12 @@ def choice_loss(r: torch.Tensor, slope: torch.Tensor, words: WordIndex) -> torch
     only them it stays (suff). A text in which no word supports the class has a loss of 0.
 
     Args:
-        r: (b, n). slope: of the log-odds at every token's gate, (b, n), without graph.
+        r: the explanations, (b, n).
+        slope: of the log-odds at every token's gate, (b, n), without graph.
+        words: the batch's words.
     """
-    worth = words.pool(slope).clamp_min(0) * words.present
-    shares = worth / worth.sum(1, keepdim=True).clamp_min(torch.finfo(worth.dtype).tiny)
+    support = words.pool(slope).clamp_min(0) * words.present
+    shares = support / support.sum(1, keepdim=True).clamp_min(torch.finfo(support.dtype).tiny)
     return -(shares * words.pool(r).clamp_min(1e-6).log()).sum(1)
 
 
@@ -101,6 +111,8 @@ def gated_inputs(model: torch.nn.Module, batch: Batch, gate: torch.Tensor, recou
     0.
 
     Args:
+        model: the classifier's model.
+        batch: b texts of n tokens.
         gate: (b, n), in [0, 1]; its values at special tokens and padding are ignored.
         recount: count positions over the tokens whose gate is not 0; otherwise every token keeps its position.
     """
@@ -109,12 +121,12 @@ def gated_inputs(model: torch.nn.Module, batch: Batch, gate: torch.Tensor, recou
     real = batch.attention_mask.bool()
     bias = torch.where(content, gate.clamp_min(GATE_FLOOR), 1.0).log()
     bias = bias.masked_fill(~real, torch.finfo(bias.dtype).min)
-    counted = (gate.detach() > 0) | ~content if recount else real
-    positions = ((counted & real).long().cumsum(1) - 1).clamp_min(0)
-    positions = positions + position_offset(config)
-    length = gate.shape[1]
-    inputs: dict[str, Any] = batch.model_inputs()
-    return {**inputs, "attention_mask": bias[:, None, None].expand(-1, 1, length, -1), "position_ids": positions}
+    counted = real
+    if recount:
+        counted = real & ((gate.detach() > 0) | ~content)
+    positions = (counted.long().cumsum(1) - 1).clamp_min(0) + position_offset(config)
+    mask = bias[:, None, None].expand(-1, 1, gate.shape[1], -1)
+    return {**batch.model_inputs(), "attention_mask": mask, "position_ids": positions}
 
 
 def log_odds(logits: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
@@ -138,7 +150,8 @@ def divergence_loss(r: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
     that keeps KL finite.
 
     Args:
-        r: (b, words). states: H, (b, d).
+        r: the explanations by word, (b, words).
+        states: H, (b, d).
     """
     logs = r.clamp_min(1e-4).log()
     divergence = (r * logs).sum(1)[:, None] - r @ logs.T
@@ -152,20 +165,25 @@ def rank_correlation_loss(r: torch.Tensor, states: torch.Tensor) -> torch.Tensor
     The metric (eq. 12) has ranks without a gradient. A distance's soft rank is the share of smaller distances,
     interpolated linearly between the quantiles of RANK_PARTS intervals, which count as constants: the gradient of a
     pair is larger where distances are dense. This loss is our own; it is 1 if all distances are equal.
+
+    Args:
+        r: the explanations by word, (b, words).
+        states: H, (b, d).
     """
 
     def soft_ranks(vectors: torch.Tensor) -> torch.Tensor:
         first, second = torch.triu_indices(len(vectors), len(vectors), 1, device=vectors.device)
         distances = _distances(vectors.float())[first, second]
-        known = distances.detach()
-        cuts = known.quantile(torch.linspace(0, 1, RANK_PARTS + 1, device=known.device))
-        part = torch.searchsorted(cuts, known, right=True).clamp(1, RANK_PARTS) - 1
+        values = distances.detach()
+        cuts = values.quantile(torch.linspace(0, 1, RANK_PARTS + 1, device=values.device))
+        part = torch.searchsorted(cuts, values, right=True).clamp(1, RANK_PARTS) - 1
         # A lower bound on the width limits the slope in very narrow intervals.
-        width = (cuts[part + 1] - cuts[part]).clamp_min(0.01 * float(known.std(correction=0)) + 1e-9)
+        width = (cuts[part + 1] - cuts[part]).clamp_min(0.01 * float(values.std(correction=0)) + 1e-9)
         ranks = (part + (distances - cuts[part]) / width) / RANK_PARTS
         return ranks - ranks.mean()
 
-    a, b = soft_ranks(r), soft_ranks(states)
+    a = soft_ranks(r)
+    b = soft_ranks(states)
     return 1 - (a * b).sum() / (a.square().sum() * b.square().sum() + 1e-12).sqrt()
 
 

@@ -9,6 +9,8 @@ from pydantic import Field
 from explearn.core.validation import Fraction, PositiveInt, Rounds, Section, Seeded, Units
 
 Criterion = Literal["sim", "comp", "suff", "cons"]
+Norm = Literal["softmax", "sparsemax"]
+Level = Literal["feature", "head", "layer"]
 
 LEAST_TEXTS = 3
 """Fewest texts in a batch for criterion cons: a correlation needs several pairs."""
@@ -25,7 +27,7 @@ class AttentionScheduleParams(Section):
     """Most training texts per epoch, drawn anew in each; null: all."""
     learning_rate: Annotated[float, Field(ge=0)] = 0.0
     """Learning rate of the classifier (AdamW), except its word embeddings, which are frozen. 0: the classifier stays as
-    it is, and is the one explained."""
+    it is, and is explained itself."""
     module_learning_rate: Annotated[float, Field(gt=0)] = 3e-2
     """Learning rate of the attention module's weights (AdamW, without weight decay)."""
     decay: Annotated[float, Field(gt=0, le=1)] = 0.6
@@ -42,7 +44,7 @@ class SMaTParams(Seeded):
 
     criteria: Annotated[list[Criterion], Field(min_length=1)] = ["sim"]
     """Criteria to train for: sim (simulatability), comp (comprehensiveness), suff (sufficiency), cons (consistency)."""
-    norm: Literal["softmax", "sparsemax"] = "sparsemax"
+    norm: Norm = "sparsemax"
     """Turns logits into explanations; sparsemax leaves most tokens at 0."""
     schedule: AttentionScheduleParams = AttentionScheduleParams()
     """How classifier and attention module are trained."""
@@ -60,7 +62,7 @@ class IvRAParams(SMaTParams):
 
     criteria: Annotated[list[Criterion], Field(min_length=1)] = ["comp", "suff"]
     """Criteria to train for: sim (simulatability), comp (comprehensiveness), suff (sufficiency), cons (consistency)."""
-    norm: Literal["softmax", "sparsemax"] = "softmax"
+    norm: Norm = "softmax"
     """Turns logits into explanations; sparsemax leaves most tokens at 0."""
-    levels: Annotated[list[Literal["feature", "head", "layer"]], Field(min_length=1)] = ["feature", "head", "layer"]
+    levels: Annotated[list[Level], Field(min_length=1)] = ["feature", "head", "layer"]
     """Levels whose weights are learned; the others stay at 1."""

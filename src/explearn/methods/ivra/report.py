@@ -19,26 +19,31 @@ _MARGIN = 1.1
 
 def report(run: RunFacts, tasks: Sequence[TaskReport]) -> list[Block]:
     """Return how IvRA's methods were trained on each task, and heat maps of the coefficients that they learned."""
-    of = [
-        (f"{name}, {task.task}", notes) for task in tasks for name, notes in task.notes.items() if "criteria" in notes
-    ]
-    if not of:
+    trainings: list[str] = []
+    maps: dict[str, Mapping[str, Any]] = {}
+    for task in tasks:
+        for method, notes in task.notes.items():
+            if "criteria" in notes:
+                name = f"{method}, {task.task}"
+                epochs = f"epoch {notes['best_epoch']} of {notes['trained_epochs']}"
+                trainings.append(f"{name}: for {', '.join(notes['criteria'])}, {epochs}")
+                maps[name] = notes["coefficients"]
+    if not maps:
         return []
-    trained = "; ".join(
-        f"{name}: for {', '.join(notes['criteria'])}, epoch {notes['best_epoch']} of {notes['trained_epochs']}"
-        for name, notes in of
-    )
-    maps = {name: notes["coefficients"] for name, notes in of}
-    layers, heads = np.shape(of[0][1]["coefficients"]["heads"])
+    layers, heads = np.shape(next(iter(maps.values()))["heads"])
+    width = (heads + 3) * _CELL + 2 * _MARGIN
+    height = len(maps) * (layers * _CELL + _MARGIN)
     return [
         Heading("IvRA: training, and learned weights of heads and layers"),
-        Paragraph(f"Criteria, and the epoch that was best (0: none was better than the start). {trained}."),
+        Paragraph(
+            f"Criteria, and the epoch that was best (0: none was better than the start). {'; '.join(trainings)}."
+        ),
         Paragraph("Coefficients of heads (left) and layers (right), as differences from their mean."),
         Picture(
             "figures/coefficients.svg",
             "Coefficients of heads and layers",
             "Heat maps of heads and layers",
-            ((heads + 3) * _CELL + 2 * _MARGIN, len(maps) * (layers * _CELL + _MARGIN)),
+            (width, height),
             partial(_draw, maps),
         ),
     ]
@@ -48,13 +53,16 @@ def _draw(maps: Mapping[str, Mapping[str, Any]], figure: Any) -> None:
     heads = np.shape(next(iter(maps.values()))["heads"])[1]
     grid = figure.subplots(len(maps), 2, squeeze=False, width_ratios=[heads, 1.5])
     for (left, right), (title, coefficients) in zip(grid, maps.items(), strict=True):
-        right.set_visible("layers" in coefficients)
-        for axes, name in ((left, "heads"), (right, "layers")):
-            if name in coefficients:
-                values = np.atleast_2d(np.array(coefficients[name]))
-                values = values if name == "heads" else values.T
-                rows, columns = ([str(index + 1) for index in range(size)] for size in values.shape)
-                head = title if name == "heads" else "layers"
-                draw_heat_map(axes, values - values.mean(), rows, columns if name == "heads" else [""], head)
+        values = np.array(coefficients["heads"])
+        draw_heat_map(left, values - values.mean(), numbers(len(values)), numbers(heads), title)
         left.set_xlabel("head")
         left.set_ylabel("layer")
+        right.set_visible("layers" in coefficients)
+        if "layers" in coefficients:
+            values = np.array(coefficients["layers"])[:, None]
+            draw_heat_map(right, values - values.mean(), numbers(len(values)), [""], "layers")
+
+
+def numbers(count: int) -> list[str]:
+    """Return the numbers of `count` rows or columns, from 1."""
+    return [str(number) for number in range(1, count + 1)]

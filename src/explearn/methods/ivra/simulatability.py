@@ -17,8 +17,8 @@ from torch.nn import functional
 from explearn.lens.watch import content_mask
 from explearn.methods.ivra.attention import AttentionModule, explain_batch
 from explearn.predictors.batching import random_batches
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, Encoding
+from explearn.predictors.transformer import TransformerPredictor
 
 Parameters = dict[str, torch.Tensor]
 
@@ -46,7 +46,8 @@ class BagStudent(nn.Module):
     Args:
         table: word embeddings, (vocabulary, width).
         ids: pieces of the texts that the components are taken over, with repetition, int64, (pieces,).
-        classes, dimensions: number of classes, of components.
+        classes: number of classes.
+        dimensions: number of components.
 
     W and b start at 0.
     """
@@ -56,20 +57,20 @@ class BagStudent(nn.Module):
         seen = table[ids].double()
         centred = seen - seen.mean(0)
         variances, axes = torch.linalg.eigh(centred.T @ centred / len(ids))
-        kept = axes.flip(1)[:, :dimensions]
+        components = axes.flip(1)[:, :dimensions]
         scale = variances.flip(0)[:dimensions].mean().clamp_min(1e-12).sqrt()
-        reduced = ((table.double() - seen.mean(0)) @ kept / scale).float()
+        reduced = ((table.double() - seen.mean(0)) @ components / scale).float()
         self.table = nn.Buffer(reduced, persistent=False)
         width = reduced.shape[1]
         self.query = nn.Parameter(torch.zeros(width))
         self.weight = nn.Parameter(torch.zeros(classes, width))
         self.bias = nn.Parameter(torch.zeros(classes))
 
-    def beginning(self, generator: torch.Generator) -> Parameters:
-        """Return parameters of a student that knows nothing, with a u drawn anew."""
-        drawn = torch.randn(len(self.query), generator=generator) / len(self.query) ** 0.5
-        learned = {**dict(self.named_parameters()), "query": drawn.to(self.query)}
-        return {name: p.detach().clone().requires_grad_() for name, p in learned.items()}
+    def initial(self, generator: torch.Generator) -> Parameters:
+        """Return parameters of a student that has learned nothing, with a u drawn anew."""
+        query = torch.randn(len(self.query), generator=generator) / len(self.query) ** 0.5
+        parameters = {**dict(self.named_parameters()), "query": query.to(self.query)}
+        return {name: value.detach().clone().requires_grad_() for name, value in parameters.items()}
 
     def forward(self, batch: Batch, content: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return logits (b, C) and log-attention (b, n), -inf outside the text."""
@@ -87,82 +88,91 @@ def simulation_loss(
     r: torch.Tensor,
     weight: float,
 ) -> torch.Tensor:
-    """CE(student, y^) + weight KL(r || r_student), mean over a batch (eq. 7).
+    """Return CE(student, y^) + weight KL(r || r_student), mean over a batch (eq. 7).
 
     Args:
-        predicted: classes that the explained model gives, int64, (b,). r: its explanations, (b, n).
+        student: a `BagStudent`.
+        parameters: its parameters.
+        batch: b texts of n tokens.
+        predicted: y^, classes that the explained model gives, int64, (b,).
+        r: its explanations, (b, n).
+        weight: of the divergence.
     """
     content = content_mask(batch)
     logits, attention = functional_call(student, dict(parameters), (batch, content))
-    known = r * (r.clamp_min(1e-12).log() - attention.masked_fill(~content, 0.0))
-    loss: torch.Tensor = functional.cross_entropy(logits, predicted) + weight * known.sum(1).mean()
+    divergence = r * (r.clamp_min(1e-12).log() - attention.masked_fill(~content, 0.0))
+    loss: torch.Tensor = functional.cross_entropy(logits, predicted) + weight * divergence.sum(1).mean()
     return loss
 
 
 def pilot(
     loss: Callable[[Parameters], torch.Tensor], parameters: Parameters, learning_rate: float, steps: int = 1
 ) -> Parameters:
-    """The student after steps of SGD, one in the paper, as a function of all that `loss` depends on (eq. 14).
+    """Return a student after steps of SGD, one in the paper, as a function of all that `loss` depends on (eq. 14).
 
     The steps stay in the graph: what is then computed from their result has exact gradients with respect to the
     explanations that the student was shown (eq. 15).
     """
     for _ in range(steps):
         gradients = torch.autograd.grad(loss(parameters), list(parameters.values()), create_graph=True)
-        parameters = {
-            name: value - learning_rate * gradient
-            for (name, value), gradient in zip(parameters.items(), gradients, strict=True)
-        }
+        moved = [value - learning_rate * slope for value, slope in zip(parameters.values(), gradients, strict=True)]
+        parameters = dict(zip(parameters, moved, strict=True))
     return parameters
 
 
 class SimulatabilityLoss:
     """The loss of criterion sim: good explanations help a student to predict the classifier (IvRA 2.2.1).
 
-    In each epoch a student that knows nothing is shown the explanations of one half of its texts, in a pilot update
-    that stays in the graph, and asked about the other half; the loss of its answers trains the explanations.
+    In each epoch a student that has learned nothing is shown the explanations of one half of its texts, in a pilot
+    update that stays in the graph, and asked about the other half; the loss of its predictions trains the explanations.
 
     Args:
-        classifier, module: what explains, both trained meanwhile.
+        classifier: the classifier, trained meanwhile.
+        module: its attention module, trained meanwhile.
         texts: those that the student learns from and is asked about, two or more.
-        generator: what halves, batches and students are drawn from.
+        generator: draws halves, batches and students.
     """
 
     def __init__(
         self,
-        classifier: Classifier,
+        classifier: TransformerPredictor,
         module: AttentionModule,
         texts: Sequence[Encoding],
         generator: torch.Generator,
     ) -> None:
-        self.classifier, self.module, self.texts, self.generator = classifier, module, texts, generator
-        embeddings: Any = classifier.model
-        table = embeddings.get_input_embeddings().weight.detach().float().cpu()
+        self.classifier = classifier
+        self.module = module
+        self.texts = texts
+        self.generator = generator
+        embeddings: Any = classifier.model.get_input_embeddings()
+        table = embeddings.weight.detach().float().cpu()
         pieces = [encoding.input_ids[position] for encoding in texts for position in encoding.positions]
         self.student = BagStudent(table, torch.tensor(pieces), len(classifier.labels)).to(classifier.device)
-        self._learned: Parameters = {}
         self._batches: Iterator[tuple[list[Encoding], list[Encoding]]] = iter(())
+        self._parameters: Parameters = {}
 
     def begin_epoch(self) -> None:
-        """Go on with a student that knows nothing, and draw anew which texts it is shown and asked about."""
+        """Begin with a new student, and draw anew which texts it is shown and asked about."""
         order = torch.randperm(len(self.texts), generator=self.generator).tolist()
         self._batches = zip(self._rounds(order[::2]), self._rounds(order[1::2]), strict=True)
-        self._learned = self.student.beginning(self.generator)
+        self._parameters = self.student.initial(self.generator)
 
     def __call__(self) -> torch.Tensor:
         """Return the student's loss on one batch, after a pilot update on the explanations of another.
 
-        The next call begins with a student that knows nothing, as the metric's students do.
+        The next call begins with a new student, as the metric's students do.
         """
-        shown, questions = (self.explained(texts) for texts in next(self._batches))
-        ahead = pilot(
-            lambda parameters: simulation_loss(self.student, parameters, *shown, DIVERGENCE_WEIGHT),
-            self._learned,
+        shown, asked = next(self._batches)
+        lesson = self.explained(shown)
+        questions = self.explained(asked)
+        parameters = pilot(
+            lambda parameters: simulation_loss(self.student, parameters, *lesson, DIVERGENCE_WEIGHT),
+            self._parameters,
             STUDENT_RATE,
             PILOT_STEPS,
         )
-        self._learned = self.student.beginning(self.generator)
-        return simulation_loss(self.student, ahead, *questions, ASKED_WEIGHT)
+        self._parameters = self.student.initial(self.generator)
+        return simulation_loss(self.student, parameters, *questions, ASKED_WEIGHT)
 
     def explained(self, texts: Sequence[Encoding]) -> tuple[Batch, torch.Tensor, torch.Tensor]:
         """Return a batch of texts, the classes predicted and the explanations, with their graph."""
@@ -171,9 +181,10 @@ class SimulatabilityLoss:
         return batch, explained.logits.detach().argmax(-1), explained.r
 
     def _rounds(self, rows: Sequence[int]) -> Iterator[list[Encoding]]:
-        """Batches of like numbers of texts, of all lengths, round after round."""
+        """Yield batches of about equally many texts, of all lengths, round after round."""
         texts = [self.texts[row] for row in rows]
+        lengths = [len(text) for text in texts]
         size = math.ceil(len(texts) / math.ceil(len(texts) / STUDENT_BATCH))
         while True:
-            for chosen in random_batches([len(text) for text in texts], size, self.generator):
-                yield [texts[i] for i in chosen]
+            for batch in random_batches(lengths, size, self.generator):
+                yield [texts[i] for i in batch]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from statistics import fmean
 from typing import Any
 
@@ -14,14 +16,15 @@ from torch.nn import functional
 
 from explearn.core.errors import ModelError
 from explearn.core.examples import Example
-from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
+from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.ivra import objectives
 from explearn.methods.ivra.attention import AttentionModule, ExplainedBatch, explain_batch
 from explearn.methods.ivra.params import LEAST_TEXTS, SMaTParams
 from explearn.methods.ivra.simulatability import SimulatabilityLoss
 from explearn.predictors.batching import random_batches
-from explearn.predictors.classifier import Classifier, QuestionAnswerer
 from explearn.predictors.encoding import Batch
+from explearn.predictors.heads.question_answering import QuestionPredictor
+from explearn.predictors.transformer import TransformerPredictor
 
 SORTED_BATCHES = 8
 """Batches' worth of texts that are sorted by length together, so that little is padding."""
@@ -36,167 +39,186 @@ Measure = Callable[[], tuple[float, Mapping[str, float | None]]]
 """Validation: accuracy, and each criterion's metric, larger being better; None where it is undefined on the texts."""
 
 
+@dataclass
 class JointTrainer:
     """Trains `classifier.model` (a copy that may change) and `module` in place, and leaves both at their best epoch.
 
-    Args:
+    An epoch that leaves a criterion's metric undefined is never the best.
+
+    Attributes:
         classifier: the copy to train.
         module: its attention module.
-        examples: of the task loss and of comp, suff and cons.
-        simulatability: the loss of criterion sim, if that is one.
-        params: of the explainer; the seed is that of dropout.
-        generator: what the order of texts and their shares are drawn from.
+        examples: texts of the task loss and of comp, suff and cons.
+        simulatability: the loss of criterion sim, if that is one of the criteria.
+        params: options of the explainer; the seed is that of dropout.
+        generator: draws the order of texts and their shares.
         class_weights: of the task loss, (C,), or None.
         measure: called before training and after each epoch, with both in evaluation mode.
-
-    An epoch that leaves a criterion's metric undefined is never the best.
+        history: an entry for each epoch, the first before training: losses by term, accuracy, criteria, and whether it
+            is the best epoch.
+        step: number of steps so far.
     """
 
-    def __init__(
-        self,
-        classifier: Classifier,
-        module: AttentionModule,
-        examples: Sequence[Example],
-        simulatability: SimulatabilityLoss | None,
-        params: SMaTParams,
-        generator: torch.Generator,
-        class_weights: torch.Tensor | None,
-        measure: Measure,
-    ) -> None:
-        self.classifier, self.module, self.examples, self.params = classifier, module, examples, params
-        self.simulatability, self.generator = simulatability, generator
-        self.class_weights, self.measure = class_weights, measure
-        self.model = classifier.model
-        self.lengths = [len(encoding) for encoding in classifier.encode(examples)]
-        self.history: list[dict[str, Any]] = []
-        self.step = 0
-        self._best = BestWeights(self.model, module)
-        self._best_score: tuple[float, float] | None = None
+    classifier: TransformerPredictor
+    module: AttentionModule
+    examples: Sequence[Example]
+    simulatability: SimulatabilityLoss | None
+    params: SMaTParams
+    generator: torch.Generator
+    class_weights: torch.Tensor | None
+    measure: Measure
+    history: list[dict[str, Any]] = field(default_factory=list)
+    step: int = 0
+    _terms: dict[str, list[float]] = field(default_factory=dict)
 
     # ---- the course of training ----------------------------------------------------------------------------------
 
     def run(self, description: str | None = None) -> list[dict[str, Any]]:
-        """Train; return one entry an epoch, the first before training: losses by term, accuracy, criteria, best.
+        """Train.
 
-        Raises ModelError where a gradient is not finite.
+        Args:
+            description: text of a progress bar. None: no bar.
+
+        Returns:
+            The history.
+
+        Raises:
+            ModelError: a gradient is not finite.
         """
         schedule = self.params.schedule
-        embeddings: Any = self.model
-        self.model.requires_grad_(schedule.learning_rate > 0)
-        embeddings.get_input_embeddings().weight.requires_grad_(False)
-        learned = [p for p in self.model.parameters() if p.requires_grad]
-        of_module = [p for p in self.module.parameters() if p.requires_grad]
-        groups = [{"params": of_module, "lr": schedule.module_learning_rate, "weight_decay": 0.0}]
-        if learned:
-            groups.append({"params": learned, "lr": schedule.learning_rate, "weight_decay": WEIGHT_DECAY})
-        optimiser = torch.optim.AdamW(groups)
-        decay = torch.optim.lr_scheduler.ExponentialLR(optimiser, schedule.decay)
+        model = self.classifier.model
+        model.requires_grad_(schedule.learning_rate > 0)
+        embeddings: Any = model.get_input_embeddings()
+        embeddings.weight.requires_grad_(False)
+        model_parameters = [p for p in model.parameters() if p.requires_grad]
+        module_parameters = [p for p in self.module.parameters() if p.requires_grad]
+        groups: list[dict[str, Any]] = [
+            {"params": module_parameters, "lr": schedule.module_learning_rate, "weight_decay": 0.0},
+            {"params": model_parameters, "lr": schedule.learning_rate, "weight_decay": WEIGHT_DECAY},
+        ]
+        optimizer = torch.optim.AdamW([group for group in groups if group["params"]])
+        optimizer.register_step_pre_hook(self._check_gradients)
+        decay = torch.optim.lr_scheduler.ExponentialLR(optimizer, schedule.decay)
+
+        def validate(epoch: int, _losses: list[float]) -> tuple[float, float]:
+            if epoch:
+                decay.step()
+            return self._end_epoch()
+
+        lengths = [len(encoding) for encoding in self.classifier.encode(self.examples)]
         try:
             with seeded(self.params.seed, self.classifier.device), torch.inference_mode(False), torch.enable_grad():
-                self._end_epoch({})
-                epochs = epoch_bar(schedule.epochs, description)
-                for _ in epochs:
-                    losses = self._epoch(optimiser, learned)
-                    decay.step()
-                    self._end_epoch(losses)
-                    epochs.set_postfix(accuracy=f"{self.history[-1]['accuracy']:.3f}", **self.history[-1]["criteria"])
-                self._best.restore()
+                course = train_epochs(
+                    [model, self.module],
+                    optimizer,
+                    lambda: self._batches(lengths),
+                    self._batch_loss,
+                    schedule.epochs,
+                    clipped=model_parameters,
+                    validate=validate,
+                    validate_first=True,
+                    description=description,
+                )
         finally:
             # A classifier that is not trained is the user's own.
-            self.model.requires_grad_(False).eval()
+            model.requires_grad_(False).eval()
             self.module.requires_grad_(False).eval()
+        self.history[course.best_epoch]["best"] = True
         return self.history
 
-    def _epoch(self, optimiser: torch.optim.Optimizer, learned: list[nn.Parameter]) -> dict[str, float]:
-        self.model.train()
-        self.module.train()
+    def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Start an epoch; return its batches, as indices of texts."""
+        self._terms = defaultdict(list)
         if self.simulatability is not None:
             self.simulatability.begin_epoch()
-        # Consistency compares texts of all lengths; in sorted batches only like lengths would meet.
-        cons = "cons" in self.params.criteria
-        batches = random_batches(
-            self.lengths,
-            self.params.schedule.batch_size,
+        stretch = SORTED_BATCHES
+        least = 1
+        if "cons" in self.params.criteria:
+            # Consistency compares texts of all lengths; in sorted batches only like lengths would meet.
+            stretch = 1
+            least = LEAST_TEXTS
+        schedule = self.params.schedule
+        return random_batches(
+            lengths,
+            schedule.batch_size,
             self.generator,
-            1 if cons else SORTED_BATCHES,
-            most=self.params.schedule.max_texts,
-            least=LEAST_TEXTS if cons else 1,
+            stretch,
+            most=schedule.max_texts,
+            least=least,
             mix_stretches=False,
         )
-        totals: dict[str, list[float]] = defaultdict(list)
 
-        def check_gradient(norm: torch.Tensor) -> None:
-            slopes = [p.grad for p in self.module.parameters() if p.grad is not None]
-            if not norm.isfinite() or not nn.utils.get_total_norm(slopes).isfinite():
-                raise ModelError(
-                    f"training diverged in step {self.step}: a gradient is not finite; lower the learning rates"
-                )
+    def _batch_loss(self, rows: list[int]) -> torch.Tensor:
+        self.step += 1
+        terms = self.losses([self.examples[row] for row in rows])
+        for name, term in terms.items():
+            self._terms[name].append(float(term.detach()))
+        return torch.stack(list(terms.values())).sum()
 
-        for rows in batches:
-            self.step += 1
-            terms = self.losses([self.examples[row] for row in rows])
-            for name, term in terms.items():
-                totals[name].append(float(term.detach()))
-            descend(torch.stack(list(terms.values())).sum(), optimiser, learned, check_gradient)
-        return {name: fmean(values) for name, values in totals.items()}
+    def _check_gradients(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        parameters = chain.from_iterable(group["params"] for group in optimizer.param_groups)
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        if not nn.utils.get_total_norm(gradients).isfinite():
+            raise ModelError(
+                f"training diverged in step {self.step}: a gradient is not finite; lower the learning rates"
+            )
 
-    def _end_epoch(self, losses: Mapping[str, float]) -> None:
-        """Measure, add to the history, and keep the weights if they are the best so far."""
-        self.model.eval()
-        self.module.eval()
+    def _end_epoch(self) -> tuple[float, float]:
+        """Measure, and add to the history; return how good the epoch is: by its criteria if its accuracy suffices."""
         with torch.no_grad():
             accuracy, criteria = self.measure()
-        self.history.append({"losses": dict(losses), "accuracy": accuracy, "criteria": dict(criteria), "best": False})
-        floor = self.history[0]["accuracy"] - self.params.schedule.accuracy_tolerance - ROUNDING
-        if accuracy >= floor:
-            score = (1.0, fmean(-math.inf if value is None else value for value in criteria.values()))
-        else:
-            score = (0.0, accuracy)
-        if self._best_score is None or score > self._best_score:
-            for entry in self.history:
-                entry["best"] = entry is self.history[-1]
-            self._best_score = score
-            self._best.keep()
+        losses = {name: fmean(values) for name, values in self._terms.items()}
+        self.history.append({"losses": losses, "accuracy": accuracy, "criteria": dict(criteria), "best": False})
+        if accuracy < self.history[0]["accuracy"] - self.params.schedule.accuracy_tolerance - ROUNDING:
+            return 0.0, accuracy
+        return 1.0, fmean(-math.inf if value is None else value for value in criteria.values())
 
     # ---- the losses of one step ----------------------------------------------------------------------------------
 
     def losses(self, examples: Sequence[Example]) -> dict[str, torch.Tensor]:
         """Return the task loss and each criterion's, of one batch, with their graph."""
-        criteria, classifier = self.params.criteria, self.classifier
+        criteria = self.params.criteria
+        classifier = self.classifier
         encodings, classes = classifier.encode_labelled(examples)
-        batch, labels = classifier.batch(encodings), torch.tensor(classes, device=classifier.device)
+        batch = classifier.batch(encodings)
         logits = None
-        if isinstance(classifier, QuestionAnswerer):
+        if isinstance(classifier, QuestionPredictor):
             logits = self._logits(batch.model_inputs())
             # Questions are explained with the model's own answer marked, which it gives without dropout.
-            training = self.model.training
-            self.model.eval()
+            training = classifier.model.training
+            classifier.model.eval()
             batch = classifier.batch(classifier.encode(examples))
-            self.model.train(training)
+            classifier.model.train(training)
         explained = explain_batch(classifier, self.module, batch, states="cons" in criteria)
-        terms = {"task": classifier.loss(explained.logits if logits is None else logits, labels, self.class_weights)}
+        if logits is None:
+            logits = explained.logits
+        labels = torch.tensor(classes, device=classifier.device)
+        terms = {"task": classifier.loss(logits, labels, self.class_weights)}
+        words = objectives.WordIndex.of(batch)
         if "comp" in criteria or "suff" in criteria:
-            terms |= self._faithfulness(batch, explained)
+            terms |= self._faithfulness(batch, words, explained)
         if "cons" in criteria:
             assert explained.states is not None
+            loss = objectives.divergence_loss
+            if self.params.consistency_loss == "rank":
+                loss = objectives.rank_correlation_loss
             # Explanations are compared word by word, as in the metric.
-            r = objectives.WordIndex.of(batch).pool(explained.r)
-            rank = self.params.consistency_loss == "rank"
-            loss = objectives.rank_correlation_loss if rank else objectives.divergence_loss
-            terms["cons"] = loss(r, explained.states)
+            terms["cons"] = loss(words.pool(explained.r), explained.states)
         if self.simulatability is not None:
             terms["sim"] = self.simulatability()
         return terms
 
-    def _faithfulness(self, batch: Batch, explained: ExplainedBatch) -> dict[str, torch.Tensor]:
-        """The losses of comp and suff; each text draws the share of its words that is taken out or kept."""
+    def _faithfulness(
+        self, batch: Batch, words: objectives.WordIndex, explained: ExplainedBatch
+    ) -> dict[str, torch.Tensor]:
+        """Return the losses of comp and suff; each text draws the share of its words that is taken out or kept."""
         shares = torch.randint(len(objectives.PERCENTS), (len(batch),), generator=self.generator).tolist()
-        # The whole text is the measure of the shortened one; it is left to the task loss.
+        percents = [objectives.PERCENTS[share] for share in shares]
+        top = objectives.top_words(explained.r, words, percents)
+        # The whole text is the reference of the shortened one; it is left to the task loss.
         whole = self.classifier.softmax_logits(explained.logits.detach())
         predicted = whole.argmax(-1)
         reference = functional.cross_entropy(whole, predicted, reduction="none")
-        words = objectives.WordIndex.of(batch)
-        top = objectives.top_words(explained.r, words, [objectives.PERCENTS[share] for share in shares])
         terms: dict[str, torch.Tensor] = {}
         for criterion, closed, sign in (("comp", top, -1), ("suff", 1 - top, 1)):
             if criterion in self.params.criteria:
@@ -214,24 +236,24 @@ class JointTrainer:
         predicted: torch.Tensor,
         loss: torch.Tensor,
     ) -> torch.Tensor:
-        """0, with a gradient that stands in for that of choosing words, in texts whose loss is above 0.
+        """Return 0, with a gradient that stands in for that of choosing words, in texts whose loss is above 0.
 
-        What words are worth is taken at a random point of the straight way from the whole text to the shortened one,
+        A word's effect is the slope at a random point of the straight line from the whole text to the shortened one,
         gates partly closed. The gated pass gives the model's weights no gradient; r, in whose graph they are, does.
         """
-        way = torch.rand(len(r), 1, generator=self.generator).to(r.device)
-        gate = (1 - way * closed).requires_grad_()
+        share = torch.rand(len(r), 1, generator=self.generator).to(r.device)
+        gate = (1 - share * closed).requires_grad_()
         odds = objectives.log_odds(self._gated(batch, gate, recount=False), predicted)
         (slope,) = torch.autograd.grad(odds.sum(), gate)
         term = (objectives.choice_loss(r, slope, words) * (loss.detach() > 0)).mean()
         return CHOICE_WEIGHT * (term - term.detach())
 
     def _gated(self, batch: Batch, gate: torch.Tensor, recount: bool = True) -> torch.Tensor:
-        """Numbers whose softmax is the classes' probabilities, (b, C), of a text with some gates closed."""
-        return self.classifier.softmax_logits(self._logits(objectives.gated_inputs(self.model, batch, gate, recount)))
+        """Return numbers whose softmax is the classes' probabilities, (b, C), of a text with some gates closed."""
+        inputs = objectives.gated_inputs(self.classifier.model, batch, gate, recount)
+        return self.classifier.softmax_logits(self._logits(inputs))
 
     def _logits(self, inputs: Mapping[str, Any]) -> torch.Tensor:
         with self.classifier.autocast():
-            output: Any = self.model(**inputs)
-        logits: torch.Tensor = output.logits.float()
+            logits: torch.Tensor = self.classifier.model(**inputs).logits.float()
         return logits

@@ -1,4 +1,4 @@
-"""The reliability of a reader's scores for a text, learned from texts held out of its training.
+"""The reliability of L2E's scores for a text, learned from texts held out of its training.
 
 b = batch, n = tokens.
 """
@@ -15,26 +15,30 @@ from torch import nn
 from explearn.core.certificate import COVERAGE
 
 TOP_WORDS = 3
-"""Words whose scores are added up and compared with the change in the answer when these words are left out."""
+"""Number of words whose scores are added up and compared with the change in the answer when they are left out."""
 
 FAMILIAR = 0.99
-"""Share of the texts held out that count as like those of the training."""
+"""Share of the texts held out that count as like the training texts."""
 
 LEAST_ERROR = 0.01
-"""Added to an error before the logarithm: smaller ones are all the same."""
+"""Value added to an error before the logarithm, so that smaller errors hardly differ."""
 
 RIDGE = 1.0
 """Penalty of the regressions, on standardised features."""
 
 FEATURES = 6
+"""Number of features of a text."""
 
 
 class Certifier(nn.Module):
     """Two ridge regressions on six numbers of a text, and the distance of its hidden units from the training texts'.
 
-    The numbers: logarithms of the text's length and of the distance; the answer; the sum of the scores, that of their
-    sizes, and the largest. They give the logarithm of the error of the top words, and the correlation of the
-    scores' sums with the classifier's answers.
+    The numbers: logarithms of the text's length and of the distance; the answer; the sum of the scores, the sum of
+    their absolute values, and the largest. They predict the logarithm of the error of the top words, and the
+    correlation of the scores' sums with the classifier's answers.
+
+    Args:
+        width: number of the hidden units.
     """
 
     def __init__(self, width: int) -> None:
@@ -58,7 +62,9 @@ class Certifier(nn.Module):
         """Return the six numbers, (b, 6).
 
         Args:
-            units: (b, width). text: bool, (b, n), True at sub-tokens of words. scores: of the target, (b, n).
+            units: hidden units, (b, width).
+            text: bool, (b, n), True at sub-tokens of words.
+            scores: scores for the target, (b, n).
             answer: probability of the target, of a regression its value, (b,).
         """
         scores = torch.where(text, scores, 0.0)
@@ -81,7 +87,7 @@ class Certifier(nn.Module):
         return torch.stack([agreement.clamp(-1, 1), bound, familiar], -1)
 
     def fit_distance(self, units: NDArray[np.float64]) -> None:
-        """Learn where the training texts lie, from their units, (texts, width); see Lee et al. 2018, section 2.1."""
+        """Learn where the training texts lie, from their units, (texts, width) (Lee et al. 2018, section 2.1)."""
         from sklearn.covariance import LedoitWolf  # takes a second to import
 
         estimate = LedoitWolf().fit(units)
@@ -103,9 +109,9 @@ class Certifier(nn.Module):
         self.offset.copy_(features.mean(0))
         self.scale.copy_(features.std(0, correction=0).clamp_min(1e-6))
         inputs = ((features - self.offset) / self.scale).double().numpy()
-        of_agreement, _ = _ridge(inputs, agreements)
-        of_error, residuals = _ridge(inputs, np.log(errors + LEAST_ERROR))
-        self.weights.copy_(torch.from_numpy(np.stack([of_agreement, of_error], -1)))
+        agreement_weights, _ = _ridge(inputs, agreements)
+        error_weights, residuals = _ridge(inputs, np.log(errors + LEAST_ERROR))
+        self.weights.copy_(torch.from_numpy(np.stack([agreement_weights, error_weights], -1)))
         rank = math.ceil((len(residuals) + 1) * COVERAGE)
         self.margin.fill_(float(np.sort(residuals)[min(rank, len(residuals)) - 1]))
 
@@ -116,6 +122,13 @@ def _ridge(inputs: NDArray[np.float64], values: NDArray[np.float64]) -> tuple[ND
     inverse = np.linalg.inv(x.T @ x + RIDGE * np.diag([1.0] * inputs.shape[1] + [0.0]))
     weights = inverse @ x.T @ values
     return weights, (values - x @ weights) / (1 - np.einsum("ij,jk,ik->i", x, inverse, x))
+
+
+def agreement(sums: NDArray[np.float64], answers: NDArray[np.float64]) -> float:
+    """Return the correlation of sums of scores with the answers, both (K,); 0 if one of them is constant."""
+    if np.ptp(sums) < 1e-9 or np.ptp(answers) < 1e-9:
+        return 0.0
+    return float(np.corrcoef(sums, answers)[0, 1])
 
 
 def top_words(scores: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""L2E: a small network that learns to explain from the explanations of any other method.
+"""L2E as published: a small network that learns to explain from the explanations of another method.
 
 Source: Situ, Zukerman, Paris, Maruf, Haffari (2021), "Learning to Explain: Generating Stable Explanations Fast".
 """
@@ -18,7 +18,7 @@ from explearn.core.examples import Example
 from explearn.core.validation import Figures
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.base.learned import BoundExplainer, TrainedState
-from explearn.methods.base.task import Lesson, Lessons, TaskData, check_task
+from explearn.methods.base.task import Lesson, Lessons, TaskData
 from explearn.methods.base.teachers import check_lesson, members
 from explearn.methods.info import About
 from explearn.methods.l2e.params import L2EPaperParams
@@ -33,8 +33,8 @@ from explearn.methods.l2e.student_training import (
     train,
 )
 from explearn.predictors.batching import budget_batches
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch, Encoding
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD, aggregate
 
 
@@ -42,16 +42,16 @@ class L2EPaper(BoundExplainer, BatchExplainer):
     """A small Transformer that has learned another method's explanations of the training texts.
 
     L2E, sections 3 and 4.3. The student is a Transformer encoder over the classifier's sub-tokens, with the label token
-    of the explained class before and after the text. It never looks into the classifier: given the class, one pass of
+    of the explained class before and after the text. It does not look into the classifier: given the class, one pass of
     the student explains a text (`read_words`); `explain` also classifies, to know the class and its probability.
 
     Formulation `labelling`: the teacher's word scores become five levels, high / low negative, neutral, low / high
-    positive, high being beyond the mean of the text's positive (negative) scores; all pieces of a word are to be given
-    its level, by cross-entropy. A sub-token's score is the expected level, sum over l of l Pr(l), in [-2, 2].
+    positive, high being beyond the mean of the text's positive (negative) scores. Each piece of a word learns the
+    word's level, by cross-entropy. A sub-token's score is the expected level, sum over l of l Pr(l), in [-2, 2].
 
-    Formulation `ranking`: of each pair of sub-tokens the one that weighs more with the teacher is to score higher, by
-    the pairwise logistic loss; the score is e^v over its sum over the text's sub-tokens, so that they sum to 1. Either
-    way a word's score is that of its best piece.
+    Formulation `ranking`: of each pair of sub-tokens, the one with the larger weight by the teacher is trained to score
+    higher, by the pairwise logistic loss; the score is e^v over its sum over the text's sub-tokens, so that they sum to
+    1. In both, a word's score is that of its best piece.
 
     `signed` is the teacher's under `labelling`; rank scores have no sign.
 
@@ -81,18 +81,22 @@ class L2EPaper(BoundExplainer, BatchExplainer):
 
     # ---- training ------------------------------------------------------------------------------------------------
 
-    def fit(self, task: TaskData, *, description: str | None = None) -> Self:
-        """Train on what the teacher says of a task's training and validation texts.
+    def learn(self, task: TaskData, *, description: str | None = None) -> Self:
+        """Train on a teacher's scores of a task's training and validation texts.
 
-        Raises DataError where it says nothing, or a lesson does not fit its text.
+        Args:
+            task: the data to learn from.
+            description: text of a progress bar. None: no bar.
+
+        Raises:
+            DataError: the teacher has no scores, or scores do not fit their text.
         """
-        check_task(task)
         lessons = task.lessons(self.options.teacher)
         return self.fit_lessons(task.classifier, task.examples(), lessons, description=description)
 
     def fit_lessons(
         self,
-        classifier: Classifier,
+        classifier: TransformerPredictor,
         examples: Sequence[Example],
         lessons: Lessons,
         description: str | None = None,
@@ -100,34 +104,37 @@ class L2EPaper(BoundExplainer, BatchExplainer):
         """Train a student of one classifier.
 
         Args:
-            classifier: the one that the teacher explained; it is read for its tokenizer and its word embeddings alone.
-            examples: the texts of the lessons; others among them are not used.
+            classifier: the classifier that the teacher explained; only its tokenizer and word embeddings are used.
+            examples: the texts of the lessons, perhaps with others.
             lessons: the teacher's scores; the split `train` is learned from, `validation` ends the training.
+            description: text of a progress bar. None: no bar.
 
-        Raises DataError where there is nothing to learn from, or a lesson does not fit its text.
+        Raises:
+            DataError: there is nothing to learn from, or scores do not fit their text.
         """
+        options = self.options
         table: Any = classifier.model.get_input_embeddings().weight
         by_id = {example.id: example for example in examples}
-        training, validation = (
-            self._student_lessons(classifier, by_id, lessons.by_split.get(split, []), lessons.signed, len(table))
-            for split in ("train", "validation")
-        )
-        if not training:
-            raise DataError(f"teacher {self.options.teacher!r} explains no training text; expected some to learn from")
-        student = Student(len(table), len(classifier.labels), self.options)
-        initialise(student, self.options.seed)
-        if self.options.embeddings == "classifier":
-            student.embeddings.weight.data.copy_(principal_embeddings(table, self.options.width))
-        self.history = train(student, training, validation, self.options, classifier.device, description)
+        splits = {}
+        for split in ("train", "validation"):
+            rows = lessons.by_split.get(split, [])
+            splits[split] = self._student_lessons(classifier, by_id, rows, lessons.signed, len(table))
+        if not splits["train"]:
+            raise DataError(f"teacher {options.teacher!r} explains no training text; expected some to learn from")
+        student = Student(len(table), len(classifier.labels), options)
+        initialise(student, options.seed)
+        if options.embeddings == "classifier":
+            student.embeddings.weight.data.copy_(principal_embeddings(table, options.width))
+        self.history = train(student, splits["train"], splits["validation"], options, classifier.device, description)
         self.student = student
-        self.signed = lessons.signed and self.options.formulation == "labelling"
+        self.signed = lessons.signed and options.formulation == "labelling"
         self.trained_classifier = classifier.fingerprint
-        self.trained_on = {"train": len(training), "validation": len(validation)}
+        self.trained_on = {split: len(rows) for split, rows in splits.items()}
         return self
 
     def _student_lessons(
         self,
-        classifier: Classifier,
+        classifier: TransformerPredictor,
         by_id: dict[str, Example],
         lessons: Sequence[Lesson],
         signed: bool,
@@ -136,35 +143,29 @@ class L2EPaper(BoundExplainer, BatchExplainer):
         for lesson in lessons:
             check_lesson(self.options.teacher, lesson, by_id.get(lesson.example_id))
         encodings = classifier.encode([by_id[lesson.example_id] for lesson in lessons])
-        learned = [
-            student_lesson(
-                encoding,
-                classifier.label_index(lesson.target),
-                lesson.weights,
-                signed,
-                vocabulary,
-                self.options.formulation,
-            )
-            for encoding, lesson in zip(encodings, lessons, strict=True)
-        ]
-        return [lesson for lesson in learned if (lesson.owner != NO_WORD).any()]
+        learned = []
+        for encoding, lesson in zip(encodings, lessons, strict=True):
+            target = classifier.label_index(lesson.target)
+            row = student_lesson(encoding, target, lesson.weights, signed, vocabulary, self.options.formulation)
+            if (row.owner != NO_WORD).any():
+                learned.append(row)
+        return learned
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
-    def check(self, classifier: Classifier) -> None:
-        # It does not look at the classifier, so that a check of what its scores depend on says nothing.
-        self.any_classifier = False
-        super().check(classifier)
+    def check(self, classifier: TransformerPredictor) -> None:
+        # Its scores do not depend on the classifier, so a sanity check with another one would say nothing.
+        self.check_trained_for(classifier)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         logits = classifier.logits(batch)
         chosen = resolve_targets(logits, targets)
         with classifier.autocast():
             rows = self._run(batch.encodings, chosen.tolist(), classifier.device)
         scores = torch.zeros(batch.input_ids.shape)
-        for row, (of_text, _) in enumerate(rows):
-            scores[row, : len(of_text)] = torch.from_numpy(of_text)
+        for row, (text_scores, _) in enumerate(rows):
+            scores[row, : len(text_scores)] = torch.from_numpy(text_scores)
         return BatchScores(scores, logits, chosen)
 
     def _run(
@@ -172,18 +173,24 @@ class L2EPaper(BoundExplainer, BatchExplainer):
     ) -> list[tuple[NDArray[np.float32], NDArray[np.int8]]]:
         """Return scores and most probable levels of all positions of each encoding, 0 outside the text."""
         student = self._trained(self.student).to(device)
-        pairs = zip(encodings, targets, strict=True)
-        texts = [student_ids(encoding, target, student.vocabulary) for encoding, target in pairs]
-        ids, lengths = collate([ids for ids, _ in texts], device)
+        inputs = []
+        starts = []
+        for encoding, target in zip(encodings, targets, strict=True):
+            label_and_pieces, first = student_ids(encoding, target, student.vocabulary)
+            inputs.append(label_and_pieces)
+            starts.append(first)
+        ids, lengths = collate(inputs, device)
         outputs = student(ids, lengths)
         scores = token_scores(outputs, inside(lengths, ids.shape[1]), self.options.formulation).cpu().numpy()
         levels = outputs.argmax(-1).cpu().numpy() + LEVELS[0]
         rows = []
-        for row, (encoding, (own, first)) in enumerate(zip(encodings, texts, strict=True)):
-            of_text, of_levels = np.zeros(len(encoding), np.float32), np.zeros(len(encoding), np.int8)
-            place = slice(first, first + len(own) - 2)
-            of_text[place], of_levels[place] = scores[row, 1 : len(own) - 1], levels[row, 1 : len(own) - 1]
-            rows.append((of_text, of_levels))
+        for row, (encoding, first) in enumerate(zip(encodings, starts, strict=True)):
+            pieces = len(inputs[row]) - 2
+            text_scores = np.zeros(len(encoding), np.float32)
+            text_scores[first : first + pieces] = scores[row, 1 : pieces + 1]
+            text_levels = np.zeros(len(encoding), np.int8)
+            text_levels[first : first + pieces] = levels[row, 1 : pieces + 1]
+            rows.append((text_scores, text_levels))
         return rows
 
     @torch.inference_mode()
@@ -194,29 +201,37 @@ class L2EPaper(BoundExplainer, BatchExplainer):
         max_tokens: int = 4096,
         device: torch.device | None = None,
     ) -> list[tuple[NDArray[np.float32], NDArray[np.int8]]]:
-        """Return the scores and levels of each text's words by the student alone: no pass of the classifier.
+        """Return the scores and levels of each text's words by the student alone, without a pass of the classifier.
 
-        A word's score is its best piece's, NaN without one; its level is what the student finds most probable for that
-        piece, neutral without one. Levels mean nothing for a student that ranks.
+        A word's score is its best piece's, NaN without one; its level is the most probable level of that piece, neutral
+        without one. Levels mean nothing for formulation `ranking`.
 
         Args:
-            encodings: as `Classifier.encode` gives them. targets: index of the class to explain, for each.
-            max_tokens: most sub-tokens a batch, padding included. device: where to compute (default: the CPU).
+            encodings: the texts, from `Classifier.encode`.
+            targets: index of the class to explain, for each text.
+            max_tokens: most sub-tokens in a batch, padding included.
+            device: device to compute on. None: the CPU.
 
-        Raises ModelError for a student that is not trained.
+        Returns:
+            Scores, float32, (words,), and levels, int8, (words,), of each text.
+
+        Raises:
+            ModelError: the student is not trained.
         """
+        device = device or torch.device("cpu")
         words: dict[int, tuple[NDArray[np.float32], NDArray[np.int8]]] = {}
         for indices in budget_batches([len(encoding) for encoding in encodings], max_tokens):
-            of_batch = [encodings[i] for i in indices], [targets[i] for i in indices]
-            rows = self._run(*of_batch, device or torch.device("cpu"))
-            for index, encoding, (scores, levels) in zip(indices, of_batch[0], rows, strict=True):
+            rows = self._run([encodings[i] for i in indices], [targets[i] for i in indices], device)
+            for index, (scores, levels) in zip(indices, rows, strict=True):
+                encoding = encodings[index]
                 owner = np.asarray(encoding.word_ids, dtype=np.int64)
                 # In ascending order of scores, so that a word's best piece is written last.
                 pieces = np.argsort(scores, kind="stable")
                 pieces = pieces[owner[pieces] != NO_WORD]
-                of_words = np.zeros(len(encoding.words), dtype=np.int8)
-                of_words[owner[pieces]] = levels[pieces]
-                words[index] = aggregate(scores, encoding.word_ids, len(encoding.words), self.aggregation), of_words
+                word_levels = np.zeros(len(encoding.words), dtype=np.int8)
+                word_levels[owner[pieces]] = levels[pieces]
+                word_scores = aggregate(scores, encoding.word_ids, len(encoding.words), self.aggregation)
+                words[index] = (word_scores, word_levels)
         return [words[i] for i in range(len(encodings))]
 
     # ---- files ---------------------------------------------------------------------------------------------------
@@ -226,5 +241,6 @@ class L2EPaper(BoundExplainer, BatchExplainer):
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
         self.trained_classifier = state.value("classifier", str)
-        vocabulary, classes = (state.size(f"{table}.weight") for table in ("embeddings", "labels"))
+        vocabulary = state.size("embeddings.weight")
+        classes = state.size("labels.weight")
         self.student = state.restore(lambda: Student(vocabulary, classes, self.options))

@@ -1,4 +1,4 @@
-"""Correct a reader's scores for a text with further answers from the classifier."""
+"""Correct L2E's scores for a text with further answers from the classifier."""
 
 from __future__ import annotations
 
@@ -9,45 +9,59 @@ from explearn.core.certificate import Certificate
 from explearn.methods.l2e.answers import Answered, word_sums
 
 RIDGE = 10.0
-"""Penalty of the correction, against the sum of squares over the answers: how far the reader's scores are trusted."""
+"""Penalty of the correction, against the sum of squares over the answers: how far L2E's scores are trusted."""
 
 ENDS = 100.0
 """Weight of the answers to the whole text and to no word, each over all others together: their difference is what the
 scores add up to, as in Kernel SHAP."""
 
-LEAST_SHARE, LARGEST_SHARE = 0.5, 2.0
-"""Of the budget that a text gets, however sure its scores are."""
+LEAST_SHARE = 0.5
+"""Smallest part of the budget that a text gets, however certain its scores are."""
+
+LARGEST_SHARE = 2.0
+"""Largest multiple of the budget that a text gets, however uncertain its scores are."""
 
 
 def passes_of(certificate: Certificate | None, usual: float, budget: int) -> int:
-    """Return how many passes a text gets: `budget`, by how its bound compares with the usual one; at least 2.
+    """Return how many passes a text gets, at least 2: `budget` times its bound over the usual bound.
 
     Without a certificate it gets `budget`; an unfamiliar text, whose bound means nothing, the largest share.
+
+    Args:
+        certificate: certificate of the text's scores.
+        usual: the usual bound.
+        budget: passes of an average text.
     """
-    share = 1.0
-    if certificate is not None:
-        share = certificate.bound / max(usual, 1e-9) if certificate.familiar else LARGEST_SHARE
+    if certificate is None:
+        share = 1.0
+    elif certificate.familiar:
+        share = certificate.bound / max(usual, 1e-9)
+    else:
+        share = LARGEST_SHARE
     return max(2, round(budget * min(max(share, LEAST_SHARE), LARGEST_SHARE)))
 
 
 def repaired(scores: NDArray[np.floating], answered: Answered, target: int) -> NDArray[np.float64]:
-    """Correct a reader's scores by ridge regression on the residuals: the answers less the sums of the scores.
+    """Correct L2E's scores by ridge regression on the residuals: the answers less the sums of the scores.
 
     With ever more answers the word scores become Kernel SHAP's (Lundberg and Lee 2017, theorem 2), wherever they
-    started; a few of them move the scores only where they miss (after Paes et al. 2024, "Selective Explanations", and
-    Covert et al. 2024, "Stochastic Amortization"). All sub-tokens of a word are moved alike.
+    started; a few of them change the scores only where they are wrong (after Paes et al. 2024, "Selective
+    Explanations", and Covert et al. 2024, "Stochastic Amortization"). All sub-tokens of a word change alike.
 
     Args:
-        scores: of the target, (tokens,). answered: answers to random sets of the text's words.
+        scores: scores for the target, (tokens,).
+        answered: answers to random sets of the text's words.
+        target: index of the class explained.
     """
-    x, sums = answered.kept.astype(np.float64), word_sums(scores, answered.text)
-    residuals = answered.answers[:, target] - x @ sums
-    weights = np.ones(len(x))
-    weights[:2] = ENDS * len(x)
-    x, residuals = (part - np.average(part, axis=0, weights=weights) for part in (x, residuals))
+    text = answered.text
+    kept = answered.kept.astype(np.float64)
+    residuals = answered.answers[:, target] - kept @ word_sums(scores, text)
+    weights = np.ones(len(kept))
+    weights[:2] = ENDS * len(kept)
+    x = kept - np.average(kept, axis=0, weights=weights)
+    y = residuals - np.average(residuals, weights=weights)
     weighted = x * weights[:, None]
-    moved = np.linalg.solve(weighted.T @ x + RIDGE * np.eye(x.shape[1]), weighted.T @ residuals)
-    per_piece = np.append(moved / answered.text.pieces(), 0.0)
+    change = np.linalg.solve(weighted.T @ x + RIDGE * np.eye(x.shape[1]), weighted.T @ y)
     corrected = np.array(scores, dtype=np.float64)
-    corrected[: len(answered.text.owners)] += per_piece[answered.text.owners]
+    corrected[: len(text.owners)] += text.on_pieces(change / text.pieces())
     return corrected

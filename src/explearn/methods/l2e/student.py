@@ -14,10 +14,10 @@ from torch.nn import functional
 from explearn.methods.l2e.params import HEADS, L2EPaperParams
 
 LEVELS = (-2, -1, 0, 1, 2)
-"""High negative, low negative, neutral, low positive, high positive, as the outputs of a labelling student."""
+"""High negative, low negative, neutral, low positive, high positive: the outputs under formulation `labelling`."""
 
 DROPOUT = 0.1
-"""Rate, in training, of embeddings and of each sublayer's result."""
+"""Dropout rate of embeddings and of each sublayer's result."""
 
 WAVELENGTH = 10_000.0
 """Longest wavelength of the position code, in units of 2 pi tokens (Vaswani et al., 2017, section 3.5)."""
@@ -65,7 +65,12 @@ class PreNormBlock(nn.Module):
         self.down = nn.Linear(2 * width, width)
 
     def forward(self, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-        """Return the states, (b, n, d), after the block. seen: bool, (b, 1, n or 1, n), as of `attended`."""
+        """Return the states after the block, (b, n, d).
+
+        Args:
+            x: states, (b, n, d).
+            seen: bool, (b, 1, n or 1, n); see `attended`.
+        """
         b, n, d = x.shape
         qkv = self.qkv(self.attention_norm(x)).view(b, n, 3, HEADS, d // HEADS)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
@@ -79,14 +84,15 @@ class Student(nn.Module):
     """Embeddings over the classifier's vocabulary and its C classes, Transformer blocks, and a linear head.
 
     Args:
-        vocabulary: sub-tokens of the classifier; ids from here on are the label tokens of the classes.
+        vocabulary: number of the classifier's sub-tokens; ids from here on are the label tokens of the classes.
         classes: C.
-        options: of the network; it has 5 outputs a token, the levels, or 1, the strength for a ranking.
+        options: options of the network; it has 5 outputs a token, one for each level, or for a ranking 1, the strength.
     """
 
     def __init__(self, vocabulary: int, classes: int, options: L2EPaperParams) -> None:
         super().__init__()
-        self.vocabulary, self.window = vocabulary, options.window
+        self.vocabulary = vocabulary
+        self.window = options.window
         self.embeddings = nn.Embedding(vocabulary, options.width)
         self.labels = nn.Embedding(classes, options.width)
         self.blocks = nn.ModuleList(PreNormBlock(options.width) for _ in range(options.layers))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
-from explearn.methods.base.training import BestWeights, descend, epoch_bar, seeded
+from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.l2e.params import L2EPaperParams
 from explearn.methods.l2e.student import LEVELS, Student
 from explearn.metrics.arrays import correlation, ranks
@@ -22,22 +22,20 @@ from explearn.predictors.encoding import Encoding
 from explearn.text.alignment import NO_WORD
 
 BATCH_TEXTS = 32
-"""Texts a step."""
+"""Texts in a step."""
 
 SORTED_BATCHES = 16
 """Batches' worth of texts that are sorted by length together: less padding, and the order stays random."""
 
 WEIGHT_DECAY = 0.01
-"""Of the optimizer."""
+"""Weight decay of the optimizer."""
 
 PATIENCE = 3
 """Epochs without better agreement with the teacher on the validation texts before training stops."""
 
 
 def labelling_loss(logits: torch.Tensor, levels: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
-    """Return the sequence-labelling loss: -log Pr(h(w_i)) of each token, mean over the batch's (the paper sums).
-
-    L2E section 3.
+    """Return the sequence-labelling loss (L2E section 3): the mean of -log Pr(h(w_i)) over tokens; the paper sums.
 
     Args:
         logits: (batch, tokens, 5), of LEVELS.
@@ -48,11 +46,10 @@ def labelling_loss(logits: torch.Tensor, levels: torch.Tensor, known: torch.Tens
 
 
 def ranking_loss(values: torch.Tensor, weights: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
-    """Return the ranking loss: -log(e^v_k / (e^v_i + e^v_j)) of each pair of a text's tokens, k the heavier one.
+    """Return the ranking loss: -log(e^v_k / (e^v_i + e^v_j)) of each pair of a text's tokens, where |w_k| is larger.
 
-    The paper (L2E section 3) sums over i < j; here the sum is divided by the number of pairs of the text, and the mean
-    over texts is taken, so that long texts weigh as much as short ones. Pairs of equal weight (the pieces of one word)
-    have no order and are left out. Memory is batch x tokens^2.
+    The paper (L2E section 3) sums over i < j; here each text has the mean over its pairs, so that long texts weigh as
+    much as short ones. Pairs of equal weight (the pieces of a word) are left out. Memory is batch x tokens^2.
 
     Args:
         values: v, (batch, tokens).
@@ -69,12 +66,19 @@ def ranking_loss(values: torch.Tensor, weights: torch.Tensor, known: torch.Tenso
 def student_ids(encoding: Encoding, target: int, vocabulary: int) -> tuple[list[int], int]:
     """Put a class's label token before and after a text's sub-tokens; separators inside a pair stay.
 
-    Returns the ids, and the position in the encoding of the sub-token behind the first label token.
+    Args:
+        encoding: the text.
+        target: index of the class.
+        vocabulary: the label token of class 0.
+
+    Returns:
+        The ids, and the position in the encoding of the sub-token after the first label token.
     """
-    content = encoding.positions
-    first, last = (content[0], content[-1]) if content else (0, -1)
     label = vocabulary + target
-    return [label, *encoding.input_ids[first : last + 1], label], first
+    content = encoding.positions
+    if not content:
+        return [label, label], 0
+    return [label, *encoding.input_ids[content[0] : content[-1] + 1], label], content[0]
 
 
 def collate(texts: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -87,9 +91,11 @@ def collate(texts: Sequence[Sequence[int]], device: torch.device) -> tuple[torch
 class StudentLesson:
     """A text with the teacher's scores.
 
-    ids: as of `student_ids`. owner: word of each id, NO_WORD for label tokens, separators and pieces of no word.
-    values: (words,), what is learned of each word: int8 levels, or float64 |w| for a ranking. weights: float64,
-    (words,), the order that the student's scores should have.
+    Attributes:
+        ids: label token, sub-tokens, label token; see `student_ids`.
+        owner: word of each id, NO_WORD for label tokens, separators and pieces of no word.
+        values: (words,), what is learned of each word: int8 levels, or float64 |w| for a ranking.
+        weights: float64, (words,), the order that the student's scores should have.
     """
 
     ids: Sequence[int]
@@ -121,8 +127,17 @@ def train(
 
     The student ends with the weights of the best epoch; where no epoch has an agreement, of the last.
 
-    Returns for each epoch the mean `loss` of its batches and the `agreement` with the teacher on the validation texts:
-    None without such texts, and of a student that scores all words of each alike or gives no numbers any more.
+    Args:
+        student: the network.
+        lessons: texts to learn from.
+        validation: other texts, on which the agreement with the teacher is measured.
+        options: options of L2E as published.
+        device: device to train on.
+        description: text of a progress bar. None: no bar.
+
+    Returns:
+        For each epoch the mean `loss` of its batches and the `agreement` with the teacher on the validation texts, None
+        if it is undefined: without such texts, or if the scores of all words of each are equal or not finite.
     """
     generator = torch.Generator().manual_seed(options.seed)
     student.to(device)
@@ -131,43 +146,47 @@ def train(
     optimizer = kind(parameters, lr=options.learning_rate, weight_decay=WEIGHT_DECAY)
     lengths = [len(lesson.ids) for lesson in lessons]
     history: list[dict[str, float | None]] = []
-    best, highest, weights = 0, -math.inf, BestWeights(student)
-    epochs = epoch_bar(options.epochs, description)
-    for epoch, _ in enumerate(epochs):
-        student.train()
-        losses = []
+
+    def batches() -> Iterator[list[int]]:
         # Dropout draws from the global generator.
-        with seeded(options.seed * 100_003 + epoch, device):
-            for indices in random_batches(lengths, BATCH_TEXTS, generator, SORTED_BATCHES):
-                loss = _loss(student, [lessons[i] for i in indices], options.formulation, device)
-                descend(loss, optimizer, parameters)
-                losses.append(float(loss.detach()))
-        student.eval()
+        torch.manual_seed(options.seed * 100_003 + len(history))
+        return random_batches(lengths, BATCH_TEXTS, generator, SORTED_BATCHES)
+
+    def batch_loss(batch: list[int]) -> torch.Tensor:
+        return _loss(student, [lessons[i] for i in batch], options.formulation, device)
+
+    def validate(epoch: int, losses: list[float]) -> float | None:
         agreement = agreement_with(student, validation, options.formulation, device)
         history.append({"loss": float(np.mean(losses)), "agreement": agreement})
-        epochs.set_postfix(loss=f"{np.mean(losses):.4f}", agreement="-" if agreement is None else f"{agreement:.3f}")
-        # Without an agreement so far, the last epoch counts as the best.
-        if (highest == -math.inf) if agreement is None else (agreement > highest):
-            best, highest = epoch, highest if agreement is None else agreement
-            weights.keep()
-        elif epoch - best >= PATIENCE:
-            break
-    epochs.close()
-    weights.restore()
-    student.cpu().eval().requires_grad_(False)
+        return agreement
+
+    with seeded(options.seed, device):
+        train_epochs(
+            [student],
+            optimizer,
+            batches,
+            batch_loss,
+            options.epochs,
+            clipped=parameters,
+            validate=validate,
+            patience=PATIENCE,
+            description=description,
+        )
+    student.cpu().requires_grad_(False)
     return history
 
 
 def _loss(student: Student, lessons: Sequence[StudentLesson], formulation: str, device: torch.device) -> torch.Tensor:
     ids, lengths = collate([lesson.ids for lesson in lessons], device)
-    known = pad_sequence([torch.from_numpy(lesson.owner != NO_WORD) for lesson in lessons], batch_first=True)
-    # NO_WORD reads the last word's value; it is not known.
+    of_words = [torch.from_numpy(lesson.owner != NO_WORD) for lesson in lessons]
+    # NO_WORD = -1 reads the last word's value, which is masked by `real`.
     values = [torch.from_numpy(lesson.values[lesson.owner]) for lesson in lessons]
+    real = pad_sequence(of_words, batch_first=True).to(device)
     wanted = pad_sequence(values, batch_first=True).to(device)
-    outputs, known = student(ids, lengths), known.to(device)
+    outputs = student(ids, lengths)
     if formulation == "ranking":
-        return ranking_loss(outputs[..., 0], wanted.float(), known)
-    return labelling_loss(outputs, wanted.long(), known)
+        return ranking_loss(outputs[..., 0], wanted.float(), real)
+    return labelling_loss(outputs, wanted.long(), real)
 
 
 def token_scores(outputs: torch.Tensor, real: torch.Tensor, formulation: str) -> torch.Tensor:
@@ -177,21 +196,23 @@ def token_scores(outputs: torch.Tensor, real: torch.Tensor, formulation: str) ->
     sub-tokens, in (0, 1), which keeps the order.
 
     Args:
-        outputs: (batch, tokens, 5 or 1). real: bool, (batch, tokens), True at sub-tokens of the text.
+        outputs: (batch, tokens, 5 or 1).
+        real: bool, (batch, tokens), True at sub-tokens of the text.
+        formulation: `labelling` or `ranking`.
     """
     if formulation == "ranking":
         return outputs[..., 0].float().masked_fill(~real, -torch.inf).softmax(-1).nan_to_num()
-    of_level = torch.arange(LEVELS[0], LEVELS[-1] + 1, device=outputs.device, dtype=torch.float32)
-    return (outputs.float().softmax(-1) * of_level).sum(-1)  # no matrix product: autocast would round it
+    levels = torch.tensor(LEVELS, device=outputs.device, dtype=torch.float32)
+    return (outputs.float().softmax(-1) * levels).sum(-1)  # no matrix product: autocast would round it
 
 
 @torch.inference_mode()
 def agreement_with(
     student: Student, lessons: Sequence[StudentLesson], formulation: str, device: torch.device
 ) -> float | None:
-    """Average Spearman's rho between the student's and the teacher's word scores over texts; None without any text.
+    """Average Spearman's rho between the student's and the teacher's word scores over texts.
 
-    Texts of which one of the two scores all words alike are left out.
+    Texts in which one of the two gives all words the same score are left out; None if no text remains.
     """
     order = sorted(lessons, key=lambda lesson: len(lesson.ids))
     correlations = []
@@ -199,15 +220,15 @@ def agreement_with(
         batch = order[start : start + 4 * BATCH_TEXTS]
         ids, lengths = collate([lesson.ids for lesson in batch], device)
         scores = token_scores(student(ids, lengths), inside(lengths, ids.shape[1]), formulation).cpu().numpy()
-        for lesson, of_tokens in zip(batch, scores, strict=True):
-            known = lesson.owner != NO_WORD
+        for lesson, row in zip(batch, scores, strict=True):
+            real = lesson.owner != NO_WORD
             words = np.full(len(lesson.weights), -np.inf)
-            np.maximum.at(words, lesson.owner[known], of_tokens[: len(lesson.owner)][known])
+            np.maximum.at(words, lesson.owner[real], row[: len(real)][real])
             scored = np.isfinite(words)
-            rho = correlation(ranks(words[scored]), ranks(lesson.weights[scored])).item() if scored.any() else math.nan
-            if not math.isnan(rho):
-                correlations.append(rho)
-    return float(np.mean(correlations)) if correlations else None
+            if scored.any():
+                correlations.append(correlation(ranks(words[scored]), ranks(lesson.weights[scored])).item())
+    defined = [rho for rho in correlations if not math.isnan(rho)]
+    return float(np.mean(defined)) if defined else None
 
 
 def inside(lengths: torch.Tensor, tokens: int) -> torch.Tensor:

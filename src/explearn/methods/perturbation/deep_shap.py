@@ -10,8 +10,8 @@ from explearn.methods.base.outputs import Output
 from explearn.methods.gradient.deep_lift import check_rescale, rescale, view_for_rescale
 from explearn.methods.gradient.embedded import EmbeddedClassifier, reference_embeddings
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 
 
 class DeepShap(BatchExplainer):
@@ -26,9 +26,8 @@ class DeepShap(BatchExplainer):
 
     Signed, and additive over pieces. Source: Lundberg and Lee (2017), section 4.2 (Deep SHAP); computed as captum's
     DeepLiftShap does, by captum's DeepLift on each reference and the mean, but reference by reference, so that texts
-    share batches and memory does not grow with the references. What captum's DeepLift rescales, and what it does not,
-    is said at `DeepLift`; `completeness_error` is how far the scores' sum is from f(text) - mean of f(reference), and
-    it is not small.
+    share batches and memory does not grow with the references. `DeepLift` says what captum's DeepLift rescales.
+    `completeness_error` is how far the scores' sum is from f(text) - mean of f(reference), and it is not small.
     """
 
     reads_weights = True
@@ -45,21 +44,20 @@ class DeepShap(BatchExplainer):
 
     class Options(Seeded):
         references: Rounds = 8
-        """How many."""
+        """Number of reference texts."""
         output: Output = "logit"
         """The explained output: the target's `logit`, `probability` or `log_probability`."""
 
     check = staticmethod(check_rescale)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, self.options.output)
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+        options = self.options
+        function = EmbeddedClassifier(view_for_rescale(classifier), batch.model_inputs(), targets, options.output)
         embeddings = function.embed()
-        scores = torch.zeros_like(embeddings[..., 0])
-        difference = torch.zeros_like(scores[:, 0])
-        for reference in reference_embeddings(
-            classifier, batch, embeddings, self.options.references, self.options.seed
-        ):
-            scores += rescale(function, embeddings, reference) / self.options.references
+        scores = torch.zeros_like(embeddings[..., 0])  # (batch, tokens)
+        difference = torch.zeros_like(scores[:, 0])  # f(text) - mean of f(reference), (batch,)
+        for reference in reference_embeddings(classifier, batch, embeddings, options.references, options.seed):
+            scores += rescale(function, embeddings, reference) / options.references
             at_text, at_reference = function.values.chunk(2)
-            difference += (at_text - at_reference) / self.options.references
+            difference += (at_text - at_reference) / options.references
         return BatchScores(scores, function.logits, function.targets, (scores.sum(-1) - difference).abs())

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.predictors.encoding import Encoding
 from explearn.text.alignment import NO_WORD
-
-Removal = Literal["delete", "mask"]
-"""What happens to a word that is left out: its sub-tokens are deleted, or each is replaced by the mask token."""
+from explearn.text.encoding import Encoding, Removal
 
 
 class PerturbedText:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from explearn.core.extras import check_installed
 from explearn.core.validation import Rounds, Seeded
 from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
-from explearn.methods.perturbation.inputs import PerturbedText, Removal
+from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.predictor import Ask
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.predictor import Predictor
+from explearn.text.encoding import Removal
 
 
 class KernelShap(PerturbationExplainer):
@@ -21,8 +23,8 @@ class KernelShap(PerturbationExplainer):
 
     The players are the words with sub-tokens; a coalition's worth is f of the text with its words alone, and the base
     is f of the text without any. Signed; all sub-tokens of a word get its value. Values of words add up to f(text) -
-    base; `completeness_error` is by how much they miss it. Texts of which all sets of words are within the samples (up
-    to eight words by default) get exact Shapley values.
+    base; `completeness_error` is the difference that remains. Values are exact Shapley values if all sets of a text's
+    words are within the samples (up to eight words by default).
 
     Computed by shap's KernelExplainer on vectors of ones (present) with one background vector of zeros (missing). It
     draws from numpy's global generator, which starts at the seed for each text.
@@ -46,20 +48,23 @@ class KernelShap(PerturbationExplainer):
         removal: Removal = "mask"
         """A missing word's sub-tokens are each replaced by the mask token (`mask`) or deleted (`delete`)."""
 
-    def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
+    def check(self, classifier: Predictor) -> None:
+        check_installed("shap", extra="baselines", what=self.name)
+        super().check(classifier)
+
+    def score_text(self, classifier: Predictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
         from shap import KernelExplainer
 
         words = len(text)
 
-        def explained(kept: NDArray[np.float64]) -> NDArray[np.float64]:
-            return outputs(
-                classifier, ask(text.perturbed(kept.astype(bool), self.options.removal)), self.options.output
-            )[:, target]
+        def explained(present: NDArray[np.float64]) -> NDArray[np.float64]:
+            logits = ask(text.perturbed(present.astype(bool), self.options.removal))
+            return outputs(classifier, logits, self.options.output)[:, target]
 
         explainer = KernelExplainer(explained, np.zeros((1, words)))
         values = explainer.shap_values(
             np.ones(words),
-            nsamples=2 * words + 256 if self.options.samples is None else self.options.samples,
+            nsamples=self.options.samples or 2 * words + 256,
             l1_reg=False,
             silent=True,
         )

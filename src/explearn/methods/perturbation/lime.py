@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from explearn.core.extras import check_installed
 from explearn.core.validation import MOST_ROUNDS, Seeded
 from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
-from explearn.methods.perturbation.inputs import PerturbedText, Removal
+from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.predictor import Ask
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.predictor import Predictor
+from explearn.text.encoding import Removal
 
 FIRST_CHARACTER = 0xF0000
 """Start of a private-use plane of Unicode: 65,534 characters that no text needs, one for each word."""
@@ -30,11 +32,10 @@ class Lime(PerturbationExplainer):
     regression of f on the words present gives each word its weight. Signed; all sub-tokens of a word get its weight.
 
     Computed by lime's LimeTextExplainer for every word occurrence by itself (bow=False), as many features as words. It
-    is given a text of one character a word, whose copies tell which words are left: the same draws as for the text
-    itself, and the classifier sees the text's own sub-tokens without those of the missing words. A text without any
-    word left is just its special tokens. All words being features, the library's default feature selection ("auto")
-    would choose all of them too, after fits that change nothing; it is "none" here. The draws start at the seed for
-    each text.
+    gets a stand-in text with one character per word, whose copies show which words are left: the draws are those for
+    the text itself, and the classifier reads the text's own sub-tokens without those of the missing words. With no word
+    left, only the special tokens remain. As all words are features, the library's feature selection ("auto") would
+    choose all of them, after fits that change nothing; it is "none" here. The draws start at the seed for each text.
     """
 
     about = About(
@@ -55,7 +56,11 @@ class Lime(PerturbationExplainer):
         removal: Removal = "delete"
         """A missing word's sub-tokens are deleted (`delete`) or each replaced by the mask token (`mask`)."""
 
-    def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
+    def check(self, classifier: Predictor) -> None:
+        check_installed("lime", extra="baselines", what=self.name)
+        super().check(classifier)
+
+    def score_text(self, classifier: Predictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
         from lime.lime_text import LimeTextExplainer
 
         words = len(text)
@@ -88,7 +93,7 @@ class Lime(PerturbationExplainer):
 
 def present(copies: Sequence[str], words: int) -> NDArray[np.bool_]:
     """Return which words remain in each copy, (copies, words)."""
-    kept = np.zeros((len(copies), words), dtype=bool)
-    codes = np.frombuffer("".join(copies).encode("utf-32-le"), dtype=np.uint32).astype(np.int64) - FIRST_CHARACTER
-    kept[np.repeat(np.arange(len(copies)), [len(copy) for copy in copies]), codes] = True
-    return kept
+    masks = np.zeros((len(copies), words), dtype=bool)
+    for mask, copy in zip(masks, copies, strict=True):
+        mask[[ord(character) - FIRST_CHARACTER for character in copy]] = True
+    return masks

@@ -17,11 +17,11 @@ from explearn.core.seeds import numpy_seeded
 from explearn.methods.base import outputs as torch_outputs
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.outputs import Output
-from explearn.methods.perturbation.inputs import PerturbedText, Removal
-from explearn.methods.perturbation.predictor import Ask, Logits, Predictor
-from explearn.predictors.classifier import Classifier
+from explearn.methods.perturbation.inputs import PerturbedText
+from explearn.methods.perturbation.predictor import Ask, CachedLogits, Logits
 from explearn.predictors.encoding import Encoding
-from explearn.predictors.problems import Problem
+from explearn.predictors.predictor import Predictor
+from explearn.text.encoding import Removal
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +44,24 @@ class PerturbationExplainer(Explainer):
     """Whether scores add up to f(text) - f(text without any word)."""
 
     @abstractmethod
-    def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
+    def score_text(self, classifier: Predictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
         """Score every sub-token of a text of at least one word."""
 
     def check_text(self, text: PerturbedText) -> None:
         """Raise UnsupportedError for a text that the method does not support, before anything is computed."""
 
-    def check(self, classifier: Classifier) -> None:
+    def check(self, classifier: Predictor) -> None:
         # A method without the option masks.
         check_mask_token(classifier, getattr(self.options, "removal", "mask"))
 
     def score_texts(
-        self, classifier: Classifier, encodings: Sequence[Encoding], targets: Sequence[int] | None
+        self, classifier: Predictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
         start = time.perf_counter()
         texts = [PerturbedText(encoding, stand_in(classifier)) for encoding in encodings]
         for text in texts:
             self.check_text(text)
-        predict = Predictor(classifier)
+        predict = CachedLogits(classifier)
         logits = predict(encodings)
         chosen = [int(row.argmax()) for row in logits] if targets is None else targets
         classified = (time.perf_counter() - start) / max(1, len(texts))
@@ -79,7 +79,7 @@ class PerturbationExplainer(Explainer):
         return results
 
 
-def stand_in(classifier: Classifier) -> int:
+def stand_in(classifier: Predictor) -> int:
     """Id of the mask token, or of padding for classifiers without one, whose words can only be deleted."""
     try:
         return classifier.mask_token_id
@@ -87,7 +87,7 @@ def stand_in(classifier: Classifier) -> int:
         return classifier.pad_token_id
 
 
-def check_mask_token(classifier: Classifier, removal: Removal) -> None:
+def check_mask_token(classifier: Predictor, removal: Removal) -> None:
     """Raise UnsupportedError if words are to be masked but the tokenizer has no token to mask them with."""
     if removal == "mask":
         try:
@@ -96,12 +96,9 @@ def check_mask_token(classifier: Classifier, removal: Removal) -> None:
             raise UnsupportedError(f"{error}; use removal=delete") from error
 
 
-def outputs(classifier: Classifier, logits: Logits, output: Output) -> NDArray[np.float64]:
-    """The explained numbers of all classes, (n, C).
+def outputs(classifier: Predictor, logits: Logits, output: Output) -> NDArray[np.float64]:
+    """Return the explained numbers of all classes, (n, C), of logits (n, C).
 
-    A regression has no probabilities: `probability`, the default of most methods, is its value there, as `logit` is.
-    Raises UnsupportedError for its log-probability.
+    Raises UnsupportedError for the log-probability of a regression.
     """
-    if output == "probability" and classifier.problem is Problem.REGRESSION:
-        return logits
     return torch_outputs.outputs(classifier, torch.from_numpy(logits), output).numpy()

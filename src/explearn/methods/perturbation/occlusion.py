@@ -7,10 +7,11 @@ import numpy as np
 from explearn.core.validation import Section
 from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
-from explearn.methods.perturbation.inputs import PerturbedText, Removal
+from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.predictor import Ask
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.predictor import Predictor
+from explearn.text.encoding import Removal
 
 
 class Occlusion(PerturbationExplainer):
@@ -36,8 +37,9 @@ class Occlusion(PerturbationExplainer):
         output: Output = "probability"
         """The explained output f: the target's `probability`, `log_probability` or `logit`."""
 
-    def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
+    def score_text(self, classifier: Predictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
         words = len(text)
-        kept = np.concatenate([np.ones((1, words), dtype=bool), ~np.eye(words, dtype=bool)])
-        values = outputs(classifier, ask(text.perturbed(kept, self.options.removal)), self.options.output)[:, target]
+        present = np.concatenate([np.ones((1, words), dtype=bool), ~np.eye(words, dtype=bool)])
+        logits = ask(text.perturbed(present, self.options.removal))
+        values = outputs(classifier, logits, self.options.output)[:, target]
         return Scored(text.on_pieces(values[0] - values[1:]))

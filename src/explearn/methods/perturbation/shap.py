@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from explearn.core.extras import check_installed
 from explearn.core.validation import MOST_ROUNDS, Seeded
 from explearn.core.words import lay_out
 from explearn.methods.base.outputs import Output
@@ -17,8 +17,8 @@ from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.predictor import Ask
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Encoding
+from explearn.predictors.predictor import Predictor
 
 Level = Literal["auto", "word"]
 
@@ -34,7 +34,7 @@ class Shap(PerturbationExplainer):
     Owen values: Shapley values within a hierarchy of neighbouring tokens, whose groups stay together, by the library's
     partition algorithm, which opens the hierarchy as far as `max_evals` allows, groups of large values first. The base
     is f of the text with all tokens masked. Signed, and additive over pieces: values of tokens, special ones included,
-    add up to f(text) - base, and `completeness_error` is by how much they miss it.
+    add up to f(text) - base, and `completeness_error` is the difference that remains.
 
     The algorithm decides what is evaluated from the outputs of all classes together, and breaks ties by draws from
     numpy's global generator, which starts at the seed for each text.
@@ -42,16 +42,16 @@ class Shap(PerturbationExplainer):
     Two levels:
 
     * tokens: the library's masker with the classifier's own tokenizer. It writes masked copies of the text as strings,
-      which are tokenised anew: pieces after a masked one may be split differently than in the text. Of a text longer
-      than the classifier reads, the part that it reads is masked.
+      which are tokenised anew: pieces after a masked one may be split differently than in the text. If a text is longer
+      than the classifier reads, only the part that it reads is masked.
     * words: words of the text, of both segments for a pair, are masked piece by piece where they stand; a word's value
       is shared equally by its pieces. The hierarchy is the library's for the words of a segment; the segments are
       joined last.
 
-    `auto` goes by tokens where that is sound: one segment, and the masker's copy with nothing masked is tokenised as
-    the classifier reads the text. It is not for pairs, which the masker does not know; where byte-level pieces share
-    a character (each of them repeats it); and where white space in the text other than single blanks left its mark on
-    the pieces. Such texts go by words.
+    `auto` uses tokens if the text has one segment and the masker's copy with nothing masked is tokenised as the
+    classifier reads the text. Otherwise it uses words: for pairs, which the masker does not know; where byte-level
+    pieces share a character (each of them repeats it); and where white space other than single blanks changes the
+    pieces.
     """
 
     about = About(
@@ -72,33 +72,32 @@ class Shap(PerturbationExplainer):
         level: Level = "auto"
         """`auto`, or `word`: by words also where tokens are sound."""
 
-    def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
-        # The library has no hierarchy of a single token; it is a word, and goes as one.
-        by_words = self.options.level == "word" or not classifier.has_model or len(text.encoding) == 1
-        text_masker = None if by_words else token_masker(classifier, text.encoding)
-        if text_masker is not None:
-            masker, string = text_masker
-            read = partial(read_strings, classifier)
-            values, bases = self._values(classifier, lambda copies: read(copies.tolist()), masker, [string], ask)
-            scores = values[:, target]
-        else:
-            masker = WordMasker(segments(text))
-            masked = partial(text.perturbed, removal="mask")
-            values, bases = self._values(classifier, masked, masker, np.ones((1, len(text))), ask)
-            scores = text.on_pieces(values[:, target] / text.pieces())
-        whole = outputs(classifier, ask([text.encoding]), self.options.output)[0, target]
-        return Scored(scores, abs(float(scores.sum() + bases[target] - whole)))
+    def check(self, classifier: Predictor) -> None:
+        check_installed("shap", extra="baselines", what=self.name)
+        super().check(classifier)
 
-    def _values(
-        self, classifier: Classifier, read: Callable[[NDArray[Any]], list[Encoding]], masker: Any, data: Any, ask: Ask
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Values of the masker's positions, (positions, C), and bases, (C,); `read` takes copies from the masker."""
+    def score_text(self, classifier: Predictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
+        options = self.options
+        masker: Any = None
+        data: Any = None
+        # The library has no hierarchy of a single token; it is a word, and goes as one.
+        if options.level == "auto" and classifier.has_model and len(text.encoding) > 1:
+            masker, data = token_masker(classifier, text.encoding)
+        by_words = masker is None
+        if by_words:
+            masker = WordMasker(segments(text))
+            data = np.ones((1, len(text)))
 
         def function(copies: NDArray[Any]) -> NDArray[np.float64]:
-            return outputs(classifier, ask(read(copies)), self.options.output)
+            encodings = text.perturbed(copies, "mask") if by_words else read_strings(classifier, copies.tolist())
+            return outputs(classifier, ask(encodings), options.output)
 
-        values = run_library(function, masker, data, self.options.max_evals, self.options.seed)
-        return np.asarray(values.values[0]), np.asarray(values.base_values[0])
+        explanation = run_library(function, masker, data, options.max_evals, options.seed)
+        scores = explanation.values[0][:, target]
+        if by_words:
+            scores = text.on_pieces(scores / text.pieces())
+        whole = outputs(classifier, ask([text.encoding]), options.output)[0, target]
+        return Scored(scores, abs(float(scores.sum() + explanation.base_values[0][target] - whole)))
 
 
 def run_library(function: Function, masker: Any, data: Any, max_evals: int, seed: int) -> Any:
@@ -125,87 +124,91 @@ class WordMasker:
         return (mask[None].copy(),)
 
 
-def read_strings(classifier: Classifier, strings: Sequence[str]) -> list[Encoding]:
+def read_strings(classifier: Predictor, strings: Sequence[str]) -> list[Encoding]:
     """Read strings, of one segment each, as the classifier does."""
-    encoded = classifier.tokenizer(
+    encoded = classifier.transformer.tokenizer(
         list(strings), truncation=True, max_length=classifier.max_length, return_attention_mask=False
     )
-    use_types = "token_type_ids" in classifier.tokenizer.model_input_names
-    types = encoded["token_type_ids"] if use_types else [()] * len(strings)
-    pairs = zip(encoded["input_ids"], types, strict=True)
-    return [Encoding(tuple(ids), tuple(of_text), special=(), word_ids=(), words=()) for ids, of_text in pairs]
+    types = [()] * len(strings)
+    if "token_type_ids" in classifier.transformer.tokenizer.model_input_names:
+        types = encoded["token_type_ids"]
+    encodings = []
+    for input_ids, type_ids in zip(encoded["input_ids"], types, strict=True):
+        encodings.append(Encoding(tuple(input_ids), tuple(type_ids), special=(), word_ids=(), words=()))
+    return encodings
 
 
-def token_masker(classifier: Classifier, encoding: Encoding) -> tuple[Any, str] | None:
-    """shap's text masker and the string it is to mask, or None where its tokens would not be those of `encoding`."""
+def token_masker(classifier: Predictor, encoding: Encoding) -> tuple[Any, list[str]]:
+    """Return shap's text masker, None where its tokens would not be those of `encoding`, and the string to mask."""
     import shap
 
-    tokenizer = classifier.tokenizer
-    seen = max(encoding.word_ids) + 1
-    string = lay_out(encoding.words[:seen], encoding.joined).text
-    offsets = tokenizer(string, truncation=True, max_length=classifier.max_length, return_offsets_mapping=True)[
-        "offset_mapping"
-    ]
+    tokenizer = classifier.transformer.tokenizer
+    read = max(encoding.word_ids) + 1
+    string = lay_out(encoding.words[:read], encoding.joined).text
+    pieces = tokenizer(string, truncation=True, max_length=classifier.max_length, return_offsets_mapping=True)
     # What lies behind the last piece that the classifier reads is not there for the masker either.
-    string = string[: max(end for _, end in offsets)]
+    string = string[: max(end for _, end in pieces["offset_mapping"])]
     masker = shap.maskers.Text(tokenizer)
     tokens = masker.shape(string)[1]
-    (written,) = masker(np.ones(tokens, dtype=bool), string)
-    (again,) = read_strings(classifier, written.tolist())
-    return (masker, string) if tokens == len(encoding) and again.key == encoding.key else None
+    (unmasked,) = masker(np.ones(tokens, dtype=bool), string)
+    (again,) = read_strings(classifier, unmasked.tolist())
+    if tokens != len(encoding) or again.key != encoding.key:
+        masker = None
+    return masker, [string]
 
 
 def segments(text: PerturbedText) -> list[list[str]]:
-    """Words with sub-tokens, by segment: special tokens stand between the sub-tokens of two segments."""
-    by_segment: list[dict[int, str]] = []
+    """Return the words with sub-tokens, by segment: special tokens stand between the sub-tokens of two segments."""
+    words_by_segment: list[dict[int, str]] = []
     after_special = True
-    for special, place in zip(text.encoding.special, text.owners.tolist(), strict=True):
+    for special, number in zip(text.encoding.special, text.owners.tolist(), strict=True):
         if special:
             after_special = True
-        elif place < len(text):
+        elif number < len(text):
             if after_special:
-                by_segment.append({})
+                words_by_segment.append({})
             after_special = False
-            by_segment[-1][place] = text.encoding.words[text.words[place]]
-    return [list(words.values()) for words in by_segment]
+            words_by_segment[-1][number] = text.encoding.words[text.words[number]]
+    return [list(words.values()) for words in words_by_segment]
 
 
 def segment_trees(words: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-    """The library's hierarchy for the words of each segment, and the segments joined one after the other.
+    """Return the library's hierarchy for the words of each segment, the segments joined one after the other.
 
-    Returns a linkage, (w - 1, 4): both children (words first, then rows in order), height, number of words.
+    Returns:
+        A linkage, (w - 1, 4): both children (words first, then rows in order), height, number of words.
     """
     total = sum(map(len, words))
     rows: list[list[float]] = []
-    first_word, root = 0, -1
+    root: int | None = None
+    first = 0  # first word of the segment
     for segment in words:
-        count, first_row = len(segment), len(rows)
-
-        def number(child: float, count: int = count, word: int = first_word, row: int = first_row) -> float:
-            return child + word if child < count else child - count + total + row
-
+        count = len(segment)
+        shift = total + len(rows) - count  # from a row of the segment's own linkage, numbered from `count`, to ours
         for left, right, _, size in word_tree(segment):
-            rows.append([number(left), number(right), size / total, size])
-        top = total + len(rows) - 1 if count > 1 else first_word
-        first_word += count
-        if root >= 0:
-            rows.append([root, top, first_word / total, first_word])
+            children = [child + (first if child < count else shift) for child in (left, right)]
+            rows.append([*children, size / total, size])
+        top = total + len(rows) - 1 if count > 1 else first
+        first += count
+        if root is not None:
+            rows.append([root, top, first / total, first])
             top = total + len(rows) - 1
         root = top
     return np.array(rows, dtype=np.float64).reshape(total - 1, 4)
 
 
 def word_tree(words: Sequence[str]) -> NDArray[np.float64]:
-    """The library's hierarchy of neighbouring words, a linkage of (w - 1, 4)."""
+    """Return the library's hierarchy of neighbouring words, a linkage of (w - 1, 4)."""
     import shap
 
     if len(words) == 1:
         return np.empty((0, 4))
-    ends = np.cumsum([len(word) + 1 for word in words])
-    spans = [(int(end) - len(word) - 1, int(end) - 1) for word, end in zip(words, ends, strict=True)]
+    text, spans = lay_out(words)
 
     def split(string: str, return_offsets_mapping: bool = False) -> dict[str, list[Any]]:
-        return {"input_ids": list(range(1, len(spans) + 1)), "offset_mapping": spans} if string else {"input_ids": []}
+        if not string:
+            return {"input_ids": []}
+        return {"input_ids": list(range(1, len(spans) + 1)), "offset_mapping": list(spans)}
 
     # Any number serves as the mask's id: nothing is masked here.
-    return np.asarray(shap.maskers.Text(split, mask_token=0).clustering(" ".join(words)))
+    return np.asarray(shap.maskers.Text(split, mask_token=0).clustering(text))

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from explearn.core.errors import UnsupportedError
 from explearn.core.validation import Rounds, Section, Units
 from explearn.methods.info import About
-from explearn.methods.perturbation.inputs import PerturbedText, Removal
+from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.methods.perturbation.predictor import Ask
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.problems import CLASSES
+from explearn.text.encoding import Removal
 
 Metric = Literal["comprehensiveness", "sufficiency", "both"]
 
@@ -66,20 +67,22 @@ class Solvex(PerturbationExplainer):
                 "wait, or use occlusion, which takes one a word"
             )
 
-    def score_text(self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask) -> Scored:
+    def score_text(self, classifier: Predictor, text: PerturbedText, target: int, ask: Ask) -> Scored:
         order, _ = self.search(classifier, text, target, ask)
         ranks = np.empty(len(text))
         ranks[order] = np.arange(len(text), 0, -1) / len(text)
         return Scored(text.on_pieces(ranks))
 
     def search(
-        self, classifier: Classifier, text: PerturbedText, target: int, ask: Ask
+        self, classifier: Predictor, text: PerturbedText, target: int, ask: Ask
     ) -> tuple[NDArray[np.int64], float]:
-        """The best order found, most important word first, (w,), and its objective."""
+        """Return the best order found, most important word first, (w,), and its objective."""
         words = len(text)
-        chosen = np.zeros((1, words), dtype=bool)
+        metric = self.options.metric
+        everything = np.ones((1, words), dtype=bool)
+        chosen = np.zeros((1, words), dtype=bool)  # top words of each partial order in the beam
         orders = np.empty((1, 0), dtype=np.int64)
-        sums = np.zeros(1)
+        sums = np.zeros(1)  # worths of its top 1, 2, .. words
         for _ in range(words):
             parents, added = np.nonzero(~chosen)
             sets = chosen[parents]
@@ -88,18 +91,16 @@ class Solvex(PerturbationExplainer):
             first: dict[bytes, int] = {}
             for row, key in enumerate(map(bytes, np.packbits(sets, axis=1))):
                 first.setdefault(key, row)
-            kept = list(first.values())
-            everything = np.ones((1, words), dtype=bool)
-            alone = sets[kept] if self.options.metric != "comprehensiveness" else everything
-            without = ~sets[kept] if self.options.metric != "sufficiency" else everything
+            rows = np.array(list(first.values()))
+            alone = everything if metric == "comprehensiveness" else sets[rows]
+            without = everything if metric == "sufficiency" else ~sets[rows]
             # With no word at all, for the answer to that: some models (Funnel) cannot read it in a batch by itself.
-            asked = text.perturbed(np.concatenate([alone, without, ~everything]), self.options.removal)
-            p = outputs(classifier, ask(asked), "probability")[:, target]
-            # Of the sets of top words, as the class's docstring has it.
-            worths = p[: len(alone)] - p[len(alone) : -1]
-            totals = sums[parents[kept]] + worths
+            copies = text.perturbed(np.concatenate([alone, without, ~everything]), self.options.removal)
+            p = outputs(classifier, ask(copies), "probability")[:, target]
+            totals = sums[parents[rows]] + p[: len(alone)] - p[len(alone) : -1]
             best = np.argsort(-totals, kind="stable")[: self.options.beam]
-            rows = np.array(kept)[best]
+            rows = rows[best]
             orders = np.concatenate([orders[parents[rows]], added[rows, None]], axis=1)
-            chosen, sums = sets[rows], totals[best]
+            chosen = sets[rows]
+            sums = totals[best]
         return orders[0], float(sums[0] / words)

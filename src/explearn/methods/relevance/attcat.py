@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
+from torch import Tensor
 
 from explearn.core.validation import Section
 from explearn.lens.watch import check_differentiable, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 
 
 class CAT(BatchExplainer):
@@ -43,28 +42,30 @@ class CAT(BatchExplainer):
 
     check = staticmethod(check_differentiable)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         if self.options.mask_special:
             with torch.inference_mode():
                 logits = classifier.logits(batch)
             content = content_mask(batch)
             # A text of which nothing but special tokens is left needs them: attention to nothing is not defined.
             seen = torch.where(content.any(-1, keepdim=True), content, batch.attention_mask.bool())
-            passed = differentiate(classifier, batch, resolve_targets(logits, targets), inputs=True, keys=seen)
-            passed = replace(passed, logits=logits)
+            run = differentiate(classifier, batch, resolve_targets(logits, targets), inputs=True, keys=seen)
         else:
-            passed = differentiate(classifier, batch, targets, inputs=True)
-        real = batch.attention_mask.to(passed.inputs[0].dtype)
+            run = differentiate(classifier, batch, targets, inputs=True)
+            logits = run.logits
+        real = batch.attention_mask.to(run.inputs[0].dtype)
         scores = torch.zeros_like(real)
-        for layer, (state, gradient) in enumerate(zip(passed.inputs, passed.input_gradients, strict=True)):
-            scores += (state * gradient).sum(-1) * self.weights(passed.attentions[layer], real)
-        return BatchScores(scores, passed.logits, passed.targets)
+        for layer, state in enumerate(run.inputs):
+            products = (state * run.input_gradients[layer]).sum(-1)
+            scores += products * self.weights(run.attentions[layer], real)
+        return BatchScores(scores, logits, run.targets)
 
-    def weights(self, attention: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    def weights(self, attention: Tensor, real: Tensor) -> Tensor:
         """Weight of each token in one layer, (batch, tokens).
 
         Args:
-            attention: (batch, heads, queries, keys). real: (batch, tokens), 1, or 0 at padding.
+            attention: (batch, heads, queries, keys).
+            real: (batch, tokens), 1, or 0 at padding.
         """
         return torch.ones_like(real)
 
@@ -86,10 +87,10 @@ class AttCAT(CAT):
         needs=frozenset({"attentions", "gradients"}),
     )
 
-    def weights(self, attention: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    def weights(self, attention: Tensor, real: Tensor) -> Tensor:
         return received_attention(attention, real)
 
 
-def received_attention(attention: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+def received_attention(attention: Tensor, real: Tensor) -> Tensor:
     """Mean over heads and query tokens of the attention to each token, (batch, tokens)."""
     return torch.einsum("bhqk,bq->bk", attention, real) / (attention.shape[1] * real.sum(-1, keepdim=True))

@@ -8,37 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from explearn.core.compute import at_least_float32
-from explearn.lens.threads import here_only, hooked
+from explearn.lens.hooks import Hooks
 from explearn.lens.watch import check_differentiable, full_precision, gradients_of, watch
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 
-Passed = tuple[torch.Tensor | None, torch.Tensor | None]
+Passed = tuple[Tensor | None, Tensor | None]
 """Gradients that a rule passes on: at the part's output, to continue by its own derivative, and at the part's input."""
 
 
-def identity_rule(gradient: torch.Tensor, output: torch.Tensor, x: torch.Tensor, _part: object) -> Passed:
+def identity_rule(gradient: Tensor, output: Tensor, x: Tensor, _part: object) -> Passed:
     """Return g f(x) / x, which passes relevance unchanged; 0 at x = 0, where f(0) = 0."""
     # Only 0 / 0 becomes 0: one pass over the tensor instead of three with a mask.
     return None, gradient * (output / x).nan_to_num_(nan=0.0, posinf=torch.inf, neginf=-torch.inf)
 
 
-def uniform_rule(gradient: torch.Tensor, _output: torch.Tensor, _x: torch.Tensor, _part: object) -> Passed:
+def uniform_rule(gradient: Tensor, _output: Tensor, _x: Tensor, _part: object) -> Passed:
     """Pass half the gradient to each operand of a product."""
     return gradient / 2, None
 
 
-def norm_rule(gradient: torch.Tensor, output: torch.Tensor, x: torch.Tensor, norm: Any) -> Passed:
+def norm_rule(gradient: Tensor, output: Tensor, x: Tensor, norm: Any) -> Passed:
     """Pass the gradient of a norm with its deviation held constant."""
     if not isinstance(norm, nn.LayerNorm):
         # A norm without a mean multiplies each feature by output / input.
@@ -58,8 +58,12 @@ def is_norm(module: nn.Module) -> bool:
 def _activations() -> tuple[type, ...]:
     from transformers.activations import ACT2CLS
 
-    entries: dict[str, Any] = dict(ACT2CLS)
-    return tuple(entry[0] if isinstance(entry, tuple) else entry for name, entry in entries.items() if name != "linear")
+    entries: dict[str, Any] = ACT2CLS
+    classes = []
+    for name, entry in entries.items():
+        if name != "linear":
+            classes.append(entry[0] if isinstance(entry, tuple) else entry)
+    return tuple(classes)
 
 
 def is_activation(module: nn.Module) -> bool:
@@ -67,15 +71,15 @@ def is_activation(module: nn.Module) -> bool:
     return isinstance(module, _activations())
 
 
-Rule = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, Any], Passed]
+Rule = Callable[[Tensor, Tensor, Tensor, Any], Passed]
 """(gradient at the output, output, input, module or None) -> the gradients passed on."""
 
 
 # A module or function without a rule keeps its gradient (Achtibat et al. 2024, section 3).
 MODULE_RULES: Mapping[Callable[[nn.Module], bool], Rule] = {is_norm: norm_rule, is_activation: identity_rule}
-_FUNCTIONS = (torch.tanh, torch.Tensor.tanh, nn.functional.relu, nn.functional.gelu, nn.functional.silu)
+_FUNCTIONS = (torch.tanh, Tensor.tanh, nn.functional.relu, nn.functional.gelu, nn.functional.silu)
 FUNCTION_RULES: Mapping[Any, Rule] = dict.fromkeys(_FUNCTIONS, identity_rule)
-_PRODUCTS = (torch.matmul, torch.Tensor.matmul, torch.bmm, torch.mul, torch.Tensor.mul)
+_PRODUCTS = (torch.matmul, Tensor.matmul, torch.bmm, torch.mul, Tensor.mul)
 PRODUCT_RULES: Mapping[Any, Rule] = dict.fromkeys(_PRODUCTS, uniform_rule)
 """Rules for functions of two operands, used where both operands depend on the input."""
 
@@ -91,29 +95,35 @@ class ChangedBackward(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         output = func(*args, **(kwargs or {}))
         rule = FUNCTION_RULES.get(func)
-        if rule is None and all(isinstance(x, torch.Tensor) and x.requires_grad for x in args[:2]):
+        if rule is None and all(isinstance(x, Tensor) and x.requires_grad for x in args[:2]):
             rule = PRODUCT_RULES.get(func)
-        return output if rule is None else self.ruled(rule, output, args[0])
+        if rule is None:
+            return output
+        return self.ruled(rule, output, args[0])
 
-    def ruled(self, rule: Rule, output: torch.Tensor, x: torch.Tensor, part: nn.Module | None = None) -> torch.Tensor:
+    def ruled(self, rule: Rule, output: Tensor, x: Tensor, part: nn.Module | None = None) -> Tensor:
         """Return a part's output, whose gradient will follow a rule."""
         if not output.requires_grad:
             return output
-        ruled: torch.Tensor = _Ruled.apply(output, x, part, rule, self)  # type: ignore[no-untyped-call]
+        ruled: Tensor = _Ruled.apply(output, x, part, rule, self)  # type: ignore[no-untyped-call]
         return ruled
 
 
 class _Ruled(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, output: torch.Tensor, x: torch.Tensor, part: Any, rule: Rule, mode: Any) -> torch.Tensor:
+    def forward(ctx: Any, output: Tensor, x: Tensor, part: Any, rule: Rule, mode: Any) -> Tensor:
         ctx.save_for_backward(output, x)
-        ctx.part, ctx.rule, ctx.mode = part, rule, mode
+        ctx.part = part
+        ctx.rule = rule
+        ctx.mode = mode
         return output.view_as(output)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        passed = ctx.rule(gradients[0], *ctx.saved_tensors, ctx.part) if ctx.mode.changed else (gradients[0], None)
-        return (*passed, None, None, None)
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        at_output, at_input = gradients[0], None
+        if ctx.mode.changed:
+            at_output, at_input = ctx.rule(gradients[0], *ctx.saved_tensors, ctx.part)
+        return at_output, at_input, None, None, None
 
 
 @contextmanager
@@ -121,12 +131,14 @@ def changed_backward(model: nn.Module) -> Iterator[ChangedBackward]:
     """Apply AttnLRP's rules to backward passes through the graph of forward passes inside the block, in this thread."""
     mode = ChangedBackward()
 
-    def hook(rule: Rule) -> Callable[..., Any]:
-        return here_only(lambda module, args, output: mode.ruled(rule, output, args[0], module))
+    def apply(rule: Rule, module: nn.Module, args: tuple[Any, ...], _kwargs: object, output: Tensor) -> Any:
+        return mode.ruled(rule, output, args[0], module)
 
-    rules = MODULE_RULES.items()
-    handles = [m.register_forward_hook(hook(rule)) for m in model.modules() for kind, rule in rules if kind(m)]
-    with hooked(handles), mode:
+    with Hooks() as hooks, mode:
+        for module in model.modules():
+            for applies, rule in MODULE_RULES.items():
+                if applies(module):
+                    hooks.after(module, partial(apply, rule))
         yield mode
 
 
@@ -168,7 +180,7 @@ class AttnLRP(BatchExplainer):
     check = staticmethod(check_differentiable)
 
     @torch.enable_grad()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         with classifier.autocast(), changed_backward(classifier.model):
             run = watch(classifier, batch)
         logits = full_precision(run.logits)

@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from explearn.core.validation import Section
 from explearn.lens.anatomy import activation_of, check_outputs, linear_map
@@ -14,11 +15,9 @@ from explearn.lens.watch import check_differentiable, differentiate, full_precis
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
 from explearn.predictors.architectures import architecture, unusual_build
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 from explearn.predictors.quantised import weight_of
-
-Normalisation = Literal["none", "matrix"]
+from explearn.predictors.transformer import TransformerPredictor
 
 
 class CAM(BatchExplainer):
@@ -47,7 +46,7 @@ class CAM(BatchExplainer):
     check = staticmethod(check_differentiable)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         with classifier.autocast():
             run = watch(classifier, batch, first_layer=-1)
             activated, weight = head_states(classifier, run.states)
@@ -58,19 +57,20 @@ class CAM(BatchExplainer):
         return BatchScores(activation * attention, full_precision(run.logits), chosen)
 
 
-def head_states(classifier: Classifier, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def head_states(classifier: TransformerPredictor, states: Tensor) -> tuple[Tensor, Tensor]:
     """Return what the head's last linear map reads of each vector (..., d), put where it expects one, and its weight.
 
-    Raises UnsupportedError for a head that is not built as `model.architectures` says.
+    Raises:
+        UnsupportedError: the head is not built as the table says (`predictors.architectures`).
     """
     model: Any = classifier.model
     head = architecture(model.config).head
     assert head is not None
     check_outputs(model)
     with unusual_build(model.config):
-        for place in (head.dense, head.activation, head.norm):
-            if place is not None:
-                states = activation_of(model, place)(states)
+        for part in (head.dense, head.activation, head.norm):
+            if part is not None:
+                states = activation_of(model, part)(states)
         return states, weight_of(linear_map(attrgetter(head.classifier)(model)))
 
 
@@ -92,24 +92,25 @@ class GradCAM(BatchExplainer):
     )
 
     class Options(Section):
-        normalisation: Normalisation = "none"
+        normalisation: Literal["none", "matrix"] = "none"
         """`none`, or `matrix`: (M - min M) / (max M - min M) over the whole matrix, as the original code does.
         Scores of a text then depend on rows that are not returned, but keep their order. A constant matrix, 0 / 0
         in the original, gives 0 everywhere. The original counts padding if a text has some; this does not."""
 
     check = staticmethod(check_differentiable)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        passed = differentiate(classifier, batch, targets, attentions=True, first_layer=-1)
-        attention, gradient = passed.attentions[-1], passed.attention_gradients[-1]
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
+        run = differentiate(classifier, batch, targets, attentions=True, first_layer=-1)
+        attention = run.attentions[-1]
+        gradient = run.attention_gradients[-1]
         mask = batch.attention_mask.bool()
         padding = ~(mask[:, :, None] & mask[:, None])
         seen = (attention > 0) & ~padding[:, None]
         weights = (gradient * seen).sum((-1, -2)) / seen.sum((-1, -2)).clamp(min=1)
         maps = torch.einsum("bh,bhqk->bqk", weights, attention).div(attention.shape[1]).clamp(min=0)
-        scores = torch.einsum("bq,bqk->bk", passed.reads, maps)
+        scores = torch.einsum("bq,bqk->bk", run.reads, maps)
         if self.options.normalisation == "matrix":
             lowest = maps.masked_fill(padding, float("inf")).amin((-1, -2))[:, None]
             spread = maps.masked_fill(padding, float("-inf")).amax((-1, -2))[:, None] - lowest
             scores = (scores - lowest) / spread.masked_fill(spread == 0, 1)
-        return BatchScores(scores, passed.logits, passed.targets)
+        return BatchScores(scores, run.logits, run.targets)

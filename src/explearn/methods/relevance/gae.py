@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from explearn.core.validation import Fraction, Section
 from explearn.lens.watch import check_differentiable, content_mask, differentiate
 from explearn.methods.base.explainer import BatchExplainer, BatchScores
 from explearn.methods.info import About
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 
 
 class GAE(BatchExplainer):
@@ -36,15 +37,15 @@ class GAE(BatchExplainer):
 
     check = staticmethod(check_differentiable)
 
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
-        passed = differentiate(classifier, batch, targets, attentions=True)
-        heads = [self.kept_heads(attention, batch) for attention in passed.attentions]
-        row = gae_row(passed.attentions, passed.attention_gradients, passed.reads, heads)
-        return BatchScores(row, passed.logits, passed.targets)
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
+        run = differentiate(classifier, batch, targets, attentions=True)
+        attentions = [self.masked(attention, batch) for attention in run.attentions]
+        row = gae_row(attentions, run.attention_gradients, run.reads)
+        return BatchScores(row, run.logits, run.targets)
 
-    def kept_heads(self, attention: torch.Tensor, batch: Batch) -> torch.Tensor:
-        """Return the heads of one layer that count, bool, (batch, heads), by its attention; here all."""
-        return torch.ones(attention.shape[:2], dtype=torch.bool, device=attention.device)
+    def masked(self, attention: Tensor, batch: Batch) -> Tensor:
+        """Return one layer's attention, with 0 for the heads that do not count; here all do."""
+        return attention
 
 
 class MaskedGAE(GAE):
@@ -77,32 +78,27 @@ class MaskedGAE(GAE):
         share: Fraction = 0.5
         """Between 0 and 1; with 1 nearly all heads are kept."""
 
-    def kept_heads(self, attention: torch.Tensor, batch: Batch) -> torch.Tensor:
-        return ~specialised(attention, batch, self.options.share)
+    def masked(self, attention: Tensor, batch: Batch) -> Tensor:
+        heads = specialised(attention, batch, self.options.share)
+        return attention.masked_fill(heads[..., None, None], 0)
 
 
-def gae_row(
-    attentions: Sequence[torch.Tensor],
-    gradients: Sequence[torch.Tensor],
-    reads: torch.Tensor,
-    heads: Sequence[torch.Tensor] | None = None,
-) -> torch.Tensor:
+def gae_row(attentions: Sequence[Tensor], gradients: Sequence[Tensor], reads: Tensor) -> Tensor:
     """Row of R of the token that the head reads, (batch, tokens); Chefer et al. (2021), equations 5 and 6.
 
     Args:
-        attentions, gradients: A and df / dA of each layer, (batch, heads, queries, keys), first layer first.
+        attentions: A of each layer, (batch, heads, queries, keys), first layer first.
+        gradients: df / dA of each layer, as A.
         reads: how much of each token the head reads, (batch, tokens).
-        heads: those that count in each layer, bool, (batch, heads) (default: all).
     """
     row = reads
     for layer in reversed(range(len(attentions))):
-        relevance = (attentions[layer] * gradients[layer]).clamp(min=0)
-        kept = row.new_ones(relevance.shape[:2]) if heads is None else heads[layer].to(row)
-        row = row + torch.einsum("bq,bh,bhqk->bk", row, kept / kept.shape[1], relevance)
+        relevance = (attentions[layer] * gradients[layer]).clamp(min=0).mean(1)
+        row = row + torch.einsum("bq,bqk->bk", row, relevance)
     return row
 
 
-def specialised(attention: torch.Tensor, batch: Batch, share: float) -> torch.Tensor:
+def specialised(attention: Tensor, batch: Batch, share: float) -> Tensor:
     """Heads that are positional or attend to special tokens, as MaskedGAE says; bool, (batch, heads)."""
     content = content_mask(batch).to(attention.dtype)
     length = batch.attention_mask.sum(-1, keepdim=True).to(attention.dtype)
@@ -110,6 +106,11 @@ def specialised(attention: torch.Tensor, batch: Batch, share: float) -> torch.Te
     to_next = torch.einsum("bhq,bq->bh", attention.diagonal(1, -2, -1), content[:, :-1])
     to_previous = torch.einsum("bhq,bq->bh", attention.diagonal(-1, -2, -1), content[:, 1:])
     to_special = torch.einsum("bhqk,bq,bk->bh", attention, content, 1 - content)
-    roles = ((to_next, 1 / length), (to_previous, 1 / length), (to_special, 1 - words / length))
-    held = [total / words.clamp(min=1) - even >= share * (1 - even) for total, even in roles]
-    return torch.stack(held).any(0)
+    evenly_next = 1 / length
+    evenly_special = 1 - words / length
+
+    def holds_most(total: Tensor, evenly: Tensor) -> Tensor:
+        return total / words.clamp(min=1) - evenly >= share * (1 - evenly)
+
+    positional = holds_most(to_next, evenly_next) | holds_most(to_previous, evenly_next)
+    return positional | holds_most(to_special, evenly_special)

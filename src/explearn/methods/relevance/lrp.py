@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from explearn.core.errors import UnsupportedError
 from explearn.core.validation import LayerIndex, Section
@@ -32,50 +32,53 @@ from explearn.lens.attention import resolve_layer
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
 from explearn.predictors.architectures import architecture
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
 from explearn.predictors.quantised import dequantised, has_quantised, weight_of
+from explearn.predictors.transformer import TransformerPredictor
 
 RuleName = Literal["conserving", "doubling"]
 
 STABILISER = 1e-9
 """Constant added to denominators of any sign, as Chefer et al. do."""
 
-Pair = tuple[torch.Tensor, torch.Tensor]
+Pair = tuple[Tensor, Tensor]
 
 
-def divide(relevance: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+def divide(relevance: Tensor, value: Tensor) -> Tensor:
     """Return relevance / (value + STABILISER), 0 where `value` is 0; the divisor is never 0."""
     divisor = value + STABILISER
     divisor = divisor.masked_fill(divisor == 0, STABILISER)
     return (relevance / divisor).masked_fill(value == 0, 0)
 
 
-def add(relevance: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> Pair:
+def add(relevance: Tensor, first: Tensor, second: Tensor) -> Pair:
     """Propagate through a + b: R_a = a R / (a + b), R_b = b R / (a + b). All have one shape, batch first."""
     share = divide(relevance, first + second)
     return first * share, second * share
 
 
-def add_rescaled(relevance: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> Pair:
+def add_rescaled(relevance: Tensor, first: Tensor, second: Tensor) -> Pair:
     """Propagate as `add` does, then rescale each text's totals to the ratio |sum R_a| : |sum R_b|.
 
     Together they are sum R. This also keeps them from blowing up where a + b is near 0.
     """
+    axes = tuple(range(1, relevance.ndim))
     parts = add(relevance, first, second)
-    total, *sums = (part.sum(tuple(range(1, part.ndim)), keepdim=True) for part in (relevance, *parts))
+    total = relevance.sum(axes, keepdim=True)
+    sums = [part.sum(axes, keepdim=True) for part in parts]
     size = sums[0].abs() + sums[1].abs()
-    scaled = [part.mul_(divide(divide(s.abs(), size) * total, s)) for part, s in zip(parts, sums, strict=True)]
-    return scaled[0], scaled[1]
+    for part, part_sum in zip(parts, sums, strict=True):
+        part.mul_(divide(divide(part_sum.abs(), size) * total, part_sum))
+    return parts
 
 
-def share_once(relevance: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor) -> Pair:
+def share_once(relevance: Tensor, positive: Tensor, negative: Tensor) -> Pair:
     """Return S1 = S2 = R / (z1 + z2)."""
     share = divide(relevance, positive + negative)
     return share, share
 
 
-def share_twice(relevance: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor) -> Pair:
+def share_twice(relevance: Tensor, positive: Tensor, negative: Tensor) -> Pair:
     """Return S1 = R / z1, S2 = R / z2: each gets all of R, so the total doubles unless one of them is 0."""
     return divide(relevance, positive), divide(relevance, negative)
 
@@ -84,25 +87,32 @@ def share_twice(relevance: torch.Tensor, positive: torch.Tensor, negative: torch
 class Rules:
     """The rules by which linear maps and sums pass relevance to their inputs.
 
-    shares: (R, z1, z2) -> (S1, S2), relevance for each unit of z1 = W+ x+ >= 0 and of z2 = W- x- >= 0, at a linear map.
-    add: (R, a, b) -> (R_a, R_b), at a sum.
+    Attributes:
+        shares: (R, z1, z2) -> (S1, S2), relevance for each unit of z1 = W+ x+ >= 0 and of z2 = W- x- >= 0, at a linear
+            map.
+        add: (R, a, b) -> (R_a, R_b), at a sum.
     """
 
-    shares: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Pair]
-    add: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Pair]
+    shares: Callable[[Tensor, Tensor, Tensor], Pair]
+    add: Callable[[Tensor, Tensor, Tensor], Pair]
 
-    def linear(self, relevance: torch.Tensor, inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    def linear(self, relevance: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
         """Propagate through x -> W x, where only products w x > 0 count (alpha1-beta0; Bach et al., 2015).
 
         With the positive and negative parts W+, W- and x+, x-: R_in = x+ * (W+^T S1) + x- * (W-^T S2).
 
         Args:
-            relevance: (..., d_out). inputs: x, (..., d_in). weight: W, (d_out, d_in).
+            relevance: R, (..., d_out).
+            inputs: x, (..., d_in).
+            weight: W, (d_out, d_in).
 
-        Returns (..., d_in).
+        Returns:
+            Relevance of the inputs, (..., d_in).
         """
-        positive, negative = inputs.clamp(min=0), inputs.clamp(max=0)
-        positive_weight, negative_weight = weight.clamp(min=0), weight.clamp(max=0)
+        positive = inputs.clamp(min=0)
+        negative = inputs.clamp(max=0)
+        positive_weight = weight.clamp(min=0)
+        negative_weight = weight.clamp(max=0)
         first, second = self.shares(relevance, positive @ positive_weight.T, negative @ negative_weight.T)
         return positive.mul_(first @ positive_weight).add_(negative.mul_(second @ negative_weight))
 
@@ -117,12 +127,12 @@ at sums.
 """
 
 
-def join(value: torch.Tensor, relevances: Sequence[torch.Tensor]) -> torch.Tensor:
+def join(value: Tensor, relevances: Sequence[Tensor]) -> Tensor:
     """Return the relevance of a value x that is used several times: x * sum_i R_i / x."""
-    return value * cast(torch.Tensor, sum(divide(relevance, value) for relevance in relevances))
+    return value * cast(Tensor, sum(divide(relevance, value) for relevance in relevances))
 
 
-def product(relevance: torch.Tensor, left: torch.Tensor, right: torch.Tensor, value: torch.Tensor) -> Pair:
+def product(relevance: Tensor, left: Tensor, right: Tensor, value: Tensor) -> Pair:
     """Propagate through value = left @ right, half to each: R_left = left * (S right^T) / 2 with S = R / value."""
     share = divide(relevance, value)
     return (
@@ -135,25 +145,31 @@ def product(relevance: torch.Tensor, left: torch.Tensor, right: torch.Tensor, va
 class AttentionRelevance:
     """The relevance inside a block at the level of the attention; the three parts together are the block's relevance.
 
-    attention: of the attention probabilities, (batch, heads, tokens, tokens). value: of the values, (batch, heads,
-    tokens, d / heads). skipped: of the block's input through the residual connection, (batch, tokens, d).
+    Attributes:
+        attention: of the attention probabilities, (batch, heads, tokens, tokens).
+        value: of the values, (batch, heads, tokens, d / heads).
+        skipped: of the block's input through the residual connection, (batch, tokens, d).
     """
 
-    attention: torch.Tensor
-    value: torch.Tensor
-    skipped: torch.Tensor
+    attention: Tensor
+    value: Tensor
+    skipped: Tensor
 
 
 def through_head(
-    rules: Rules, head: ClassificationHead, hidden: torch.Tensor, activated: torch.Tensor, relevance: torch.Tensor
-) -> torch.Tensor:
+    rules: Rules, head: ClassificationHead, hidden: Tensor, activated: Tensor, relevance: Tensor
+) -> Tensor:
     """Propagate relevance from the logits to the last block's output.
 
     Args:
-        hidden: last block's output, (batch, tokens, d). activated: head.activation(head.dense(first token)),
-            (batch, d). relevance: (batch, C).
+        rules: rules of linear maps and sums.
+        head: the classification head.
+        hidden: last block's output, (batch, tokens, d).
+        activated: head.activation(head.dense(first token)), (batch, d).
+        relevance: of the logits, (batch, C).
 
-    Returns (batch, tokens, d), 0 but at the first token.
+    Returns:
+        Relevance of the last block's output, (batch, tokens, d), 0 but at the first token.
     """
     relevance = rules.linear(relevance, activated, weight_of(head.classifier))
     first = hidden[:, 0]
@@ -162,35 +178,32 @@ def through_head(
     return result
 
 
-def to_attention(rules: Rules, block: EncoderBlock, kept: BlockTrace, relevance: torch.Tensor) -> AttentionRelevance:
+def to_attention(rules: Rules, block: EncoderBlock, trace: BlockTrace, relevance: Tensor) -> AttentionRelevance:
     """Propagate relevance from a block's output, (batch, tokens, d), to its attention probabilities and values."""
-    contracted, middle = rules.add(relevance, kept.contracted, kept.middle)
-    activated = rules.linear(contracted, kept.activated, weight_of(block.contract))
-    expanded = rules.linear(activated, kept.middle, weight_of(block.expand))
-    attention_sum = join(kept.middle, [middle, expanded])
-    attended, skipped = rules.add(attention_sum, kept.attended, kept.input)
-    context = split_heads(rules.linear(attended, kept.context, weight_of(block.output)), block.heads)
-    attention, value = product(context, kept.attention, kept.value, split_heads(kept.context, block.heads))
+    contracted, middle = rules.add(relevance, trace.contracted, trace.middle)
+    activated = rules.linear(contracted, trace.activated, weight_of(block.contract))
+    expanded = rules.linear(activated, trace.middle, weight_of(block.expand))
+    attention_sum = join(trace.middle, [middle, expanded])
+    attended, skipped = rules.add(attention_sum, trace.attended, trace.input)
+    context = split_heads(rules.linear(attended, trace.context, weight_of(block.output)), block.heads)
+    attention, value = product(context, trace.attention, trace.value, split_heads(trace.context, block.heads))
     return AttentionRelevance(attention, value, skipped)
 
 
-def to_input(rules: Rules, block: EncoderBlock, kept: BlockTrace, reached: AttentionRelevance) -> torch.Tensor:
+def to_input(rules: Rules, block: EncoderBlock, trace: BlockTrace, reached: AttentionRelevance) -> Tensor:
     """Propagate relevance from a block's attention probabilities and values to its input, (batch, tokens, d)."""
-    logits = kept.query @ kept.key.transpose(-1, -2)
+    logits = trace.query @ trace.key.transpose(-1, -2)
     # Adding the padding mask is a sum as well. The mask is 0 wherever there is relevance; only the stabiliser has an
     # effect.
-    scaled = logits * kept.query.shape[-1] ** -0.5
+    scaled = logits * trace.query.shape[-1] ** -0.5
     relevance, _ = rules.add(reached.attention, scaled, scaled.new_zeros(()))
-    query, key = product(relevance, kept.query, kept.key.transpose(-1, -2), logits)
+    query, key = product(relevance, trace.query, trace.key.transpose(-1, -2), logits)
     parts = [
-        rules.linear(merge_heads(part), kept.input, weight_of(linear))
-        for part, linear in (
-            (query, block.query),
-            (key.transpose(-1, -2), block.key),
-            (reached.value, block.value),
-        )
+        rules.linear(merge_heads(query), trace.input, weight_of(block.query)),
+        rules.linear(merge_heads(key.transpose(-1, -2)), trace.input, weight_of(block.key)),
+        rules.linear(merge_heads(reached.value), trace.input, weight_of(block.value)),
     ]
-    return join(kept.input, [reached.skipped, join(kept.input, parts)])
+    return join(trace.input, [reached.skipped, join(trace.input, parts)])
 
 
 class LRP(BatchExplainer, ABC):
@@ -213,14 +226,17 @@ class LRP(BatchExplainer, ABC):
         """Return the rules by which relevance is propagated."""
         return RULES[getattr(self.options, "rules", "conserving")]
 
-    def check(self, classifier: Classifier) -> None:
-        """Raise UnsupportedError for an architecture without rules, and on MPS devices, which have no float64."""
+    def check(self, classifier: TransformerPredictor) -> None:
+        """Check that there are rules for the architecture, and that the device has float64.
+
+        Raises:
+            UnsupportedError: there are not, or it has not (MPS).
+        """
         dissect(classifier.model)
         if self.through_logits and architecture(classifier.model.config).attention != "projections":
             raise UnsupportedError(
-                f"{self.about.name} has no rule for the position terms that a "
-                f"{classifier.model.config.model_type!r} model "
-                "adds to its attention logits; use lrp, attn_lrp, gae or decompx"
+                f"{self.about.name} has no rule for the position terms that a {classifier.model.config.model_type!r} "
+                "model adds to its attention logits; use lrp, attn_lrp, gae or decompx"
             )
         if classifier.device.type == "mps":
             raise UnsupportedError(
@@ -228,25 +244,25 @@ class LRP(BatchExplainer, ABC):
             )
 
     @abstractmethod
-    def propagate(
-        self, run: TracedPass, targets: torch.Tensor, relevance: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def propagate(self, run: TracedPass, targets: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return scores, (batch, tokens), and completeness errors or None, from the last block's output `relevance`."""
 
     @torch.no_grad()
-    def score_batch(self, classifier: Classifier, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: Tensor | None) -> BatchScores:
         # Quotients of small numbers need float64. A model on several devices leaves no room for a copy.
-        spread = classifier.spread is not None
-        model = classifier.model if spread else dequantised(copy.deepcopy(classifier.model)).double()
+        model = classifier.model
+        if classifier.spread is None:
+            model = dequantised(copy.deepcopy(model)).double()
         run = TracedPass.run(model, batch)
-        low_precision = classifier.dtype in (torch.bfloat16, torch.float16) or has_quantised(classifier.model)
-        logits = classifier.logits(batch) if low_precision else run.logits
+        logits = run.logits
+        if classifier.dtype in (torch.bfloat16, torch.float16) or has_quantised(classifier.model):
+            logits = classifier.logits(batch)
         targets = resolve_targets(logits, targets)
         start = nn.functional.one_hot(targets, logits.shape[-1]).to(run.logits)
         relevance = through_head(self.rules, run.anatomy.head, run.output, run.activated, start)
         scores, error = self.propagate(run, targets, relevance)
-        result_type = torch.float64 if classifier.model.dtype == torch.float64 else torch.float32
-        return BatchScores(scores.to(result_type), logits.to(result_type), targets, error)
+        dtype = torch.promote_types(classifier.model.dtype, torch.float32)
+        return BatchScores(scores.to(dtype), logits.to(dtype), targets, error)
 
 
 class RuleOptions(Section):
@@ -275,9 +291,7 @@ class PartialLRP(LRP):
     through_logits = False
     Options = RuleOptions
 
-    def propagate(
-        self, run: TracedPass, targets: torch.Tensor, relevance: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def propagate(self, run: TracedPass, targets: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor | None]:
         reached = to_attention(self.rules, run.anatomy.blocks[-1], run.block(-1), relevance)
         return reached.attention[:, :, 0].clamp(min=0).mean(1), None
 
@@ -305,15 +319,16 @@ class FullLRP(LRP):
     signed = True
     Options = RuleOptions
 
-    def propagate(
-        self, run: TracedPass, targets: torch.Tensor, relevance: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def propagate(self, run: TracedPass, targets: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor | None]:
         for layer in reversed(range(len(run.anatomy.blocks))):
-            block, kept = run.anatomy.blocks[layer], run.block(layer)
-            relevance = to_input(self.rules, block, kept, to_attention(self.rules, block, kept, relevance))
+            block = run.anatomy.blocks[layer]
+            trace = run.block(layer)
+            relevance = to_input(self.rules, block, trace, to_attention(self.rules, block, trace, relevance))
         if run.anatomy.projection is not None:
             relevance = self.rules.linear(relevance, run.embedded, weight_of(run.anatomy.projection))
-        error = (relevance.sum((1, 2)) - 1).abs() if self.options.rules == "conserving" else None
+        error = None
+        if self.options.rules == "conserving":
+            error = (relevance.sum((1, 2)) - 1).abs()
         return relevance.sum(-1), error
 
 
@@ -342,18 +357,22 @@ class TransformerAttribution(LRP):
         """The lowest layer that is used, counted from 0 or, if negative, from the last. The original code's default
         is 11, the last layer of the base models."""
 
-    def check(self, classifier: Classifier) -> None:
-        """Check the classifier as LRP does; also raise ParamsError if there is no such layer."""
+    def check(self, classifier: TransformerPredictor) -> None:
+        """Check the classifier as LRP does.
+
+        Raises:
+            UnsupportedError: as LRP.
+            ParamsError: there is no layer `start_layer`.
+        """
         super().check(classifier)
         resolve_layer(classifier.model, self.options.start_layer)
 
-    def propagate(
-        self, run: TracedPass, targets: torch.Tensor, relevance: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def propagate(self, run: TracedPass, targets: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor | None]:
         blocks = run.anatomy.blocks
         first = self.options.start_layer % len(blocks)
         with torch.enable_grad():
-            hidden, head = run.output.detach().requires_grad_(), run.anatomy.head
+            hidden = run.output.detach().requires_grad_()
+            head = run.anatomy.head
             logits = head.classifier(head.activation(head.dense(hidden[:, 0])))
             (gradient,) = torch.autograd.grad(logits.gather(-1, targets[:, None]).sum(), hidden)
         row = torch.zeros_like(run.output[:, :, 0])
@@ -361,12 +380,12 @@ class TransformerAttribution(LRP):
         for layer in reversed(range(first, len(blocks))):
             with torch.enable_grad():
                 hidden = run.calls[layer].hidden.detach().requires_grad_()
-                kept = trace_block(blocks[layer], run.calls[layer], hidden)
-                attention_gradient, gradient = torch.autograd.grad(kept.result, (kept.attention, hidden), gradient)
-            reached = to_attention(self.rules, blocks[layer], kept, relevance)
+                trace = trace_block(blocks[layer], run.calls[layer], hidden)
+                attention_gradient, gradient = torch.autograd.grad(trace.result, (trace.attention, hidden), gradient)
+            reached = to_attention(self.rules, blocks[layer], trace, relevance)
             weights = attention_gradient.mul_(reached.attention).clamp_(min=0).mean(1)
             row = row / (weights.sum(-1) + 1)
             row = torch.einsum("bq,bqk->bk", row, weights) + row
             if layer > first:
-                relevance = to_input(self.rules, blocks[layer], kept, reached)
+                relevance = to_input(self.rules, blocks[layer], trace, reached)
         return row, None

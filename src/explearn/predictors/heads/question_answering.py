@@ -10,20 +10,23 @@ and the question is which *other* words lead to it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 
 from explearn.core.compute import at_least_float32
-from explearn.core.errors import DataError
-from explearn.core.examples import ANSWER_LABELS, ANSWER_WORDS
-from explearn.predictors.encoding import Encoding
+from explearn.core.errors import DataError, UnsupportedError
+from explearn.core.examples import ANSWER_LABELS, ANSWER_WORDS, Example
+from explearn.core.words import lay_out
+from explearn.predictors.batching import run_batches
+from explearn.predictors.encoding import Encoding, Text
 from explearn.predictors.problems import label_maps
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.predictors.wrapped import WrappedModel
 from explearn.text.alignment import NO_WORD
-from explearn.text.encoding import IN_QUESTION as ANSWER
+from explearn.text.encoding import name_of
 
 if TYPE_CHECKING:
     import transformers
@@ -32,9 +35,12 @@ if TYPE_CHECKING:
 FLOOR = -30.0
 """Log-probability of spans that cannot be answers, in place of minus infinity: gates and logits stay finite."""
 
-STARTS, ENDS = 2, 4
-"""Bits of `token_type_ids` in encodings of questions: the first and the last piece of a word of the passage. ANSWER is
-that of the answer's words."""
+
+class PassageWords(NamedTuple):
+    """The first and the last token of each word of a passage, bool, (b, n) each."""
+
+    starts: torch.Tensor
+    ends: torch.Tensor
 
 
 class SpanScorer(WrappedModel):
@@ -53,29 +59,36 @@ class SpanScorer(WrappedModel):
         self.model.config.update(label_maps(ANSWER_LABELS))
 
     def bounds(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor, **options: Any
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, words: PassageWords, **options: Any
     ) -> tuple[torch.Tensor, torch.Tensor, Any]:
         """Return log p of a span's start and of its end at each token, (b, n) each, and the model's output."""
-        output = self.outputs(input_ids, attention_mask, token_type_ids, **options)
+        output = self.model(input_ids=input_ids, attention_mask=attention_mask, **options)
         bias = attention_mask[:, 0, 0] if attention_mask.dim() == 4 else 0.0
 
-        def log_p(logits: torch.Tensor, bit: int) -> torch.Tensor:
+        def log_p(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
             scores = at_least_float32(logits) + bias
-            return scores.masked_fill(token_type_ids & bit == 0, torch.finfo(scores.dtype).min).log_softmax(-1)
+            return scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).log_softmax(-1)
 
-        return log_p(output.start_logits, STARTS), log_p(output.end_logits, ENDS), output
+        return log_p(output.start_logits, words.starts), log_p(output.end_logits, words.ends), output
 
     def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor, **options: Any
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        word_starts: torch.Tensor,
+        word_ends: torch.Tensor,
+        fixed: torch.Tensor | None = None,
+        **options: Any,
     ) -> SequenceClassifierOutput:
         from transformers.modeling_outputs import SequenceClassifierOutput
 
-        start, end, output = self.bounds(input_ids, attention_mask, token_type_ids, **options)
-        spans = span_scores(start, end, token_type_ids)
-        marked = token_type_ids & ANSWER > 0
+        words = PassageWords(word_starts, word_ends)
+        start, end, output = self.bounds(input_ids, attention_mask, words, **options)
+        spans = span_scores(start, end, words)
+        marked = torch.zeros_like(word_starts) if fixed is None else fixed
         rows = torch.arange(len(marked), device=marked.device)
-        first = (marked & (token_type_ids & STARTS > 0)).long().argmax(1)
-        last = marked.shape[1] - 1 - (marked & (token_type_ids & ENDS > 0)).flip(1).long().argmax(1)
+        first = (marked & word_starts).long().argmax(1)
+        last = marked.shape[1] - 1 - (marked & word_ends).flip(1).long().argmax(1)
         has_answer = marked.any(1)
         answer = torch.where(has_answer, start[rows, first] + end[rows, last], FLOOR)
         is_answer = torch.zeros_like(spans, dtype=torch.bool)
@@ -85,31 +98,53 @@ class SpanScorer(WrappedModel):
         return SequenceClassifierOutput(logits=logits, hidden_states=output.hidden_states)
 
 
-def span_scores(start: torch.Tensor, end: torch.Tensor, token_type_ids: torch.Tensor) -> torch.Tensor:
+def span_scores(start: torch.Tensor, end: torch.Tensor, words: PassageWords) -> torch.Tensor:
     """Return log p of the span from token i to token j, (b, n, n).
 
     It is FLOOR where j comes before i and where the span has more than ANSWER_WORDS words.
+
+    Args:
+        start: log p of a span's start at each token, (b, n).
+        end: log p of its end, (b, n).
+        words: where the words of the passage start and end.
     """
-    starts, ends = token_type_ids & STARTS > 0, token_type_ids & ENDS > 0
     # Number of the passage's word that a token belongs to, from 1.
-    number = starts.long().cumsum(1)
+    number = words.starts.long().cumsum(1)
     behind = number[:, None, :] - number[:, :, None]
-    allowed = starts[:, :, None] & ends[:, None, :] & (behind >= 0) & (behind < ANSWER_WORDS)
+    allowed = words.starts[:, :, None] & words.ends[:, None, :] & (behind >= 0) & (behind < ANSWER_WORDS)
     return (start[:, :, None] + end[:, None, :]).masked_fill(~allowed, FLOOR)
 
 
 def mark_answer(encoding: Encoding, answer: tuple[int, int]) -> Encoding:
     """Mark the words [first, end) as the answer.
 
-    Their pieces get the bit ANSWER and become special tokens: they stay in every text and get no score.
+    Their sub-tokens are fixed and become special: they stay in every text and get no score.
     """
-    marked = [word in range(*answer) for word in encoding.word_ids]
+    marked = tuple(word in range(*answer) for word in encoding.word_ids)
     return replace(
         encoding,
-        token_type_ids=tuple(t | ANSWER * m for t, m in zip(encoding.token_type_ids, marked, strict=True)),
-        special=tuple(s or m for s, m in zip(encoding.special, marked, strict=True)),
-        word_ids=tuple(NO_WORD if m else w for w, m in zip(encoding.word_ids, marked, strict=True)),
+        fixed=marked,
+        special=tuple(special or mark for special, mark in zip(encoding.special, marked, strict=True)),
+        word_ids=tuple(NO_WORD if mark else word for word, mark in zip(encoding.word_ids, marked, strict=True)),
         answer=answer,
+    )
+
+
+def mark_passage(encoding: Encoding) -> Encoding:
+    """Mark the first and the last sub-token of each word of the passage, the second segment."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for position, word in enumerate(encoding.word_ids):
+        if word >= cast(int, encoding.pair_start):
+            first.setdefault(word, position)
+            last[word] = position
+    starts = set(first.values())
+    ends = set(last.values())
+    positions = range(len(encoding))
+    return replace(
+        encoding,
+        word_starts=tuple(position in starts for position in positions),
+        word_ends=tuple(position in ends for position in positions),
     )
 
 
@@ -118,7 +153,77 @@ def reached(encodings: Sequence[Encoding], limit: int) -> list[int]:
 
     Texts of classifiers, which have no answer, all stay. Raises DataError, naming `limit`, where no text stays.
     """
-    kept = [i for i, e in enumerate(encodings) if e.answer is None or any(bits & ANSWER for bits in e.token_type_ids)]
+    kept = [i for i, encoding in enumerate(encodings) if encoding.answer is None or any(encoding.fixed)]
     if not kept:
         raise DataError(f"split 'train': no answer is within {limit} sub-tokens; raise finetune.max_length")
     return kept
+
+
+class QuestionPredictor(TransformerPredictor):
+    """A model for extractive question answering in the place of a classifier.
+
+    Texts are pairs of a question and a passage. `encode` marks the model's own answer, so that the class explained by
+    default is "answer". `encode_labelled` marks the true answer; the model is right where it gives the same words
+    (exact match).
+    """
+
+    does = "answers questions"
+    wrapper = SpanScorer
+    same_length = False
+    """A question's batch is made as any; its model's padding is not tried."""
+
+    def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
+        if whole:
+            raise UnsupportedError(f"{self.name}: questions are not read window by window; cut the passages instead")
+        plain = self._plain(texts, first)
+        return [mark_answer(e, span) for e, span in zip(plain, self.best_spans(plain), strict=True)]
+
+    def encode_samples(self, *texts: str) -> list[Encoding]:
+        return self.encode([(text, text) for text in texts])
+
+    def encode_labelled(self, examples: Sequence[Example]) -> tuple[list[Encoding], list[int]]:
+        encodings = []
+        for example, encoding in zip(examples, self._plain(examples, 1), strict=True):
+            if example.answer is None:
+                raise DataError(f"example {example.id!r} has no answer; expected an answer span inside the passage")
+            encodings.append(mark_answer(encoding, example.answer))
+        return encodings, [0] * len(encodings)
+
+    def loss(self, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
+        """Return -log p of the answer's start and end, the mean over the texts (Devlin et al. 2019)."""
+        return -logits[:, 0].mean()
+
+    def answer(self, text: Text) -> str:
+        """Return the words of the passage that the model gives as its answer."""
+        (encoding,) = self.encode([text])
+        first, end = encoding.answer or (0, 0)
+        return lay_out(encoding.words[first:end], encoding.joined, first).text
+
+    @torch.inference_mode()
+    def best_spans(self, encodings: Sequence[Encoding]) -> list[tuple[int, int]]:
+        """Return the [first, end) words of the model's answer to each question, whose answer is not marked yet."""
+
+        def answers(indices: list[int]) -> Iterator[tuple[int, int]]:
+            inputs: dict[str, Any] = self.batch([encodings[i] for i in indices]).model_inputs()
+            passage = PassageWords(inputs.pop("word_starts"), inputs.pop("word_ends"))
+            with self.autocast():
+                start, end, _ = self.model.bounds(**inputs, words=passage)
+            best = span_scores(start, end, passage).flatten(1).argmax(1).tolist()
+            for index, place in zip(indices, best, strict=True):
+                first, last = divmod(place, start.shape[1])
+                words = encodings[index].word_ids
+                yield words[first], words[last] + 1
+
+        return run_batches([len(e) for e in encodings], self, answers)
+
+    def _plain(self, texts: Sequence[Text], first: int) -> list[Encoding]:
+        """Encode questions, with the words of the passage marked."""
+        encodings = []
+        for number, encoding in enumerate(super().encode(texts, first), start=first):
+            where = name_of(encoding.example_id, number)
+            if encoding.pair_start is None:
+                raise DataError(f"{where} has one segment; expected a question and a passage")
+            if max(encoding.word_ids) < encoding.pair_start:
+                raise DataError(f"{where}: nothing of its passage is within {self.max_length} sub-tokens")
+            encodings.append(mark_passage(encoding))
+        return encodings

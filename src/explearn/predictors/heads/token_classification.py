@@ -10,66 +10,172 @@ it is masked as any other: that keeps its place, and gives it a score of its own
 
 from __future__ import annotations
 
+import copy
+import operator
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
+from explearn.core.examples import Example
+from explearn.core.numeric_checks import check_logits
+from explearn.core.words import word_number
+from explearn.predictors.encoding import Encoding, Text
+from explearn.predictors.labelled import Problem
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.predictors.wrapped import WrappedModel
-from explearn.text.encoding import IN_QUESTION, Encoding
+from explearn.text.encoding import name_of
 
 if TYPE_CHECKING:
     from transformers.modeling_outputs import SequenceClassifierOutput
 
-READ = 2
-"""Bit of `token_type_ids` at the sub-token whose logits are read."""
-
 
 class WordReader(WrappedModel):
-    """A token-classification model that gives the logits of one sub-token, (b, C): the first with the bit READ."""
+    """A token-classification model that gives the logits of one sub-token, (b, C): the classified one."""
 
     loader = "AutoModelForTokenClassification"
     reads_marked = True
     """Says to `architectures.reads` which token's vector the head reads."""
 
     def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor, **options: Any
+        self, classified: torch.Tensor, fixed: torch.Tensor | None = None, **inputs: Any
     ) -> SequenceClassifierOutput:
         from transformers.modeling_outputs import SequenceClassifierOutput
 
-        output = self.outputs(input_ids, attention_mask, token_type_ids, **options)
-        rows = torch.arange(len(input_ids), device=output.logits.device)
-        logits = output.logits[rows, marked_position(token_type_ids).to(rows.device)]
+        output = self.model(**inputs)
+        rows = torch.arange(len(classified), device=output.logits.device)
+        logits = output.logits[rows, classified_position(classified).to(rows.device)]
         return SequenceClassifierOutput(logits=logits, hidden_states=output.hidden_states, attentions=output.attentions)
 
 
-def marked_position(token_type_ids: torch.Tensor) -> torch.Tensor:
-    """Return the first position with the bit READ, int64, (b,), of (b, n)."""
-    return (token_type_ids & READ > 0).long().argmax(1)
+def classified_position(classified: torch.Tensor) -> torch.Tensor:
+    """Return the position that is True in each row, int64, (b,), of bool (b, n)."""
+    return classified.long().argmax(1)
 
 
 def read_positions(encoding: Encoding) -> dict[int, int]:
-    """Return the position that is read of each word that the model reads something of."""
-    places: dict[int, list[int]] = {}
+    """Return the position whose logits are read for each word with a sub-token, by word."""
+    positions: dict[int, list[int]] = {}
     for position in encoding.positions:
-        places.setdefault(encoding.word_ids[position], []).append(position)
-    shared = {word: places[other] for word, other in encoding.shared if other in places}
+        positions.setdefault(encoding.word_ids[position], []).append(position)
+    for word, other in encoding.shared:
+        if other in positions:
+            positions[word] = positions[other]
+    return {word: _first_with_letters(encoding, positions[word]) for word in sorted(positions) if word >= 0}
 
-    def has_letters(position: int) -> bool:
+
+def _first_with_letters(encoding: Encoding, positions: list[int]) -> int:
+    """Return the first of some positions that covers a letter or digit; the first if none does."""
+    for position in positions:
         start, end = encoding.characters[position]
-        return any(map(str.isalnum, encoding.words[encoding.word_ids[position]][start:end]))
-
-    return {
-        word: next(filter(has_letters, of_word), of_word[0])
-        for word, of_word in sorted((places | shared).items())
-        if word >= 0
-    }
+        characters = encoding.words[encoding.word_ids[position]][start:end]
+        if any(character.isalnum() for character in characters):
+            return position
+    return positions[0]
 
 
 def mark_word(encoding: Encoding, position: int) -> Encoding:
-    """Mark the position that is read, and all sub-tokens of its word, as the ones in question."""
+    """Mark a position as the classified one, and all sub-tokens of its word as fixed."""
     owner = encoding.word_ids[position]
-    types = list(encoding.token_type_ids or [0] * len(encoding))
-    for place, word in enumerate(encoding.word_ids):
-        types[place] |= IN_QUESTION * (word == owner) | READ * (place == position)
-    return replace(encoding, token_type_ids=tuple(types))
+    return replace(
+        encoding,
+        fixed=tuple(word == owner for word in encoding.word_ids),
+        classified=tuple(other == position for other in range(len(encoding))),
+    )
+
+
+LISTED_WORDS = 60
+"""Most words of a text listed in the error if none was chosen for classification."""
+
+
+class TokenPredictor(TransformerPredictor):
+    """A model for token classification (named entities, parts of speech) in the place of a classifier.
+
+    `at` says which word of a text is classified; `predict_words` classifies all. `encode`, and with it all that takes
+    texts, raises DataError where no word was named, and lists the text's words with their classes.
+
+    Attributes:
+        token: the word that is classified in every text, by its number from 0 or by itself; None: none is named.
+            An example's `answer` goes before.
+    """
+
+    does = "classifies tokens"
+    wrapper = WordReader
+    token: int | str | None = None
+
+    def at(self, token: int | str) -> TokenPredictor:
+        """Return a view that classifies one word of each text.
+
+        Args:
+            token: the word's number from 0, or the word, which must stand once in the text; punctuation around it may
+                be left out.
+
+        Raises ParamsError for anything else; texts without that word raise DataError once they are read.
+        """
+        view = copy.copy(self)
+        try:
+            view.token = token if isinstance(token, str) else operator.index(token)
+        except TypeError:
+            raise ParamsError(f"token: got {shown(token)}; expected a word or its number, from 0") from None
+        return view
+
+    def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
+        if whole:
+            raise UnsupportedError(f"{self.name}: words are not classified window by window; cut the texts instead")
+        encodings = []
+        for text, number, encoding in zip(texts, count(first), super().encode(texts, first), strict=False):
+            where = name_of(encoding.example_id, number)
+            token = text.answer[0] if isinstance(text, Example) and text.answer else self.token
+            if token is None:
+                raise DataError(
+                    f"{where}: token: got none; expected the word to classify, itself or its number: "
+                    f"{self._listed(encoding)}"
+                )
+            word = word_number(encoding.words, token, where)
+            positions = read_positions(encoding)
+            if word not in positions:
+                raise DataError(
+                    f"{where}: token: got {token!r}, which the model does not read: it is not within "
+                    f"{self.max_length} sub-tokens, or has no known characters"
+                )
+            encodings.append(mark_word(encoding, positions[word]))
+        return encodings
+
+    def encode_samples(self, *texts: str) -> list[Encoding]:
+        return self.at(0).encode(texts)
+
+    def predict_words(self, text: Text) -> NDArray[np.float64]:
+        """Return the class probabilities of each word of a text, (words, C), NaN for words that are not read.
+
+        It takes one pass. Raises UnsupportedError for a view whose values are none of classes.
+        """
+        (encoding,) = super().encode([text])
+        return self._word_probabilities(encoding)
+
+    @torch.inference_mode()
+    def _word_probabilities(self, encoding: Encoding) -> NDArray[np.float64]:
+        positions = read_positions(encoding)
+        inputs = self.batch([encoding]).model_inputs()
+        with self.autocast():
+            logits = self.model.model(**inputs).logits[0, [*positions.values()]]
+        rows = self.probabilities(logits.double()).cpu().numpy()
+        check_logits(rows, self.name)
+        probabilities = np.full((len(encoding.words), len(self.labels)), np.nan)
+        probabilities[[*positions]] = rows
+        return probabilities
+
+    def _listed(self, encoding: Encoding) -> str:
+        """List the first words of a text by their numbers, with their classes where there are some."""
+        classes = [""] * len(encoding.words)
+        if self.problem is not Problem.REGRESSION:
+            rows = self._word_probabilities(encoding)
+            classes = ["not read" if np.isnan(row).any() else self.labels[int(row.argmax())] for row in rows]
+        words = zip(encoding.words, classes, strict=True)
+        named = [f"{number} {word} {of}".rstrip() for number, (word, of) in enumerate(islice(words, LISTED_WORDS))]
+        more = len(classes) - len(named)
+        return ", ".join(named) + (f" and {more:,} more" if more else "")

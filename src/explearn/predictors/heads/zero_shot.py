@@ -8,14 +8,26 @@ gets no score.
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from explearn.core.errors import ModelError
-from explearn.predictors.encoding import Encoding, encode_texts
+import torch
+
+from explearn.core.errors import DataError, ModelError
+from explearn.core.writing import write_json
+from explearn.predictors.encoding import Batch, Encoding, Text, encode_texts
+from explearn.predictors.heads.completion import COMPLETION_FILE
+from explearn.predictors.labelled import Problem
+from explearn.predictors.padding import check_ends
 from explearn.predictors.params import CandidateLabels
+from explearn.predictors.predictor import HeldPredictor, Inside
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
+from explearn.text.encoding import name_of
 
 if TYPE_CHECKING:
     import transformers
@@ -52,7 +64,7 @@ class Hypotheses:
         said = [params.hypothesis.replace("{}", label) for label in params.labels]
         alone, *pairs = encode_texts(tokenizer, ["a", *(("a", hypothesis) for hypothesis in said)], None)
         body = alone.positions[-1] + 1
-        if any(pair.key[0][:body] != alone.key[0][:body] for pair in pairs):
+        if any(pair.input_ids[:body] != alone.input_ids[:body] for pair in pairs):
             raise ModelError(f"{name}: its tokenizer reads a text in another way where a hypothesis follows")
         # Special tokens behind a text by itself, in whose place the ends come.
         self._replaced = len(alone) - body
@@ -74,3 +86,105 @@ class Hypotheses:
             word_ids=text.word_ids + (NO_WORD,) * len(ids),
             characters=text.characters + ((0, 0),) * len(ids),
         )
+
+
+class ZeroShotPredictor(HeldPredictor):
+    """A model of natural-language inference as a classifier for labels given at call time.
+
+    Texts are single ones. Methods that leave words out, and metrics, see the answer among the labels. Methods that look
+    inside the model explain the entailment output for the pair of the text and the hypothesis of the target label.
+
+    Args:
+        nli: the classifier of pairs.
+        params: labels and hypothesis.
+
+    Raises:
+        ModelError: no class of `nli` stands for entailment or, with several labels that hold, for contradiction; a
+            hypothesis that leaves no room for a text.
+    """
+
+    has_model = True
+    held: TransformerPredictor
+
+    def __init__(self, nli: TransformerPredictor, params: CandidateLabels) -> None:
+        super().__init__(nli)
+        self.params = params
+        self.labels = list(params.labels)
+        self.problem = Problem.MULTI_LABEL if params.multi_label else Problem.SINGLE_LABEL
+        self.entailment = index_of(nli.labels, ENTAILMENT, nli.name)
+        self.contradiction = index_of(nli.labels, CONTRADICTION, nli.name) if params.multi_label else None
+        self.hypotheses = Hypotheses(params, nli.tokenizer, nli.max_length, nli.name)
+        self.spread = nli.spread
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the classifier of pairs, the labels and the hypothesis."""
+        return hashlib.sha256((self.held.fingerprint + self.params.model_dump_json()).encode()).hexdigest()
+
+    @property
+    def transformer(self) -> TransformerPredictor:
+        """The classifier of pairs."""
+        return self.held
+
+    @property
+    def model(self) -> Any:
+        """The model of the classifier of pairs."""
+        return self.held.model
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer of the classifier of pairs."""
+        return self.held.tokenizer
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Save model, tokenizer and candidate labels, for `explearn.load_classifier`."""
+        self.held.save_pretrained(folder)
+        write_json(Path(folder) / COMPLETION_FILE, self.params.model_dump(mode="json"))
+
+    def with_model(self, model: transformers.PreTrainedModel) -> ZeroShotPredictor:
+        """Return a copy with another model of the same architecture."""
+        return ZeroShotPredictor(self.held.with_model(model), self.params)
+
+    def inside(self, encodings: Sequence[Encoding], targets: Sequence[int] | None = None) -> Inside:
+        """Return each text with the hypothesis of the label to explain, for the classifier of pairs."""
+        logits = self.predict_logits(encodings)
+        labels = logits.argmax(-1).tolist() if targets is None else targets
+        pairs = self.pairs(encodings, labels)
+        return Inside(self.held, pairs, [self.entailment] * len(pairs), (logits, labels))
+
+    def pairs(self, encodings: Sequence[Encoding], labels: Sequence[int]) -> list[Encoding]:
+        """Return each text with the hypothesis of a label."""
+        return [self.hypotheses.behind(encoding, label) for encoding, label in zip(encodings, labels, strict=True)]
+
+    def check_plain(self, what: str) -> None:
+        self.held.check_plain(what)
+
+    @property
+    def max_length(self) -> int:
+        """Most sub-tokens per text, which leave room for the longest hypothesis."""
+        return self.held.max_length - self.hypotheses.room
+
+    def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
+        limit = None if whole else self.max_length
+        encodings = encode_texts(self.tokenizer, texts, limit, first)
+        check_ends(self.model.config, encodings, first)
+        for number, encoding in enumerate(encodings, start=first):
+            if encoding.pair_start is not None:
+                where = name_of(encoding.example_id, number)
+                raise DataError(f"{where}: is a pair; expected one text, which is paired with each label's hypothesis")
+        return encodings
+
+    def encode_samples(self, *texts: str) -> list[Encoding]:
+        """Encode short texts that the model is tried on."""
+        return self.encode(texts)
+
+    def logits(self, batch: Batch) -> torch.Tensor:
+        by_label = []
+        for label in range(len(self.labels)):
+            pairs = self.pairs(batch.encodings, [label] * len(batch))
+            by_label.append(self.held.logits(self.held.batch(pairs)))
+        logits = torch.stack(by_label, 1)
+        entailed = logits[..., self.entailment]
+        if self.contradiction is None:
+            return entailed
+        return entailed - logits[..., self.contradiction]

@@ -15,14 +15,15 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from explearn.metrics.arrays import ranks
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import PairedTests
 from explearn.show.blocks import Picture
 
 WIDTH = 6.5
 """In inches, as the heights."""
 
-_ROW, _BAR = 0.24, 0.1
+_ROW = 0.24
+_BAR = 0.1
 _MARGIN = 0.75
 
 
@@ -30,7 +31,8 @@ def mean_ranks(tests: PairedTests, by_text: Mapping[str, ArrayLike]) -> NDArray[
     """Return each method's mean rank over the texts on which all have a value, (methods,); 1 is the best.
 
     Args:
-        by_text: each method's value on each text, (texts,), NaN where undefined.
+        tests: paired tests of the methods.
+        by_text: method -> value on each text, (texts,), NaN where undefined.
     """
     values = np.stack([np.asarray(by_text[method], dtype=np.float64) for method in tests.methods], axis=1)
     known = values[~np.isnan(values).any(axis=1)]
@@ -55,7 +57,8 @@ def critical_difference_picture(tests: PairedTests, by_text: Mapping[str, ArrayL
     """Return a critical-difference diagram of a metric.
 
     Args:
-        by_text: each method's value on each text, (texts,), NaN where undefined.
+        tests: paired tests of the methods.
+        by_text: method -> value on each text, (texts,), NaN where undefined.
     """
     rank = mean_ranks(tests, by_text)
     order = np.argsort(rank, kind="stable")
@@ -75,18 +78,25 @@ def _draw(
     methods: list[str], rank: NDArray[np.float64], bars: list[tuple[int, int]], heading: str, figure: Figure
 ) -> None:
     axes = figure.subplots()
-    half, count = ceil(len(methods) / 2), len(methods)
+    count = len(methods)
+    half = ceil(count / 2)
     depth = _BAR * len(bars)
     for row, (first, last) in enumerate(bars):
         ends = [rank[first] - 0.04, rank[last] + 0.04]
         axes.plot(ends, [_BAR * (row + 0.7)] * 2, color="#0072B2", linewidth=3.5, solid_capstyle="butt")
-    for place, (method, mean) in enumerate(zip(methods, rank, strict=True)):
-        on_left = place < half
-        row = place if on_left else count - 1 - place
-        level, edge = depth + _ROW * (row + 0.8), 0.85 if on_left else count + 0.15
+    for number, (method, mean) in enumerate(zip(methods, rank, strict=True)):
+        # The better half is on the left, the other one on the right, from the outside in.
+        row = number
+        edge = 0.85
+        side = "right"
+        text = f"{method}  {mean:.2f} "
+        if number >= half:
+            row = count - 1 - number
+            edge = count + 0.15
+            side = "left"
+            text = f" {mean:.2f}  {method}"
+        level = depth + _ROW * (row + 0.8)
         axes.plot([mean, mean, edge], [0, level, level], color="#333333", linewidth=0.9, clip_on=False)
-        side = "right" if on_left else "left"
-        text = f"{method}  {mean:.2f} " if on_left else f" {mean:.2f}  {method}"
         axes.text(edge, level, text, ha=side, va="center")
     axes.set_xlim(1, count)
     axes.set_ylim(depth + _ROW * (half + 0.3), 0)

@@ -10,8 +10,8 @@ from statistics import fmean
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
-from explearn.methods.results import RunFacts, TaskReport
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.methods.results import Number, RunFacts, TaskReport
+from explearn.metrics.registry import CATALOGUE
 from explearn.report.figures.style import STYLES, draw_legend, say
 from explearn.show.blocks import Picture
 
@@ -39,10 +39,11 @@ def interval_picture(run: RunFacts, tasks: Sequence[TaskReport], metric: str) ->
     width = _LABEL_WIDTH + max(_PANELS_WIDTH, _PANEL_WIDTH * columns)
     height = rows * (0.65 + _ROW_HEIGHT * max(3, len(run.methods))) + 0.55
     heading = CATALOGUE[metric].heading
+    each, panels = (" on each task", ", one panel per task") if len(tasks) > 1 else ("", "")
     return Picture(
         f"figures/{metric}.svg",
-        f"{heading} of each method{' on each task' if len(tasks) > 1 else ''}, with its interval",
-        f"Points with intervals: {heading} by method{', one panel per task' if len(tasks) > 1 else ''}",
+        f"{heading} of each method{each}, with its interval",
+        f"Points with intervals: {heading} by method{panels}",
         (width, height),
         partial(_draw, run, tasks, metric, rows, columns),
     )
@@ -50,20 +51,27 @@ def interval_picture(run: RunFacts, tasks: Sequence[TaskReport], metric: str) ->
 
 def _draw(run: RunFacts, tasks: Sequence[TaskReport], metric: str, rows: int, columns: int, figure: Figure) -> None:
     names = (metric, f"{metric}_low", f"{metric}_high")
-    figures = {task.task: {m: [of.get(name) for name in names] for m, of in task.methods.items()} for task in tasks}
-    known: dict[str, list[float]] = {method: [] for task in tasks for method in task.methods}
-    for of_task in figures.values():
-        for method, (value, *_) in of_task.items():
-            known[method] += [] if value is None else [value]
-    methods = sorted(known, key=lambda method: (-fmean(known[method] or [-1.0]), method))
+    figures: dict[str, dict[str, list[Number]]] = {}
+    by_method: dict[str, list[float]] = {}
+    values: list[float] = []
+    for task in tasks:
+        figures[task.task] = {}
+        for method, of_method in task.methods.items():
+            shown = [of_method.get(name) for name in names]
+            figures[task.task][method] = shown
+            by_method.setdefault(method, [])
+            if shown[0] is not None:
+                by_method[method].append(shown[0])
+            values += [value for value in shown if value is not None]
+    methods = sorted(by_method, key=lambda method: (-fmean(by_method[method] or [-1.0]), method))
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     chance = _CHANCE.get(metric)
     for axes in grid.flat[len(tasks) :]:
         axes.set_visible(False)
-    for index, (axes, (task, of_task)) in enumerate(zip(grid.flat, figures.items(), strict=False)):
+    for index, (axes, (name, of_task)) in enumerate(zip(grid.flat, figures.items(), strict=False)):
         axes.tick_params(axis="y", length=0)
         axes.tick_params(labelbottom=index + columns >= len(tasks))
-        axes.set_title(task, fontsize=9, fontweight="bold", loc="left")
+        axes.set_title(name, fontsize=9, fontweight="bold", loc="left")
         axes.grid(axis="x", color="#E5E5E5", linewidth=0.6)
         axes.set_axisbelow(True)
         if chance is not None:
@@ -82,14 +90,13 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], metric: str, rows: int, co
                     [value], [row], color=colour, marker=marker, markersize=size, zorder=3, clip_on=False
                 )
                 interval = "" if low is None or high is None else f" ({low:.3f} to {high:.3f})"
-                say(point, f"{method}, {task}: {value:.3f}{interval}")
+                say(point, f"{method}, {name}: {value:.3f}{interval}")
         if all(value is None for value, *_ in of_task.values()):
             axes.text(0.5, 0.5, "no marked texts", transform=axes.transAxes, ha="center", va="center", color="#555555")
     for axes in grid[:, 0]:
         axes.set_yticks(range(len(methods)), labels=methods)
         for label, method in zip(axes.get_yticklabels(), methods, strict=True):
             label.set_fontweight("bold" if run.methods[method].learned else "normal")
-    values = [v for of_task in figures.values() for of_method in of_task.values() for v in of_method if v is not None]
     # Without a chance level, lengths are compared from zero.
     lowest = 0.0 if chance is None else max(0.0, min([*values, chance]) - 0.05)
     grid[0, 0].set_ylim(len(methods) - 0.4, -0.6)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 from explearn.methods.results import RunFacts, TaskReport
-from explearn.metrics.catalogue import CATALOGUE
+from explearn.metrics.registry import CATALOGUE
 from explearn.report.columns import marked
 from explearn.report.figures.style import STYLES, draw_legend, say
 from explearn.report.verdict import LEADING, means
@@ -39,8 +39,12 @@ class CostPoint:
 def cost_points(run: RunFacts, tasks: Sequence[TaskReport], metric: str) -> list[CostPoint]:
     """Return a point for each method with a cost and a value on every task on which any method has this value."""
     judged = [task for task in tasks if any(figures.get(metric) is not None for figures in task.methods.values())]
-    times, values = means(run, "time", judged), means(run, metric, judged)
-    return [CostPoint(method, max(1.0, times[method]), value) for method, value in values.items() if method in times]
+    times = means(run, "time", judged)
+    points = []
+    for method, value in means(run, metric, judged).items():
+        if method in times:
+            points.append(CostPoint(method, max(1.0, times[method]), value))
+    return points
 
 
 def pareto_front(points: Sequence[CostPoint], larger_is_better: bool) -> list[CostPoint]:
@@ -61,7 +65,10 @@ def pareto_picture(run: RunFacts, tasks: Sequence[TaskReport], named: Collection
 
     Methods whose figures cannot be compared (`RunFacts.comparable`) are shown, but are never on the front.
 
-    named: methods to label in addition to LEADING if there are more than CROWDED.
+    Args:
+        run: facts about the run.
+        tasks: its results on each task.
+        named: methods to label in addition to LEADING if there are more than CROWDED.
     """
     return Picture(
         "machine/glance.svg",
@@ -92,7 +99,8 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], named: Collection[str], fi
         axes.set_axisbelow(True)
         front = pareto_front([point for point in of_metric if run.comparable(point.method, metric)], larger)
         if front:
-            costs, values = [p.cost for p in front], [p.value for p in front]
+            costs = [point.cost for point in front]
+            values = [point.value for point in front]
             axes.step([*costs, last], [*values, values[-1]], where="post", color="#888888", linewidth=1.0, zorder=1)
         for point in of_metric:
             colour, marker = STYLES[run.methods[point.method].family]
@@ -111,7 +119,9 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], named: Collection[str], fi
     figure.supxlabel(
         "time relative to classifying alone (logarithmic)\ngrey line: the best figure in that time or less", fontsize=9
     )
-    methods = {point.method for of_metric in points.values() for point in of_metric}
+    methods: set[str] = set()
+    for of_metric in points.values():
+        methods |= {point.method for point in of_metric}
     draw_legend(figure, run.methods, methods, 4)
     # Labels are placed once the axes have their final size, which they keep.
     figure.canvas.draw()
@@ -119,5 +129,6 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], named: Collection[str], fi
     arrow = {"arrowstyle": "-", "color": "#999999", "linewidth": 0.5}
     for axes, of_metric in zip(rows, points.values(), strict=True):
         if of_metric:
-            x, y = [point.cost for point in of_metric], [point.value for point in of_metric]
+            x = [point.cost for point in of_metric]
+            y = [point.value for point in of_metric]
             adjust_text(list(axes.texts), x=x, y=y, ax=axes, iter_lim=200, arrowprops=arrow)

@@ -36,44 +36,60 @@ class ParsedAnswer:
     quotes: tuple[Quote, ...]
     reason: str
 
+    @property
+    def words(self) -> int:
+        """The number of words in all quotes."""
+        return sum(len(quote.text.split()) for quote in self.quotes)
+
 
 def parse_answer(content: str, finish: str, labels: Sequence[str]) -> ParsedAnswer:
     """Read an answer.
+
+    Repairs text and code fences around the JSON, nearly valid JSON, a label in other case, evidence as plain words or
+    as one string, and a missing reason.
 
     Args:
         content: the model's output.
         finish: why it stopped; a truncated answer is accepted if its evidence is complete.
         labels: the task's labels.
 
-    Repairs text and code fences around the JSON, nearly valid JSON, a label in other case, evidence as plain words or
-    as one string, and a missing reason.
-    Raises InvalidAnswerError for everything else.
+    Raises:
+        InvalidAnswerError: the answer is of no use.
     """
     if finish in WITHHELD:
         raise InvalidAnswerError(WITHHELD[finish])
     if not content.strip():
         raise InvalidAnswerError("empty answer")
+    repaired = False
     try:
-        value, repaired = json.loads(content), False
+        value = json.loads(content)
     except (ValueError, RecursionError):
         text = _FENCE.sub("", _THINKING.sub("", content))
         try:
-            value, repaired = json_repair.loads(text[text.index("{") :]), True
+            value = json_repair.loads(text[text.index("{") :])
         except (ValueError, RecursionError) as error:
             raise InvalidAnswerError("no JSON object") from error
+        repaired = True
     if not isinstance(value, dict):
         raise InvalidAnswerError("no JSON object")
     closed = content.count("}") >= content.count("{")
     cut = repaired and (finish == "length" or not closed)
     if cut and value and next(reversed(value)) in ("label", *EVIDENCE_NAMES):
         raise InvalidAnswerError("truncated before the evidence was complete")
-    label = value.get("label")
-    stripped = label.strip(" \t\n.\"'").casefold() if isinstance(label, str) else None
-    near = [one for one in labels if one == label] or [one for one in labels if one.casefold() == stripped]
-    if len(near) != 1:
-        raise InvalidAnswerError(f"label {_clean(repr(label))[:60]}; expected one of {', '.join(labels)}")
     reason = value.get("reason")
-    return ParsedAnswer(near[0], _evidence(value), _clean(reason) if isinstance(reason, str) else "")
+    return ParsedAnswer(
+        _label(value.get("label"), labels), _evidence(value), _clean(reason) if isinstance(reason, str) else ""
+    )
+
+
+def _label(value: Any, labels: Sequence[str]) -> str:
+    if value in labels:
+        return str(value)
+    stripped = str(value).strip(" \t\n.\"'").casefold()
+    near = [label for label in labels if label.casefold() == stripped]
+    if len(near) != 1 or not isinstance(value, str):
+        raise InvalidAnswerError(f"label {_clean(repr(value))[:60]}; expected one of {', '.join(labels)}")
+    return near[0]
 
 
 def _evidence(answer: dict[str, Any]) -> tuple[Quote, ...]:
@@ -81,14 +97,17 @@ def _evidence(answer: dict[str, Any]) -> tuple[Quote, ...]:
     if name is None:
         raise InvalidAnswerError("no evidence; expected a list, if need be an empty one")
     listed = answer[name]
-    if listed is None or isinstance(listed, str | dict):
-        listed = [listed] if listed else []
+    if listed is None or listed in ("", {}):
+        listed = []
+    elif isinstance(listed, str | dict):
+        listed = [listed]
     if not isinstance(listed, list):
         raise InvalidAnswerError(f"evidence of type {type(listed).__name__}; expected a list")
     quotes: list[Quote] = []
     for item in listed:
         fields = item if isinstance(item, dict) else {"quote": item}
-        text, occurrence = fields.get("quote"), fields.get("occurrence")
+        text = fields.get("quote")
+        occurrence = fields.get("occurrence")
         if type(occurrence) is not int or occurrence < 1:
             occurrence = 1
         if not isinstance(text, str | int | float) or isinstance(text, bool):

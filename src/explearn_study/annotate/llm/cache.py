@@ -34,12 +34,15 @@ class CachedAnswer(Shape):
 
     Attributes:
         key: see `answer_key`.
-        model, prompt, version: the model, the prompt (name and number), and its version (see `BoundPrompt`).
+        model: name of the model.
+        prompt: name and number of the prompt.
+        version: version of the prompt (see `BoundPrompt`).
         id: the first text that the answer is for; texts with the same words share it.
         content: the model's output, with the server's key redacted.
         finish: why it stopped: `stop`, `length`, ..., or `refused` if the server would not answer for this text.
         requests: requests it took, including retries.
-        input_tokens, output_tokens: of answered requests, as counted by the server.
+        input_tokens: tokens read for answered requests, as counted by the server.
+        output_tokens: tokens written in answered requests.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -59,8 +62,10 @@ class CachedAnswer(Shape):
 def read_answers(path: str | os.PathLike[str]) -> Iterator[CachedAnswer]:
     """Yield the answers of a file in order, none if there is no file; a torn last line is skipped.
 
-    The first of two answers with the same key counts. Raises DataError naming file, row and field for any other broken
-    line.
+    The first of two answers with the same key counts.
+
+    Raises:
+        DataError: any other line is damaged; names file, row and field.
     """
     check_regular(path)
     seen: set[str] = set()
@@ -84,8 +89,10 @@ def read_answers(path: str | os.PathLike[str]) -> Iterator[CachedAnswer]:
 class AnswerCache:
     """The file, open for appending by one process; a context manager.
 
-    Only keys are held in memory. Raises DataError if another process has the file open, or a line other than the last
-    is broken.
+    Only keys are held in memory.
+
+    Raises:
+        DataError: another process has the file open, or a line other than the last is damaged.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -117,7 +124,11 @@ class AnswerCache:
         return key in self._keys
 
     def append(self, answer: CachedAnswer) -> None:
-        """Write an answer, and return once it is on disk. Raises DataError if the disk is full."""
+        """Write an answer, and return once it is on disk.
+
+        Raises:
+            DataError: the file cannot be written, for example because the disk is full.
+        """
         line = (json.dumps(answer.model_dump(), ensure_ascii=False) + "\n").encode()
         size = os.fstat(self._file.fileno()).st_size
         try:

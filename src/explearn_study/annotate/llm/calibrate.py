@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from explearn.metrics.context import mean_where_defined
+from explearn.metrics.arrays import mean_where_defined
 from explearn.metrics.plausibility import f1_of_texts, pooled_agreement, rationale_counts
 from explearn.text.agreement import krippendorff_alpha
 from explearn_study.annotate.budget import Price
@@ -26,15 +26,23 @@ class Candidate:
     """One model with one prompt, evaluated on texts marked by people.
 
     Attributes:
+        model: name of the model.
+        prompt: name and number of the prompt.
+        version: version of the prompt.
         texts: number of texts.
-        precision, recall, f1: over the words of all texts pooled; an unreadable answer marks nothing.
+        precision: over the words of all texts pooled; an unreadable answer marks nothing.
+        recall: over the same words.
+        f1: over the same words.
         macro_f1: mean of the texts' F1s.
         alpha: Krippendorff's alpha between the model and people, over words.
         label_accuracy: share of answers with the gold label.
         invalid_rate: share of unreadable answers.
         hallucination_rate: share of the answers' words that are not in the text.
-        kept_rate: share of texts whose rationale the filters would keep; `kept_f1` is the F1 of those.
-        requests, input_tokens, output_tokens: cost of the answers.
+        kept_rate: share of texts whose rationale the filters would keep.
+        kept_f1: F1 over the words of those texts.
+        requests: requests that the answers took.
+        input_tokens: tokens that the model read.
+        output_tokens: tokens that it wrote.
         money: cost at the model's price; None without a price.
     """
 
@@ -68,17 +76,26 @@ def judge(
     """Return the figures of one candidate.
 
     Args:
+        model: name of the model.
+        prompt: its prompt.
         annotated: its answers, at least one; all answered.
         gold: text -> the words that people marked.
-        price: the model's price, if known.
+        price: the model's price; None if it is not known.
     """
     marked = [gold[item.example.id] for item in annotated]
     masks = [item.mask for item in annotated]
     answers = [item.cached for item in annotated if item.cached]
-    kept = [(item.mask, mask) for item, mask in zip(annotated, marked, strict=True) if item.fate == "kept"]
     counts = rationale_counts(masks, marked)
     pooled = pooled_agreement(counts)
-    words = sum(len(quote.text.split()) for item in annotated if item.answer for quote in item.answer.quotes)
+    kept = [item for item in annotated if item.fate == "kept"]
+    kept_f1 = None
+    if kept:
+        kept_counts = rationale_counts([item.mask for item in kept], [gold[item.example.id] for item in kept])
+        kept_f1 = pooled_agreement(kept_counts).f1
+    money = None
+    if price is not None:
+        money = sum(price.cost(answer.input_tokens, answer.output_tokens) for answer in answers)
+    words = sum(item.answer.words for item in annotated if item.answer)
     invented = sum(item.alignment.hallucinated_words for item in annotated if item.alignment)
     agreed = sum(item.answer is not None and item.answer.label == item.example.label for item in annotated)
     return Candidate(
@@ -95,11 +112,11 @@ def judge(
         invalid_rate=sum(item.fate == "invalid" for item in annotated) / len(annotated),
         hallucination_rate=invented / words if words else 0.0,
         kept_rate=len(kept) / len(annotated),
-        kept_f1=pooled_agreement(rationale_counts(*zip(*kept, strict=True))).f1 if kept else None,
+        kept_f1=kept_f1,
         requests=sum(answer.requests for answer in answers),
         input_tokens=sum(answer.input_tokens for answer in answers),
         output_tokens=sum(answer.output_tokens for answer in answers),
-        money=sum(price.cost(a.input_tokens, a.output_tokens) for a in answers) if price else None,
+        money=money,
     )
 
 
@@ -115,6 +132,8 @@ def pick(candidates: Sequence[Candidate]) -> Candidate:
     priced = all(candidate.money is not None for candidate in equal)
 
     def expense(candidate: Candidate) -> float:
-        return (candidate.money or 0.0) if priced else float(candidate.input_tokens + candidate.output_tokens)
+        if priced:
+            return candidate.money or 0.0
+        return float(candidate.input_tokens + candidate.output_tokens)
 
     return min(equal, key=lambda candidate: (expense(candidate), -(candidate.f1 or 0.0)))

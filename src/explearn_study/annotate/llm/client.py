@@ -64,10 +64,14 @@ class RequestFormat:
             return replace(self, limit="max_completion_tokens")
         if self.temperature and "temperature" in refusal:
             return replace(self, temperature=False)
-        following: dict[str, Literal["json_object", "prompt"]] = {"json_schema": "json_object", "json_object": "prompt"}
-        return replace(self, structure=following[self.structure]) if self.structure in following else None
+        if self.structure == "json_schema":
+            return replace(self, structure="json_object")
+        if self.structure == "json_object":
+            return replace(self, structure="prompt")
+        return None
 
     def options(self, schema: Mapping[str, Any], max_tokens: int, temperature: float) -> dict[str, Any]:
+        """Return the arguments of a request in this format."""
         options: dict[str, Any] = {self.limit: max_tokens}
         if self.temperature:
             options["temperature"] = temperature
@@ -96,6 +100,7 @@ class ChatClient:
         meter: counts and limits what is spent.
 
     Attributes:
+        endpoint: the server.
         accepted: models that have answered a request.
     """
 
@@ -132,12 +137,20 @@ class ChatClient:
     ) -> ChatAnswer:
         """Ask once, with retries if the server fails temporarily.
 
+        No error shows the key, nor has the library's exception, which contains it, as its cause.
+
+        Args:
+            model: name of the model.
+            messages: the messages.
+            schema: JSON schema of the answer.
+            max_tokens: longest answer, in tokens.
+            temperature: temperature of sampling.
+
         Raises:
             EndpointError: address, key or model are wrong, or no server is listening.
             RefusedError: the server refuses this request in every format.
             NoAnswerError: nothing usable after ATTEMPTS requests.
             BudgetError: the budget does not cover the next request.
-        No error shows the key, nor has the library's exception, which carries it, as its cause.
         """
         create: Any = self._client.chat.completions.with_raw_response.create
         while True:
@@ -146,40 +159,40 @@ class ChatClient:
             try:
                 answer = await create(model=model, messages=messages, **options)
             except openai.APIStatusError as error:
-                # The server's message: the field `message` of its error, or the whole error.
-                body = error.body.get("message", error.body) if isinstance(error.body, dict) else error.body
-                words = self.endpoint.redact(str(body or error.message))
+                words = self.endpoint.redact(_message(error))
                 if error.status_code not in REFUSALS:
                     raise self._failure(model, error, words) from None
                 if sent == self._formats[model]:  # otherwise another request has already been refused
                     following = None if model in self.accepted else sent.after(words)
                     if following is None:
-                        said = f"model {model!r}: HTTP {error.status_code}, {self._shown(words)}"
-                        raise RefusedError(said) from None
+                        raise RefusedError(f"model {model!r}: HTTP {error.status_code}, {self._shown(words)}") from None
                     self._formats[model] = following
             except openai.OpenAIError as error:
                 # The cause of a broken connection says more than "Connection error."
-                timed_out = isinstance(error, openai.APITimeoutError)
-                reason = "timed out" if timed_out else self._shown(str(error.__cause__ or error))
+                reason = self._shown(str(error.__cause__ or error))
+                if isinstance(error, openai.APITimeoutError):
+                    reason = "timed out"
                 raise self._no_answer(model, reason) from None
             else:
                 if model not in self.accepted:
                     self.accepted.add(model)
                     self._formats[model] = sent
-                reply, spent = (answer.http_response.extensions[name] for name in (REPLY, SPENT))
-                (choice, *_) = reply.choices
+                extensions = answer.http_response.extensions
+                choice = extensions[REPLY].choices[0]
                 content = self.endpoint.redact(choice.message.content or "")[:MAX_ANSWER_CHARS]
-                spent = replace(spent, requests=answer.retries_taken + 1)
+                spent = replace(extensions[SPENT], requests=answer.retries_taken + 1)
                 return ChatAnswer(content, choice.finish_reason or "stop", spent)
 
     def _failure(self, model: str, error: openai.APIStatusError, words: str) -> ExplearnError:
-        status, shown = error.status_code, self._shown(words)
+        status = error.status_code
+        shown = self._shown(words)
         if status == 429 and error.code == "insufficient_quota":
             return EndpointError(f"model {model!r}: the account has no quota left ({shown})")
         if status in TRANSIENT or status >= 500:
             pause = error.response.headers.get("retry-after")
-            waiting = f"; it asks for a pause of {self._shown(pause)} s" if pause else ""
-            return self._no_answer(model, f"HTTP {status}, {shown}{waiting}")
+            if pause:
+                shown += f"; it asks for a pause of {self._shown(pause)} s"
+            return self._no_answer(model, f"HTTP {status}, {shown}")
         if 300 <= status < 400:
             where = self._shown(error.response.headers.get("location", "nowhere"))
             return EndpointError(f"model {model!r}: HTTP {status}, sent on to {where}{REDIRECTED}")
@@ -190,4 +203,14 @@ class ChatClient:
 
     def _shown(self, words: str) -> str:
         line = " ".join(self.endpoint.redact(words).split()) or "without a reason"
-        return line if len(line) <= SHOWN_CHARS else f"{line[:SHOWN_CHARS]}..."
+        if len(line) > SHOWN_CHARS:
+            line = f"{line[:SHOWN_CHARS]}..."
+        return line
+
+
+def _message(error: openai.APIStatusError) -> str:
+    """Return the server's message: the field `message` of its error, or the whole error."""
+    body = error.body
+    if isinstance(body, dict):
+        body = body.get("message", body)
+    return str(body or error.message)

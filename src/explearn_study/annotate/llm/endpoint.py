@@ -13,18 +13,27 @@ from pydantic import SecretStr
 
 from explearn.core.errors import ExplearnError, ParamsError
 
-BASE_URL, MODEL, API_KEY = "EXPLEARN_LLM_BASE_URL", "EXPLEARN_LLM_MODEL", "EXPLEARN_LLM_API_KEY"
-"""Environment variables. Only the model is an option besides; the key is none, for command lines are public."""
+BASE_URL = "EXPLEARN_LLM_BASE_URL"
+"""Environment variable: the server's address."""
+
+MODEL = "EXPLEARN_LLM_MODEL"
+"""Environment variable: the model's name, which may also be an option."""
+
+API_KEY = "EXPLEARN_LLM_API_KEY"
+"""Environment variable: the key. It is never an option, because command lines are public."""
 
 PROXY = "EXPLEARN_LLM_PROXY"
-"""Environment variable: the proxy, http(s)://HOST:PORT. HTTP_PROXY and its like are not heeded: what they name would
-see every text."""
+"""Environment variable: the proxy, http(s)://HOST:PORT. HTTP_PROXY and the like are not used: such a proxy would see
+every text."""
 
 PLAIN_HTTP = "EXPLEARN_LLM_PLAIN_HTTP"
 """Environment variable: 1 sends the key over plain http to another machine, where anybody on the way can read it."""
 
-CONCURRENCY, TIMEOUT = "EXPLEARN_LLM_CONCURRENCY", "EXPLEARN_LLM_TIMEOUT"
-"""Environment variables: requests under way at once, 1 to 256; seconds for one request."""
+CONCURRENCY = "EXPLEARN_LLM_CONCURRENCY"
+"""Environment variable: number of requests at the same time, 1 to 256."""
+
+TIMEOUT = "EXPLEARN_LLM_TIMEOUT"
+"""Environment variable: seconds for one request."""
 
 LEAST_KEY_CHARS = 4
 """A shorter key could not be blacked out without harm to ordinary words."""
@@ -42,9 +51,9 @@ class Endpoint:
 
     Attributes:
         base_url: address that `/chat/completions` is added to.
-        key: sent as bearer token; empty where the server needs none.
-        proxy: proxy to the server, with its password if it needs one; empty where the server is asked directly.
-        concurrency: requests under way at once.
+        key: bearer token; empty if the server needs none.
+        proxy: proxy to the server, with its password if it needs one; empty for none.
+        concurrency: number of requests at the same time.
         timeout: seconds for one request.
     """
 
@@ -58,7 +67,8 @@ class Endpoint:
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Endpoint:
         """Return the server that the environment names.
 
-        Raises ParamsError where the address is missing or a variable cannot be used; never shows address, key or proxy.
+        Raises:
+            ParamsError: the address is missing, or a variable cannot be used; never shows address, key or proxy.
         """
         base_url, key, proxy = (environment.get(name, "").strip() for name in (BASE_URL, API_KEY, PROXY))
         if not base_url:
@@ -86,25 +96,34 @@ class Endpoint:
             )
         if proxy:
             _parsed_address(PROXY, proxy)
+        if local:
+            proxy = ""
         try:
-            concurrency, timeout = int(environment.get(CONCURRENCY) or 8), float(environment.get(TIMEOUT) or 60)
-            paced = 1 <= concurrency <= 256 and 0 < timeout < float("inf")
+            concurrency = int(environment.get(CONCURRENCY) or 8)
+            timeout = float(environment.get(TIMEOUT) or 60)
         except ValueError:
-            paced = False
-        if not paced:
+            concurrency = 0
+            timeout = 0.0
+        if not (1 <= concurrency <= 256 and 0 < timeout < float("inf")):
             raise ParamsError(f"{CONCURRENCY}, {TIMEOUT}: expected a whole number from 1 to 256, and seconds above 0")
-        return cls(base_url, SecretStr(key), SecretStr("" if local else proxy), concurrency, timeout)
+        return cls(base_url, SecretStr(key), SecretStr(proxy), concurrency, timeout)
 
     def redact(self, text: str) -> str:
-        """Return a text with the key blacked out, also as JSON and addresses write it."""
+        """Return a text without the key, also as JSON and addresses write it."""
         key = self.key.get_secret_value()
-        for form in (key, json.dumps(key)[1:-1], quote(key, safe="")) if key else ():
+        if not key:
+            return text
+        for form in (key, json.dumps(key)[1:-1], quote(key, safe="")):
             text = text.replace(form, REDACTED)
         return text
 
 
 def _parsed_address(name: str, address: str) -> SplitResult:
-    """Return the parts of an address, which may hold a password and is not shown. Raises ParamsError."""
+    """Return the parts of an address, which may have a password and is not shown.
+
+    Raises:
+        ParamsError: it is not an address.
+    """
     try:
         parts = urlsplit(address)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 0) >= 0

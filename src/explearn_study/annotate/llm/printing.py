@@ -1,8 +1,9 @@
-"""Print what the commands of `explearn annotate` say of models' answers: estimates, summaries, tables."""
+"""Printing what the commands of `explearn annotate` report on models' answers: estimates, summaries, tables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -18,10 +19,10 @@ from explearn_study.annotate.llm.transport import worst_input_tokens
 from explearn_study.annotate.task import TaskMarks
 
 CHARS_PER_TOKEN = 4.0
-"""Of English under common tokenizers; for estimates only."""
+"""Characters of a token in English, with common tokenizers; for estimates only."""
 
 TYPICAL_OUTPUT_TOKENS = 90
-"""An answer of three quotes and one sentence; for estimates where no earlier answer says better."""
+"""Tokens of an answer with three quotes and one sentence; for estimates without earlier answers."""
 
 
 def print_candidates(candidates: Sequence[Candidate], best: Candidate) -> None:
@@ -40,8 +41,8 @@ def print_candidates(candidates: Sequence[Candidate], best: Candidate) -> None:
     for heading in ("prec.", "recall", "F1", "alpha", "label\nright", "kept", "in-\nvalid", "not in\ntext", expense):
         table.add_column(heading, justify="right", no_wrap=True)
     for c in sorted(candidates, key=lambda candidate: -(candidate.f1 or 0.0)):
-        figures = ["-" if x is None else f"{x:.3f}" for x in (c.precision, c.recall, c.f1, c.alpha)]
-        shares = [f"{x:.0%}" for x in (c.label_accuracy, c.kept_rate, c.invalid_rate, c.hallucination_rate)]
+        figures = ["-" if value is None else f"{value:.3f}" for value in (c.precision, c.recall, c.f1, c.alpha)]
+        shares = [f"{share:.0%}" for share in (c.label_accuracy, c.kept_rate, c.invalid_rate, c.hallucination_rate)]
         cost = f"{c.money:,.4f}" if priced else f"{c.input_tokens + c.output_tokens:,}"
         style = "bold" if c is best else None
         table.add_row(printed(f"{c.model}\n{c.prompt}"), *figures, *shares, cost, style=style)
@@ -57,9 +58,12 @@ def print_estimate(questions: Sequence[Question], marks: TaskMarks, meter: Meter
         known.add(answer.key)
         if (answer.model, answer.version) in versions and answer.requests:
             written.append(answer.output_tokens // answer.requests)
-    output_each = round(sum(written) / len(written)) if written else TYPICAL_OUTPUT_TOKENS
+    output_each = round(fmean(written)) if written else TYPICAL_OUTPUT_TOKENS
     new = {question.key: question for question in questions if question.key not in known}
-    inputs, money, worst, priced = 0, 0.0, 0.0, True
+    inputs = 0
+    money = 0.0
+    worst = 0.0
+    priced = True
     for question in new.values():
         messages = question.prompt.messages(question.example)
         read = round(sum(len(message["content"]) for message in messages) / CHARS_PER_TOKEN)
@@ -87,13 +91,13 @@ def print_summary(summary: Mapping[str, Any], meter: Meter) -> None:
     for fate, words in FATES.items():
         if count := summary["fates"][fate]:
             print(f"  {count:>7,}  {words}")
-    quotes, length = summary["quotes"], summary["mean_length"]
+    quotes = summary["quotes"]
     print(
         f"quotes: {quotes['exact']:,} as in the text, {quotes['insensitive']:,} but for case and punctuation, "
         f"{quotes['fuzzy']:,} nearly; {quotes['hallucinated']:,} not in the text, {quotes['repeated']:,} repeated"
     )
-    mean = "-" if length is None else f"{length:.2f}"
-    print(f"words marked a text, mean: {mean}")
+    if summary["mean_length"] is not None:
+        print(f"words marked in a text, mean: {summary['mean_length']:.2f}")
     print_spent(meter)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -88,11 +88,12 @@ class BoundPrompt:
 
     Attributes:
         name: name and number, such as evidence-1.
-        labels: those that an answer may have, in the task's order.
+        labels: labels that an answer may have, in the task's order.
         system: the system message.
         shots: marked examples.
-        order: of the answer's fields.
-        temperature, max_tokens: of the request; the longest answer, in tokens.
+        order: order of the answer's fields.
+        temperature: temperature of sampling.
+        max_tokens: longest answer, in tokens.
     """
 
     name: str
@@ -143,38 +144,41 @@ class BoundPrompt:
 
     @cached_property
     def version(self) -> str:
-        """Twelve hexadecimal digits of a hash over everything that is sent but text and model: another wording, example
-        or bound, another version."""
+        """Twelve hexadecimal digits of a hash over everything that is sent except text and model."""
         sent = [self._opening, self.schema, self.temperature, self.max_tokens]
         return hashlib.sha256(json.dumps(sent).encode()).hexdigest()[:12]
 
     def messages(self, example: Example) -> list[dict[str, str]]:
+        """Return the messages that ask about a text."""
         return [*self._opening, {"role": "user", "content": _question(example)}]
 
 
 def _question(example: Example) -> str:
-    """Return the text as JSON: nothing in it can end the place where it stands."""
-    pair = {} if example.pair_text is None else {"second text": example.pair_text}
-    return json.dumps({"text": example.text, **pair}, ensure_ascii=False)
+    """Return the text as JSON, so that nothing in it can look like a part of the prompt."""
+    texts = {"text": example.text}
+    if example.pair_text is not None:
+        texts["second text"] = example.pair_text
+    return json.dumps(texts, ensure_ascii=False)
 
 
 def list_prompts() -> dict[str, Path]:
-    """Return name and number -> file of the shipped prompts, higher numbers last."""
+    """Return name and number -> file of the built-in prompts, higher numbers last."""
     return {path.stem: path for path in sorted(FOLDER.glob("*-*.yaml"), key=lambda path: path.stem.rpartition("-")[2])}
 
 
 def find_prompt(name: str) -> Path:
-    """Return the file of a shipped prompt, by name (its highest number) or name and number, or the user's (.yaml).
+    """Return the file of a built-in prompt, by name (its highest number) or name and number, or the user's (.yaml).
 
-    Raises UnknownNameError, with near names.
+    Raises:
+        UnknownNameError: there is no such prompt.
     """
     if name.endswith((".yaml", ".yml")):
         return Path(name)
-    shipped = list_prompts()
-    shipped |= {stem.rpartition("-")[0]: path for stem, path in shipped.items()}
-    if name not in shipped:
-        raise UnknownNameError("prompt", name, shipped)
-    return shipped[name]
+    prompts = list_prompts()
+    prompts |= {stem.rpartition("-")[0]: path for stem, path in prompts.items()}
+    if name not in prompts:
+        raise UnknownNameError("prompt", name, prompts)
+    return prompts[name]
 
 
 def bind_prompt(
@@ -185,10 +189,19 @@ def bind_prompt(
     settings: LLMParams,
     predicted: str | None = None,
 ) -> BoundPrompt:
-    """Fill a prompt with what a task's texts are, its labels and its shots; a ranking's with the predicted label.
+    """Fill a prompt with what a task's texts are, its labels and its marked examples.
 
-    Raises UnknownNameError or ParamsError for a prompt that is not there or cannot be filled, or a meaning for a label
-    that the task does not have.
+    Args:
+        name: a built-in prompt, or a YAML file.
+        task: name of the task.
+        labels: the task's labels.
+        shots: marked examples.
+        settings: parameters of annotation by a model.
+        predicted: the predicted label, for a ranking.
+
+    Raises:
+        UnknownNameError: there is no such prompt, or the task does not have a label that `meanings` names.
+        ParamsError: the prompt cannot be filled.
     """
     path = find_prompt(name)
     file: PromptFile = check(PromptFile, read_yaml(path), ParamsError, f"{path}, ")
@@ -196,14 +209,16 @@ def bind_prompt(
     for label in settings.meanings:
         if label not in labels:
             raise UnknownNameError(f"label under rationales.{task}.llm.meanings", label, labels)
-    known: Mapping[str, str] = {**brief.get("labels", {}), **settings.meanings}
-    about = settings.about if settings.about is not None else brief.get("about", "")
+    meanings = dict.fromkeys(labels, "") | brief.get("labels", {}) | settings.meanings
+    values = {"about": brief.get("about", ""), "labels": {label: meanings[label] for label in labels}}
+    if settings.about is not None:
+        values["about"] = settings.about
+    if predicted is not None:
+        values["predicted"] = predicted
     # A prompt may come from anybody: the sandbox keeps its template from Python's objects.
     sandbox = jinja2.sandbox.ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined, trim_blocks=True)
     try:
-        meanings = {label: known.get(label, "") for label in labels}
-        target = {} if predicted is None else {"predicted": predicted}
-        system = sandbox.from_string(file.system).render(about=about, labels=meanings, **target)
+        system = sandbox.from_string(file.system).render(values)
     except Exception as error:  # a template is a program: it can fail in any way
         raise ParamsError(f"{path}, system: cannot be filled ({first_line(error)})") from error
     shape = "{" + ", ".join(_SHAPE[field] for field in file.order) + "}"

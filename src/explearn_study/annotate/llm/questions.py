@@ -45,9 +45,18 @@ class Question:
 def ask(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> None:
     """Ask the questions that the task's cache does not answer; if there are none, no server is needed.
 
-    Every answer is cached before it is used. Raises ParamsError without a server address or a price that the budget
-    needs, EndpointError, BudgetError (after running requests have been answered and cached), or NoAnswerError if any
-    text has no answer at the end, or many in a row have none.
+    Every answer is cached before it is used.
+
+    Args:
+        questions: the questions.
+        marks: the task, with its cache.
+        meter: the budget.
+
+    Raises:
+        ParamsError: the server's address, or a price that the budget needs, is missing.
+        EndpointError: the server cannot be used.
+        BudgetError: the budget is spent; running requests have been answered and cached.
+        NoAnswerError: a text has no answer at the end, or many in a row have none.
     """
     path = marks.store.answers
     waiting = {question.key: question for question in questions}  # texts with the same words are one question
@@ -108,8 +117,10 @@ async def _ask_all(
 
 
 async def _answer(question: Question, client: ChatClient) -> CachedAnswer:
-    prompt, spent = question.prompt, Spent()
-    content, finish = "", "refused"
+    prompt = question.prompt
+    spent = Spent()
+    content = ""
+    finish = "refused"
     for _ in range(ASKS):
         try:
             answer = await client.complete(
@@ -125,7 +136,8 @@ async def _answer(question: Question, client: ChatClient) -> CachedAnswer:
                 raise
             spent.add(Spent(1))
             break
-        content, finish = answer.content, answer.finish
+        content = answer.content
+        finish = answer.finish
         spent.add(answer.spent)
         try:
             parse_answer(content, finish, prompt.labels)

@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 from rapidfuzz import fuzz
 
@@ -28,12 +28,17 @@ letter or have one too many; `never` is not taken for `ever` (88.9)."""
 _ELLIPSIS = re.compile(r"\.{3,}|…")
 
 Round = Literal["exact", "insensitive", "fuzzy"]
+ROUNDS: tuple[Round, ...] = get_args(Round)
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """Words that a model gave as evidence. `occurrence` counts the places where they come, from 1; 1 also where the
-    model said nothing."""
+    """Words that a model gave as evidence.
+
+    Attributes:
+        text: the words.
+        occurrence: which of the places that have these words is meant, from 1; 1 if the model gave none.
+    """
 
     text: str
     occurrence: int = 1
@@ -45,9 +50,11 @@ class Alignment:
 
     Attributes:
         mask: the text's words that they mean.
-        places: those of each quote that has a place, in the quotes' order.
-        exact, insensitive, fuzzy: quotes that took a place in each round.
-        repeated: quotes whose words are in the text, but as often taken already as they come there.
+        places: the place of each quote that has one, in the quotes' order.
+        exact: number of quotes that took a place in the first round.
+        insensitive: number of quotes that took a place in the second round.
+        fuzzy: number of quotes that took a place in the third round.
+        repeated: number of quotes whose words are in the text, but taken at every place.
         hallucinated: quotes that are not in the text.
         hallucinated_words: number of words in those.
     """
@@ -63,7 +70,7 @@ class Alignment:
 
 
 def plain(word: str) -> str:
-    """A word for comparison: compatibility form, no case, letters and digits alone; a word without any stays."""
+    """Return a word for comparison: its letters and digits, without case; a word without any stays."""
     folded = unicodedata.normalize("NFKC", word).casefold()
     return "".join(char for char in folded if unicodedata.category(char)[0] in "LMN") or folded
 
@@ -75,7 +82,9 @@ def quote_evidence(words: Sequence[str], mask: Sequence[bool], joined: Collectio
     for start, end in spans_from_mask(mask):
         # The punctuation before the first and after the last word stands alone.
         inner = [n for n in range(start, end) if not _is_loose(plain_words[n])]
-        bounds = [start, inner[0], inner[-1] + 1, end] if inner else [start, end]
+        bounds = [start, end]
+        if inner:
+            bounds = [start, inner[0], inner[-1] + 1, end]
         for first, last in pairwise(bounds):
             if first == last:
                 continue
@@ -90,60 +99,104 @@ def align_quotes(
     """Find the words that quotes mean; see the module for the rules.
 
     Args:
-        quotes: in the model's order.
-        words: of the text (for a pair: of both segments).
+        quotes: the quotes in the model's order.
+        words: words of the text (for a pair: of both segments).
         threshold: least likeness in the third round, 0 to 100; 100 leaves the round out.
         in_order: the quotes follow the text; else each takes its first free place.
     """
     plain_words = [plain(word) for word in words]
-    quotes = [part for quote in quotes for part in _without_skips(quote, plain_words)]
-    parts = [quote.text.split() for quote in quotes]
-    spans: dict[int, Span] = {}
-    taken = [False] * len(words)
-
-    def choose(name: Round, number: int) -> Span | None:
-        """Return the place that a quote takes among those where its words come."""
-        part, occurrence = parts[number], quotes[number].occurrence
-        if name == "exact":
-            places = [(i, i + len(part)) for i in range(len(words)) if list(words[i : i + len(part)]) == part]
-        elif name == "insensitive":
-            places = _plain_places(plain_words, part)
-        else:
-            places = _like_places(plain_words, Segment.of(quotes[number].text).words, threshold)
-        if occurrence > 1 and name != "fuzzy":
-            # The model counts places as a reader does, `Warm,` and `warm` alike.
-            counted = _plain_places(plain_words, part)
-            if occurrence <= len(counted) and not any(taken[slice(*counted[occurrence - 1])]):
-                place = counted[occurrence - 1]
-                # An exact quote of what stands there in another spelling is a matter of the next round.
-                return place if name == "insensitive" or place in places else None
-        free = [place for place in places if not any(taken[slice(*place)])]
-        if not in_order:
-            return next(iter(free), None)
-        low = max((end for n, (_, end) in spans.items() if n < number), default=0)
-        high = min((start for n, (start, _) in spans.items() if n > number), default=len(words))
-        return next((place for place in free if place[0] >= low and place[1] <= high), next(iter(free), None))
-
-    counts: dict[Round, int] = {"exact": 0, "insensitive": 0, "fuzzy": 0}
-    for name in counts:
-        for number, part in enumerate(parts):
-            if not part or number in spans or (name == "fuzzy" and threshold >= 100):
-                continue
-            place = choose(name, number)
-            if place is not None:
-                spans[number] = place
-                taken[slice(*place)] = [True] * (place[1] - place[0])
-                counts[name] += 1
-    missing = [(quotes[n].text, part) for n, part in enumerate(parts) if part and n not in spans]
-    invented = [(text, part) for text, part in missing if not _plain_places(plain_words, part)]
+    parts: list[Quote] = []
+    for quote in quotes:
+        parts += _without_skips(quote, plain_words)
+    search = _Search(words, plain_words, parts, threshold, in_order)
+    counts = {name: search.run(name) for name in ROUNDS}
+    missing = [part for number, part in enumerate(parts) if part.text.split() and number not in search.spans]
+    invented = [part for part in missing if not _plain_places(plain_words, part.text.split())]
     return Alignment(
-        mask=tuple(taken),
-        places=tuple(spans[number] for number in sorted(spans)),
+        mask=tuple(search.taken),
+        places=tuple(search.spans[number] for number in sorted(search.spans)),
         **counts,
         repeated=len(missing) - len(invented),
-        hallucinated=tuple(text for text, _ in invented),
-        hallucinated_words=sum(len(part) for _, part in invented),
+        hallucinated=tuple(part.text for part in invented),
+        hallucinated_words=sum(len(part.text.split()) for part in invented),
     )
+
+
+class _Search:
+    """The places that quotes have taken so far.
+
+    Attributes:
+        spans: number of a quote -> its place.
+        taken: whether a quote means each word.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        plain_words: Sequence[str],
+        quotes: Sequence[Quote],
+        threshold: float,
+        in_order: bool,
+    ) -> None:
+        self.words = words
+        self.plain_words = plain_words
+        self.quotes = quotes
+        self.threshold = threshold
+        self.in_order = in_order
+        self.spans: dict[int, Span] = {}
+        self.taken = [False] * len(words)
+
+    def run(self, name: Round) -> int:
+        """Let the quotes that have no place look for one; return how many take one."""
+        if name == "fuzzy" and self.threshold >= 100:
+            return 0
+        before = len(self.spans)
+        for number, quote in enumerate(self.quotes):
+            if number in self.spans or not quote.text.split():
+                continue
+            place = self.choose(name, number)
+            if place is not None:
+                start, end = place
+                self.spans[number] = place
+                self.taken[start:end] = [True] * (end - start)
+        return len(self.spans) - before
+
+    def choose(self, name: Round, number: int) -> Span | None:
+        """Return the place that a quote takes."""
+        quote = self.quotes[number]
+        places = self.places(name, quote)
+        if quote.occurrence > 1 and name != "fuzzy":
+            # The model counts places as a reader does, `Warm,` and `warm` alike.
+            counted = _plain_places(self.plain_words, quote.text.split())
+            if quote.occurrence <= len(counted):
+                place = counted[quote.occurrence - 1]
+                if self.is_free(place):
+                    # An exact quote of what stands there in another spelling is a matter of the next round.
+                    return place if name == "insensitive" or place in places else None
+        free = [place for place in places if self.is_free(place)]
+        if not free:
+            return None
+        if self.in_order:
+            low = max((end for other, (_, end) in self.spans.items() if other < number), default=0)
+            high = min((start for other, (start, _) in self.spans.items() if other > number), default=len(self.words))
+            for start, end in free:
+                if low <= start and end <= high:
+                    return start, end
+        return free[0]
+
+    def places(self, name: Round, quote: Quote) -> list[Span]:
+        """Return the places that have a quote's words."""
+        part = quote.text.split()
+        if name == "insensitive":
+            return _plain_places(self.plain_words, part)
+        if name == "fuzzy":
+            return _like_places(self.plain_words, Segment.of(quote.text).words, self.threshold)
+        starts = range(len(self.words))
+        return [(i, i + len(part)) for i in starts if list(self.words[i : i + len(part)]) == part]
+
+    def is_free(self, place: Span) -> bool:
+        """Return whether no quote has taken a word of a place."""
+        return not any(self.taken[slice(*place)])
 
 
 def _without_skips(quote: Quote, plain_words: Sequence[str]) -> list[Quote]:
@@ -160,9 +213,9 @@ def _is_loose(plain_word: str) -> bool:
 
 
 def _plain_places(plain_words: Sequence[str], part: Sequence[str]) -> list[Span]:
-    """Return where the letters of the part's words come, however they are split: `do n't` for `don't`.
+    """Return the places that have the letters of the part's words, however they are split: `do n't` for `don't`.
 
-    Punctuation that stands alone counts only where the part is nothing else; it neither begins nor ends a place.
+    Punctuation that stands alone counts only if the part is nothing else; it neither begins nor ends a place.
     """
     wanted_words = [plain(word) for word in part]
     only_loose = all(_is_loose(word) for word in wanted_words)
@@ -174,7 +227,8 @@ def _plain_places(plain_words: Sequence[str], part: Sequence[str]) -> list[Span]
         reached = ""
         for end in range(start + 1, len(plain_words) + 1):
             piece = plain_words[end - 1]
-            reached += "" if _is_loose(piece) and not only_loose else piece
+            if only_loose or not _is_loose(piece):
+                reached += piece
             if reached == wanted:
                 places.append((start, end))
             if len(reached) >= len(wanted) or not wanted.startswith(reached):
@@ -183,7 +237,7 @@ def _plain_places(plain_words: Sequence[str], part: Sequence[str]) -> list[Span]
 
 
 def _like_places(plain_words: Sequence[str], part: Sequence[str], threshold: float) -> list[Span]:
-    """Places like the part, the likest first; of equals the first in the text."""
+    """Return the places like the part, the most similar first; of equals the first in the text."""
     wanted = " ".join(plain(word) for word in part)
     scored = []
     for length in range(max(1, len(part) - 1), len(part) + 2):

@@ -16,33 +16,34 @@ METHOD = "llm_ranking"
 PROMPT = FOLDER / "ranking" / "ranking-1.yaml"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Rankings:
-    """
+    """Word scores from a model's rankings.
+
     Attributes:
-        rows: a record a text, as `explearn compare --scores` reads them, with the text itself.
-        unread: texts whose answer cannot be read; their scores are all 0.
-        named, invented: quotes of all answers; those of them that are not in the text, or more often than it has them.
+        rows: a record for each text, as `explearn compare --scores` reads them, with the text itself.
+        unread: number of texts whose answer cannot be read; their scores are all 0.
+        named: number of quotes in all answers.
+        invented: number of quotes that are not in the text, or more often than the text has them.
     """
 
     rows: list[dict[str, object]]
-    unread: int
-    named: int
-    invented: int
+    unread: int = 0
+    named: int = 0
+    invented: int = 0
 
 
 def ranking_questions(marks: TaskMarks, explained: Mapping[str, Attribution]) -> list[Question]:
     """Return a question for each explained text, about its predicted class; raises as `bind_prompt` does."""
     model = require_model(marks.llm)
-    prompts = {
-        label: bind_prompt(str(PROMPT), marks.name, marks.labels, (), marks.llm, predicted=label)
-        for label in marks.labels
-    }
-    return [
-        Question(model, prompts[explained[example.id].predicted], example)
-        for example in marks.examples
-        if example.id in explained
-    ]
+    prompts = {}
+    for label in marks.labels:
+        prompts[label] = bind_prompt(str(PROMPT), marks.name, marks.labels, (), marks.llm, predicted=label)
+    questions = []
+    for example in marks.examples:
+        if example.id in explained:
+            questions.append(Question(model, prompts[explained[example.id].predicted], example))
+    return questions
 
 
 def rank(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> Rankings:
@@ -51,20 +52,28 @@ def rank(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> Ranki
     Raises as `ask` does.
     """
     ask(questions, marks, meter)
-    rows: list[dict[str, object]] = []
-    unread = named = invented = 0
+    rankings = Rankings([])
     for question, item in zip(questions, collect(questions, marks), strict=True):
-        example, aligned = item.example, item.alignment
+        example = item.example
         scores = [0.0] * len(example.all_words)
-        places = aligned.places if aligned else ()
-        for above, (start, end) in enumerate(places):
-            scores[start:end] = [1 - above / len(places)] * (end - start)
-        unread += aligned is None
-        if aligned is not None:
-            invented += (missing := aligned.repeated + len(aligned.hallucinated))
-            named += len(places) + missing
-        (target,) = question.prompt.labels
-        pair = {} if example.pair_text is None else {"pair": example.pair_text}
-        row = {"id": example.id, "text": example.text, **pair, "words": list(example.all_words), "scores": scores}
-        rows.append({**row, "method": METHOD, "target": target, "signed": False})
-    return Rankings(rows, unread, named, invented)
+        if item.alignment is None:
+            rankings.unread += 1
+        else:
+            places = item.alignment.places
+            for rank, (start, end) in enumerate(places):
+                scores[start:end] = [1 - rank / len(places)] * (end - start)
+            missing = item.alignment.repeated + len(item.alignment.hallucinated)
+            rankings.invented += missing
+            rankings.named += len(places) + missing
+        row: dict[str, object] = {"id": example.id, "text": example.text}
+        if example.pair_text is not None:
+            row["pair"] = example.pair_text
+        row |= {
+            "words": list(example.all_words),
+            "scores": scores,
+            "method": METHOD,
+            "target": question.prompt.labels[0],
+            "signed": False,
+        }
+        rankings.rows.append(row)
+    return rankings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,12 @@ from explearn_study.annotate.llm.cache import CachedAnswer, read_answers
 from explearn_study.annotate.llm.endpoint import MODEL
 from explearn_study.annotate.llm.prompts import BoundPrompt, MarkedExample, bind_prompt
 from explearn_study.annotate.llm.questions import Question, ask
-from explearn_study.annotate.llm.quotes import Alignment, align_quotes
+from explearn_study.annotate.llm.quotes import ROUNDS, Alignment, align_quotes
 from explearn_study.annotate.task import TaskMarks, spread_over_labels
 from explearn_study.sections import LLMParams
 from explearn_study.sources.splits import subsample
+
+Mask = tuple[bool, ...]
 
 FATES = {
     "kept": "kept",
@@ -41,12 +43,10 @@ class Annotated:
 
     Attributes:
         example: the text.
-        fate: kept, or why not. unanswered: not asked yet; invalid: the answer cannot be read;
-            other_label: it is for another label than gold; empty: no word of the text; all_words: every word; diffuse:
-            more than the share `max_share` of them; hallucinated: more than the share `max_hallucinated` of its words
-            is not in the text; rejected: a person said no. The first that holds, in this order except that
-            `hallucinated` goes before `empty`.
-        cached, answer, alignment: the answer as kept, as read, and in the text, where there is one.
+        fate: one of FATES, whose reasons are tried in that order.
+        cached: the answer as cached; None without one.
+        answer: the answer as parsed; None if it cannot be read.
+        alignment: the words of the text that it means.
     """
 
     example: Example
@@ -57,8 +57,10 @@ class Annotated:
 
     @property
     def mask(self) -> tuple[bool, ...]:
-        """The words marked, whatever the fate; none where the answer cannot be read."""
-        return self.alignment.mask if self.alignment else (False,) * len(self.example.all_words)
+        """The marked words, whatever the fate; none if the answer cannot be read."""
+        if self.alignment is None:
+            return (False,) * len(self.example.all_words)
+        return self.alignment.mask
 
 
 def read_shots(marks: TaskMarks) -> list[MarkedExample]:
@@ -71,7 +73,9 @@ def read_shots(marks: TaskMarks) -> list[MarkedExample]:
 def questions_for(marks: TaskMarks, seed: int) -> list[Question]:
     """Return the questions that annotate a task: the texts that nobody has marked, as the parameters say.
 
-    Raises ParamsError or UnknownNameError for parameters that do not fit the task.
+    Raises:
+        ParamsError: the parameters do not fit the task.
+        UnknownNameError: a name in the parameters is unknown.
     """
     settings = marks.llm
     model = require_model(settings)
@@ -96,8 +100,10 @@ def questions_for(marks: TaskMarks, seed: int) -> list[Question]:
 def annotate(marks: TaskMarks, seed: int, meter: Meter) -> tuple[list[Annotated], dict[str, Any] | None]:
     """Ask about a task's unmarked texts and sort the answers.
 
-    Returns what became of each text, and a summary (None where there is no text to ask about). Raises as
-    `questions_for` and `ask` do.
+    Returns:
+        What became of each text, and a summary; None without a text to ask about.
+
+    Raises as `questions_for` and `ask` do.
     """
     questions = questions_for(marks, seed)
     if not questions:
@@ -108,45 +114,58 @@ def annotate(marks: TaskMarks, seed: int, meter: Meter) -> tuple[list[Annotated]
 
 
 def collect(questions: Sequence[Question], marks: TaskMarks) -> list[Annotated]:
-    """Read the answers to questions from the cache and say what becomes of each, in the questions' order.
+    """Read the answers to questions from the cache and sort them, in the questions' order.
 
-    Raises DataError when the cache or the verdicts are broken.
+    Raises:
+        DataError: the cache or the verdicts are damaged.
     """
     verdicts = marks.store.read_verdicts(marks.examples, marks.unused)
     rejected = {(verdict.example_id, verdict.mask) for verdict in verdicts if verdict.verdict == "reject"}
     wanted = {question.key for question in questions}
     answers = {answer.key: answer for answer in read_answers(marks.store.answers) if answer.key in wanted}
-    annotated = []
-    for question in questions:
-        example, cached = question.example, answers.get(question.key)
-        if cached is None:
-            annotated.append(Annotated(example, "unanswered"))
-            continue
-        try:
-            answer = parse_answer(cached.content, cached.finish, question.prompt.labels)
-        except InvalidAnswerError:
-            annotated.append(Annotated(example, "invalid", cached))
-            continue
-        in_order = "ranking" not in question.prompt.order
-        alignment = align_quotes(answer.quotes, example.all_words, marks.llm.fuzzy_threshold, in_order)
-        mask, quoted = alignment.mask, sum(len(quote.text.split()) for quote in answer.quotes)
-        reasons = {
-            "other_label": answer.label != example.label,
-            "hallucinated": quoted > 0 and alignment.hallucinated_words > marks.llm.max_hallucinated * quoted,
-            "empty": not any(mask),
-            "all_words": all(mask),
-            "diffuse": sum(mask) > marks.llm.max_share * len(mask),
-            "rejected": (example.id, mask) in rejected,
-        }
-        fate = next((fate for fate, holds in reasons.items() if holds), "kept")
-        annotated.append(Annotated(example, fate, cached, answer, alignment))
-    return annotated
+    return [_sort(question, answers.get(question.key), marks.llm, rejected) for question in questions]
+
+
+def _sort(
+    question: Question, cached: CachedAnswer | None, settings: LLMParams, rejected: Collection[tuple[str, Mask]]
+) -> Annotated:
+    """Return what becomes of a question's text.
+
+    Args:
+        question: the question.
+        cached: its answer; None if there is none yet.
+        settings: what is too much.
+        rejected: texts and marks that people have rejected.
+    """
+    example = question.example
+    if cached is None:
+        return Annotated(example, "unanswered")
+    try:
+        answer = parse_answer(cached.content, cached.finish, question.prompt.labels)
+    except InvalidAnswerError:
+        return Annotated(example, "invalid", cached)
+    in_order = "ranking" not in question.prompt.order
+    alignment = align_quotes(answer.quotes, example.all_words, settings.fuzzy_threshold, in_order)
+    mask = alignment.mask
+    reasons = {
+        "other_label": answer.label != example.label,
+        "hallucinated": alignment.hallucinated_words > settings.max_hallucinated * answer.words,
+        "empty": not any(mask),
+        "all_words": all(mask),
+        "diffuse": sum(mask) > settings.max_share * len(mask),
+        "rejected": (example.id, mask) in rejected,
+    }
+    fate = next((reason for reason, holds in reasons.items() if holds), "kept")
+    return Annotated(example, fate, cached, answer, alignment)
 
 
 def to_rationales(annotated: Iterable[Annotated]) -> list[Rationale]:
-    """Return the kept ones, by the annotator `llm:MODEL`."""
-    kept = [(item, item.cached) for item in annotated if item.cached is not None and item.fate == "kept"]
-    return [Rationale(item.example.id, f"llm:{cached.model}", "llm", item.mask) for item, cached in kept]
+    """Return the rationales that are kept, by the annotator `llm:MODEL`."""
+    rationales = []
+    for item in annotated:
+        if item.cached is not None and item.fate == "kept":
+            rationales.append(Rationale(item.example.id, f"llm:{item.cached.model}", "llm", item.mask))
+    return rationales
 
 
 def summarise(annotated: Sequence[Annotated], model: str, prompt: BoundPrompt) -> dict[str, Any]:
@@ -157,8 +176,11 @@ def summarise(annotated: Sequence[Annotated], model: str, prompt: BoundPrompt) -
     """
     fates = Counter(item.fate for item in annotated)
     aligned = [item.alignment for item in annotated if item.alignment]
-    kept = [sum(item.mask) for item in annotated if item.fate == "kept"]
-    rounds = ("exact", "insensitive", "fuzzy", "repeated")
+    lengths = [sum(item.mask) for item in annotated if item.fate == "kept"]
+    quotes = {}
+    for name in (*ROUNDS, "repeated"):
+        quotes[name] = sum(getattr(alignment, name) for alignment in aligned)
+    quotes["hallucinated"] = sum(len(alignment.hallucinated) for alignment in aligned)
     return {
         "model": model,
         "prompt": prompt.name,
@@ -166,17 +188,18 @@ def summarise(annotated: Sequence[Annotated], model: str, prompt: BoundPrompt) -
         "shots": len(prompt.shots),
         "texts": len(annotated),
         "fates": {fate: fates[fate] for fate in FATES},
-        "quotes": {
-            **{name: sum(getattr(alignment, name) for alignment in aligned) for name in rounds},
-            "hallucinated": sum(len(alignment.hallucinated) for alignment in aligned),
-        },
+        "quotes": quotes,
         "hallucinated_words": sum(alignment.hallucinated_words for alignment in aligned),
-        "mean_length": sum(kept) / len(kept) if kept else None,
+        "mean_length": sum(lengths) / len(lengths) if lengths else None,
     }
 
 
 def require_model(settings: LLMParams) -> str:
-    """Return the model's name, from the parameters or else the environment. Raises ParamsError without one."""
+    """Return the model's name, from the parameters or else the environment.
+
+    Raises:
+        ParamsError: no model is named.
+    """
     model = settings.model or os.environ.get(MODEL, "").strip()
     if not model:
         raise ParamsError("no model named; expected llm.model in the parameters, or EXPLEARN_LLM_MODEL")

@@ -24,8 +24,10 @@ OVERHEAD_TOKENS = 64
 MAX_REPLY_BYTES = 4 * 2**20
 """Largest reply accepted. Replies usually have a few kilobytes."""
 
-REPLY, SPENT = "explearn_reply", "explearn_spent"
-"""Extensions of a response: the reply as checked, and what the request took."""
+REPLY = "explearn_reply"
+"""Extension of a response: the reply as checked."""
+SPENT = "explearn_spent"
+"""Extension of a response: what the request took."""
 
 
 def _mended(text: Any) -> Any:
@@ -57,8 +59,8 @@ class ChatReply(Shape):
 class MeteredTransport(httpx2.AsyncHTTPTransport):
     """A transport that sends a request once the budget covers its worst case, and returns the whole reply.
 
-    Raises BudgetError, EndpointError if no server is listening, and errors of httpx2, on which the openai library
-    retries: for a reply that takes too long, is too large or violates the protocol.
+    Its errors are BudgetError, EndpointError if no server is listening, and errors of httpx2, on which the openai
+    library retries: for a reply that takes too long, is too large or violates the protocol.
     """
 
     def __init__(self, endpoint: Endpoint, meter: Meter) -> None:
@@ -66,12 +68,14 @@ class MeteredTransport(httpx2.AsyncHTTPTransport):
         super().__init__(
             trust_env=True, proxy=endpoint.proxy.get_secret_value() or None, limits=openai.DEFAULT_CONNECTION_LIMITS
         )
-        self.endpoint, self.meter = endpoint, meter
+        self.endpoint = endpoint
+        self.meter = meter
         self._reached = False
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         body = json.loads(request.content)
-        model, longest = body["model"], body.get("max_tokens") or body["max_completion_tokens"]
+        model = body["model"]
+        longest = body.get("max_tokens") or body["max_completion_tokens"]
         worst_input = worst_input_tokens(body["messages"], body.get("response_format"))
         worst = await self.meter.reserve(model, worst_input, longest)
         spent = worst  # the cost of a request without an answer is unknown
@@ -89,8 +93,9 @@ class MeteredTransport(httpx2.AsyncHTTPTransport):
                 except (ValueError, RecursionError):  # whose message may repeat what the server sent
                     raise httpx2.RemoteProtocolError("a reply that violates the protocol", request=request) from None
                 if isinstance(reply.usage, _Usage):
-                    used = reply.usage.prompt_tokens, reply.usage.completion_tokens
-                    spent = Spent(1, *used, self.meter.cost(model, *used))
+                    read = reply.usage.prompt_tokens
+                    written = reply.usage.completion_tokens
+                    spent = Spent(1, read, written, self.meter.cost(model, read, written))
             else:
                 spent = Spent(1)
         except TimeoutError:
@@ -114,7 +119,9 @@ class MeteredTransport(httpx2.AsyncHTTPTransport):
 def worst_input_tokens(messages: Sequence[Mapping[str, str]], structure: object) -> int:
     """Return an upper bound on a request's tokens: its bytes (no tokenizer makes more) and what a template adds.
 
-    structure: the requested structure of the answer, which a server may show to the model.
+    Args:
+        messages: the messages.
+        structure: the requested structure of the answer, which a server may show to the model.
     """
     sent = json.dumps([messages, structure], ensure_ascii=False).encode("utf-8", "replace")
     return len(sent) + OVERHEAD_TOKENS * len(messages)

@@ -56,9 +56,12 @@ class _Annotation(Shape):
 
     @property
     def annotator(self) -> str | None:
-        account = self.completed_by
-        name = account.email or account.username or account.id if isinstance(account, _Account) else account
-        return f"annotator-{name}" if isinstance(name, int) else name or None
+        name = self.completed_by
+        if isinstance(name, _Account):
+            name = name.email or name.username or name.id
+        if isinstance(name, int):
+            return f"annotator-{name}"
+        return name or None
 
 
 class _Task(Shape):
@@ -72,10 +75,11 @@ def read_label_studio(path: Path, examples: Sequence[Example], *, annotator: str
     Args:
         path: a JSON or JSON-MIN file.
         examples: the task's examples.
-        annotator: the annotator's name, if it is not in the file (default: the file's name).
+        annotator: the annotator's name, if it is not in the file. None: the file's name.
 
-    Raises DataError naming file and task for a text that matches none or several of the task's, spans outside the text
-    or without a word, and a text repeated by one annotator.
+    Raises:
+        DataError: a text that matches none or several of the task's, spans outside the text or without a word, or a
+            text repeated by one annotator; names file and task.
     """
     documents = read_json(path)
     if not isinstance(documents, list):
@@ -88,11 +92,7 @@ def read_label_studio(path: Path, examples: Sequence[Example], *, annotator: str
     for number, document in enumerate(documents, start=1):
         where = f"{path}, task {number}"
         if isinstance(document, dict) and "data" not in document:
-            # A row of JSON-MIN, which is for one task and annotator.
-            lists = (value for value in document.values() if isinstance(value, list) and value)
-            regions = next(filter(_are_regions, lists), [])
-            marked = {"completed_by": document.get("annotator"), "result": [{"value": region} for region in regions]}
-            document = {"data": document, "annotations": [marked] if regions or "annotator" in document else []}
+            document = _from_json_min(document)
         task: _Task = check(_Task, document, before=f"{where}, ")
         for annotation in task.annotations:
             if annotation.was_cancelled:
@@ -105,6 +105,16 @@ def read_label_studio(path: Path, examples: Sequence[Example], *, annotator: str
             mask = _mask(annotation, task.data.text, example.all_words, where)
             rationales.append(Rationale(example.id, name, "human", mask))
     return rationales
+
+
+def _from_json_min(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of JSON-MIN, which is for one task and annotator, as a task."""
+    lists = (value for value in row.values() if isinstance(value, list) and value)
+    regions = next(filter(_are_regions, lists), [])
+    if not regions and "annotator" not in row:
+        return {"data": row}
+    annotation = {"completed_by": row.get("annotator"), "result": [{"value": region} for region in regions]}
+    return {"data": row, "annotations": [annotation]}
 
 
 def _are_regions(values: Sequence[object]) -> bool:
@@ -130,10 +140,12 @@ def _mask(annotation: _Annotation, text: str, words: Sequence[str], where: str) 
     mask = [False] * len(spans)
     for value in (result.value for result in annotation.result if _are_regions([result.value])):
         region: _Region = check(_Region, value, before=f"{where}, ")
-        start, end = region.start, region.end
-        if region.text is not None and (text[start:end], end - start) != (region.text, len(region.text)):
+        start = region.start
+        end = region.end
+        if region.text is not None and (text[start:end] != region.text or end - start != len(region.text)):
             # A browser counts in units of UTF-16, where a character beyond the first 65,536 is two.
-            start, end = _from_utf16(text, start), _from_utf16(text, end)
+            start = _from_utf16(text, start)
+            end = _from_utf16(text, end)
             if text[start:end] != region.text:
                 raise DataError(
                     f"{where}: got a span of {shown(region.text)}; expected the text to have it at {region.start}"

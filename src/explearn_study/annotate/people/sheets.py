@@ -44,7 +44,14 @@ Mask = tuple[bool, ...]
 
 @dataclass(frozen=True, slots=True)
 class SheetRow:
-    """A text with its initial marks; for adjudication also each annotator's marks."""
+    """A text with its initial marks.
+
+    Attributes:
+        example: the text.
+        mask: its initial marks.
+        reason: the model's reason for them.
+        opinions: annotator -> marks, for adjudication.
+    """
 
     example: Example
     mask: Mask
@@ -80,11 +87,15 @@ def write_new_sheet(
     """Write a page (.html) or a table (.csv).
 
     Args:
+        path: the file.
+        kind: kind of sheet.
+        title: title of the page.
+        rows: the texts.
         labels: choices in `predict`.
         guideline: lines on the page that explain texts and labels.
 
-    Raises ParamsError for another file extension, and if `path` exists with other content, which may be a filled-in
-    sheet.
+    Raises:
+        ParamsError: another file extension, or `path` exists with other content, which may be a filled-in sheet.
     """
     if path.suffix == ".html":
         page = html_templates("explearn_study.annotate.people").get_template("sheet.html.j2")
@@ -114,27 +125,30 @@ def _table(kind: SheetKind, rows: Sequence[SheetRow]) -> str:
     table = csv.DictWriter(written, COLUMNS, restval="")
     table.writeheader()
     for row in rows:
-        words, rationale = row.example.all_words, ""
+        cells = {"sheet": kind, "id": row.example.id, "shown": _digits(row.mask)}
+        words = row.example.all_words
         try:
-            text = format_marked(words, row.mask, row.example.joined)
-        except DataError:  # a word holds brackets
-            text, rationale = lay_out(words, row.example.joined).text, _digits(row.mask)
+            cells["text"] = format_marked(words, row.mask, row.example.joined)
+        except DataError:  # a word contains brackets
+            cells["text"] = lay_out(words, row.example.joined).text
+            cells["rationale"] = _digits(row.mask)
+        if kind != "predict":
+            cells["label"] = row.example.label
         opinions = "; ".join(f"{name}: {_digits(mask)}" for name, mask in row.opinions.items())
-        cells: dict[str, str] = {
-            "sheet": kind,
-            "id": row.example.id,
-            "label": "" if kind == "predict" else row.example.label,
-            "text": text,
-            "rationale": rationale,
-            "shown": _digits(row.mask),
-            "reason": row.reason or opinions,
-        }
-        table.writerow({name: f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell for name, cell in cells.items()})
+        cells["reason"] = row.reason or opinions
+        table.writerow({name: _guarded(cell) for name, cell in cells.items()})
     return written.getvalue()
 
 
+def _guarded(cell: str) -> str:
+    """Return a cell that a spreadsheet does not treat as a formula."""
+    return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell
+
+
 def _unguarded(cell: str) -> str:
-    return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA_STARTS) else cell
+    if cell.startswith("'") and cell[1:].startswith(FORMULA_STARTS):
+        return cell[1:]
+    return cell
 
 
 def read_sheet(path: Path, examples: Iterable[Example], annotator: str | None) -> FilledSheet:
@@ -145,8 +159,9 @@ def read_sheet(path: Path, examples: Iterable[Example], annotator: str | None) -
         examples: the task's examples.
         annotator: annotator of rows without a name.
 
-    Raises DataError naming file, row and field for an unknown text or verdict, words or marks that do not match the
-    text, a row without annotator, and a text repeated by one annotator.
+    Raises:
+        DataError: an unknown text or verdict, words or marks that do not match the text, a row without annotator, or a
+            text repeated by one annotator; names file, row and field.
     """
     by_id = {example.id: example for example in examples}
     filled = FilledSheet([], [], [])
@@ -162,7 +177,8 @@ def read_sheet(path: Path, examples: Iterable[Example], annotator: str | None) -
         verdict = cell_of(row, "verdict").strip().lower()
         if verdict not in ("", *VERDICTS):
             raise row.error("verdict", verdict, f"{', '.join(VERDICTS)}, or nothing")
-        shown, mask = mask_of(row, "shown", example), _marks(row, example)
+        shown = mask_of(row, "shown", example)
+        mask = _marks(row, example)
         if mask == shown and not verdict:
             filled.untouched += 1
             continue
@@ -176,8 +192,7 @@ def read_sheet(path: Path, examples: Iterable[Example], annotator: str | None) -
             comment = cell_of(row, "comment")
             filled.verdicts.append(Verdict(example.id, name, VERDICTS[VERDICTS.index(verdict)], shown, comment))
         elif verdict == "reject":
-            expected = "accept, or nothing where marks are changed" if kind == "check" else "accept, or nothing"
-            raise row.error("verdict", verdict, expected)
+            raise row.error("verdict", verdict, "accept, or nothing, if marks are changed")
         else:
             marks = filled.decisions if kind == "adjudicate" else filled.rationales
             with row.located():
@@ -188,9 +203,11 @@ def read_sheet(path: Path, examples: Iterable[Example], annotator: str | None) -
 def cell_of(row: RawRow, column: str) -> str:
     """Return a cell as text, without the apostrophe that prevents a formula; "" for None."""
     value = row.values.get(column)
-    if value is not None and not isinstance(value, (str, int)):
+    if value is None:
+        return ""
+    if not isinstance(value, (str, int)):
         raise row.error(column, value, "a text")
-    return "" if value is None else _unguarded(str(value))
+    return _unguarded(str(value))
 
 
 def mask_of(row: RawRow, column: str, example: Example) -> Mask:

@@ -6,6 +6,7 @@ text that one person sees with marks, the next sees without.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
@@ -47,11 +48,16 @@ def draw_texts(
     If the model were right on nearly all texts, anyone who knows the task could predict it without explanations.
     """
     by_id = {example.id: example for example in examples if example.id in explained}
-    groups: dict[tuple[str, str], list[Example]] = {}
+
+    def classes(example: Example) -> tuple[str, str]:
+        return example.label, explained[example.id].predicted
+
+    groups: dict[tuple[str, str], list[Example]] = defaultdict(list)
     for item in hash_order(by_id, seed):
-        groups.setdefault((by_id[item].label, explained[item].predicted), []).append(by_id[item])
-    rounds = [one for one in chain(*zip_longest(*groups.values())) if one is not None][:count]
-    return sorted(rounds, key=lambda example: (example.label, explained[example.id].predicted))
+        groups[classes(by_id[item])].append(by_id[item])
+    in_turn = chain.from_iterable(zip_longest(*groups.values()))
+    drawn = [example for example in in_turn if example is not None]
+    return sorted(drawn[:count], key=classes)
 
 
 def sheet_of(
@@ -76,8 +82,9 @@ def read_guesses(
 ) -> list[Guess]:
     """Read filled-in sheets; rows without an answer are left out.
 
-    Raises DataError naming file, row and field for a row of another kind of sheet, an unknown text or label, a row
-    without a name, and a text repeated by one person; and if there are no answers.
+    Raises:
+        DataError: a row of another kind of sheet, an unknown text or label, a row without a name, or a text repeated by
+            one person (names file, row and field); or no answer at all.
     """
     by_id = {example.id: example for example in examples if example.id in explained}
     guesses: dict[tuple[str, str], Guess] = {}
@@ -88,7 +95,8 @@ def read_guesses(
             example = by_id.get(cell_of(row, "id"))
             if example is None:
                 raise row.error("id", row.value("id")[1], "the id of a text that this method explains")
-            answer, person = cell_of(row, "verdict").strip(), cell_of(row, "annotator").strip()
+            answer = cell_of(row, "verdict").strip()
+            person = cell_of(row, "annotator").strip()
             if not answer:
                 continue
             if answer not in labels:
@@ -114,35 +122,50 @@ def simulation_figures(guesses: Sequence[Guess], seed: int) -> dict[str, Any]:
     """
     from scipy.stats import permutation_test
 
-    def accuracy(of: Iterable[Guess]) -> dict[str, float | int | None]:
-        ways: dict[str, list[bool]] = {"with": [], "without": []}
-        for guess in of:
-            ways["with" if guess.explained else "without"].append(guess.right)
-        shares = {name: float(np.mean(rights)) if rights else None for name, rights in ways.items()}
-        return {**shares, **{f"texts_{name}": len(rights) for name, rights in ways.items()}}
-
-    by_text: dict[str, tuple[list[bool], list[bool]]] = {}
+    by_person: dict[str, list[Guess]] = defaultdict(list)
+    by_text: dict[str, list[Guess]] = defaultdict(list)
     for guess in guesses:
-        by_text.setdefault(guess.example_id, ([], []))[guess.explained].append(guess.right)
-    both = [(np.mean(shown), np.mean(bare)) for bare, shown in by_text.values() if bare and shown]
-    paired = len(both) > 1
-    ways = [[float(guess.right) for guess in guesses if guess.explained is way] for way in (True, False)]
-    samples = list(zip(*both, strict=True)) if paired else ways
-    test = None
+        by_person[guess.person].append(guess)
+        by_text[guess.example_id].append(guess)
+    both = [_by_way(of_text) for of_text in by_text.values()]
+    both = [ways for ways in both if all(ways)]
+    test = "independent"
+    samples = list(_by_way(guesses))
+    if len(both) > 1:
+        test = "paired"
+        samples = [[float(np.mean(ways[0])) for ways in both], [float(np.mean(ways[1])) for ways in both]]
+    figures: dict[str, Any] = {
+        "people": {name: _accuracy(by_person[name]) for name in sorted(by_person)},
+        "all": _accuracy(guesses),
+        "test": test,
+        "texts_both_ways": len(both),
+        "difference": None,
+        "p_value": None,
+    }
     if all(samples) and len(guesses) > 2:
-        test = permutation_test(
+        result = permutation_test(
             samples,
             lambda a, b, axis: a.mean(axis=axis) - b.mean(axis=axis),
-            permutation_type="samples" if paired else "independent",
+            permutation_type="samples" if test == "paired" else "independent",
             n_resamples=RESAMPLES,
             rng=np.random.default_rng(seed),
         )
-    names = sorted({guess.person for guess in guesses})
-    return {
-        "people": {name: accuracy(guess for guess in guesses if guess.person == name) for name in names},
-        "all": accuracy(guesses),
-        "test": "paired" if paired else "independent",
-        "texts_both_ways": len(both),
-        "difference": None if test is None else float(test.statistic),
-        "p_value": None if test is None else float(test.pvalue),
-    }
+        figures["difference"] = float(result.statistic)
+        figures["p_value"] = float(result.pvalue)
+    return figures
+
+
+def _by_way(guesses: Iterable[Guess]) -> tuple[list[float], list[float]]:
+    """Return 1 for each right guess and 0 for each wrong one: those with explanations, and those without."""
+    ways: tuple[list[float], list[float]] = ([], [])
+    for guess in guesses:
+        ways[0 if guess.explained else 1].append(float(guess.right))
+    return ways
+
+
+def _accuracy(guesses: Iterable[Guess]) -> dict[str, float | int | None]:
+    figures: dict[str, float | int | None] = {}
+    for name, rights in zip(("with", "without"), _by_way(guesses), strict=True):
+        figures[name] = float(np.mean(rights)) if rights else None
+        figures[f"texts_{name}"] = len(rights)
+    return figures

@@ -20,8 +20,8 @@ from explearn.methods.aml.attribution_model import StatesModel
 from explearn.methods.aml.faml import ADAM_EPSILON, LowRankTuning
 from explearn.methods.aml.loss import loss_terms, weighted
 from explearn.methods.aml.paml import PAML
-from explearn.methods.aml.target_metric import Metric
-from explearn.predictors.classifier import Classifier
+from explearn.methods.aml.params import Metric
+from explearn.predictors.transformer import TransformerPredictor
 
 BACKBONES = ("states", "encoder")
 
@@ -42,15 +42,15 @@ class _LowRank(nn.Module):
         return weight + (self.down @ self.up).T
 
 
-def reference(paml: PAML, of: Classifier, text: Any, steps: int, lr: float, seed: int) -> np.ndarray:
+def reference(paml: PAML, classifier: TransformerPredictor, text: Any, steps: int, lr: float, seed: int) -> np.ndarray:
     """Attributions after some steps on one text: a copy of G whose own weights change, run as a whole."""
     assert paml.model is not None
     model = copy.deepcopy(paml.model).requires_grad_(False)
     assert isinstance(model, StatesModel)
-    block = model.reader.block
-    changed = [model.reader.head.weight, model.reader.head.bias]
+    block = model.network.block
+    changed = [model.network.head.weight, model.network.head.bias]
     generator = torch.Generator().manual_seed(seed)
-    for linear in (model.reader.read, block.qkv, block.out, block.up, block.down):
+    for linear in (model.network.read, block.qkv, block.out, block.up, block.down):
         down = torch.randn(linear.in_features, engine.RANK, generator=generator) * linear.in_features**-0.5
         product = _LowRank(down, torch.zeros(engine.RANK, linear.out_features))
         parametrize.register_parametrization(linear, "weight", product)
@@ -58,46 +58,48 @@ def reference(paml: PAML, of: Classifier, text: Any, steps: int, lr: float, seed
     for parameter in changed:
         parameter.requires_grad_(True)
     optimizer = torch.optim.AdamW(changed, lr=lr, weight_decay=0.0, eps=ADAM_EPSILON)
-    reading = model.read(of, of.batch(of.encode([text])))
-    y = reading.logits.softmax(-1)
+    inputs = model.prepare(classifier, classifier.batch(classifier.encode([text])))
+    y = inputs.logits.softmax(-1)
     for _ in range(steps):
-        terms = loss_terms(of, reading.batch, model(of, reading, y), y, paml.weights)
+        terms = loss_terms(classifier, inputs.batch, model(classifier, inputs, y), y, paml.weights)
         optimizer.zero_grad()
         weighted(terms, paml.weights).sum().backward()
         optimizer.step()
-    return model(of, reading, y).sigmoid()[0].detach().numpy()
+    return model(classifier, inputs, y).sigmoid()[0].detach().numpy()
 
 
 class TestTuning:
     def test_many_texts_at_once_go_the_way_of_each_alone(self) -> None:
         """Against a loop over copies of G in which the same weights are trained by torch itself."""
-        of, paml = one_word_classifier(), trained()
+        classifier = one_word_classifier()
+        paml = untrained(classifier)
         assert isinstance(paml.model, StatesModel)
-        reading = paml.model.read(of, of.batch(of.encode(TEXTS)))
-        y = reading.logits.softmax(-1)
+        inputs = paml.model.prepare(classifier, classifier.batch(classifier.encode(TEXTS)))
+        y = inputs.logits.softmax(-1)
         with torch.enable_grad():
-            tuning = LowRankTuning(paml.model, of, reading, y, seed=3)
-            start = tuning.scores().sigmoid().detach().numpy()
-            optimizer = torch.optim.AdamW(tuning.parameters(), lr=1e-2, weight_decay=0.0, eps=ADAM_EPSILON)
+            tuning = LowRankTuning(paml.model, len(TEXTS), seed=3)
+            start = tuning(classifier, inputs, y).sigmoid().detach().numpy()
+            learned = [parameter for parameter in tuning.parameters() if parameter.requires_grad]
+            optimizer = torch.optim.AdamW(learned, lr=1e-2, weight_decay=0.0, eps=ADAM_EPSILON)
             for _ in range(4):
-                terms = loss_terms(of, reading.batch, tuning.scores(), y, paml.weights)
+                terms = loss_terms(classifier, inputs.batch, tuning(classifier, inputs, y), y, paml.weights)
                 optimizer.zero_grad()
                 weighted(terms, paml.weights).sum().backward()
                 optimizer.step()
-            scores = tuning.scores().sigmoid().detach().numpy()
-        plain = paml.model(of, reading, y).sigmoid().numpy()
+            scores = tuning(classifier, inputs, y).sigmoid().detach().numpy()
+        plain = paml.model(classifier, inputs, y).sigmoid().numpy()
         for row, text in enumerate(TEXTS):
-            n = len(reading.batch.encodings[row])
+            n = len(inputs.batch.encodings[row])
             np.testing.assert_allclose(start[row, :n], plain[row, :n], atol=1e-4)
-            np.testing.assert_allclose(scores[row, :n], reference(paml, of, text, 4, 1e-2, 3), atol=2e-3)
+            np.testing.assert_allclose(scores[row, :n], reference(paml, classifier, text, 4, 1e-2, 3), atol=2e-3)
             assert np.abs(scores[row, :n] - start[row, :n]).max() > 1e-2
 
     @pytest.mark.parametrize("backbone", BACKBONES)
     def test_g_itself_stays_as_it_is(self, backbone: str, tmp_path: Path) -> None:
-        of, paml = one_word_classifier(), start(backbone, tmp_path)
+        classifier, paml = one_word_classifier(), start(backbone, tmp_path)
         assert paml.model is not None
         before = {name: value.clone() for name, value in paml.model.state_dict().items()}
-        list(refiner(paml, steps=2).explain(of, TEXTS))
+        list(refiner(paml, steps=2).explain(classifier, TEXTS))
         assert all(torch.equal(value, before[name]) for name, value in paml.model.state_dict().items())
         assert tiny.hooks(paml.model) == 0
 
@@ -108,45 +110,49 @@ class TestSearch:
         self, patience: int, samples: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(engine, "PATIENCE", patience)
-        of = tiny.classifier("bert")
+        classifier = tiny.classifier("bert")
         texts = [*examples(4, seed=7), *TEXTS, TEXTS[0], TEXTS[0]]
         targets = [number % 2 for number in range(len(texts))]
-        faml = refiner(untrained(of), samples=samples, steps=8)
-        together = list(faml.explain(of, texts, targets))
-        assert len({one.steps for one in faml._refined}) > 1  # some are done before others
+        faml = refiner(untrained(classifier), samples=samples, steps=8)
+        together = list(faml.explain(classifier, texts, targets))
+        assert len({one.steps for one in faml._searches}) > 1  # some are done before others
         for text, target, attribution in zip(texts, targets, together, strict=True):
-            (alone,) = faml.explain(of, [text], [target])
+            (alone,) = faml.explain(classifier, [text], [target])
             np.testing.assert_allclose(attribution.token_scores, alone.token_scores, atol=1e-3)
 
     @pytest.mark.parametrize("backbone", BACKBONES)
     def test_a_text_whose_g_diverges_keeps_its_best_map(self, backbone: str, tmp_path: Path) -> None:
-        of = one_word_classifier()
+        classifier = one_word_classifier()
         faml = refiner(start(backbone, tmp_path), learning_rate=1e30, samples=2)
-        assert all(np.isfinite(a.scores).all() for a in faml.explain(of, tiny.TEXTS))
+        assert all(np.isfinite(a.scores).all() for a in faml.explain(classifier, tiny.TEXTS))
         assert faml.notes()["steps"] < faml.options.steps
 
     @pytest.mark.parametrize("backbone", BACKBONES)
     def test_it_is_never_worse_than_paml_on_its_metric_and_better_on_some_text(
         self, backbone: str, tmp_path: Path
     ) -> None:
-        of = one_word_classifier()
+        classifier = one_word_classifier()
         paml, texts = start(backbone, tmp_path), [*examples(8, seed=7), *examples(2, seed=8)]
         faml = refiner(paml, steps=15, learning_rate=1e-3 if backbone == "encoder" else 2e-2)
-        before, after = (values(of, method.explain(of, texts), "aopc_difference") for method in (paml, faml))
+        before, after = (
+            values(classifier, method.explain(classifier, texts), "aopc_difference") for method in (paml, faml)
+        )
         assert (after >= before - 1e-5).all()
         assert after.mean() > before.mean() + 0.1
 
     def test_no_step_is_paml(self) -> None:
-        of, paml = one_word_classifier(), trained()
-        for a, b in zip(paml.explain(of, TEXTS), refiner(paml, steps=0).explain(of, TEXTS), strict=True):
+        classifier, paml = one_word_classifier(), trained()
+        for a, b in zip(
+            paml.explain(classifier, TEXTS), refiner(paml, steps=0).explain(classifier, TEXTS), strict=True
+        ):
             np.testing.assert_allclose(a.scores, b.scores, atol=1e-5)
 
 
 class TestNotes:
     def test_each_metric_s_best_map_is_judged_by_all_metrics(self) -> None:
-        of, paml = one_word_classifier(), untrained(one_word_classifier())
+        classifier, paml = one_word_classifier(), untrained(one_word_classifier())
         faml = refiner(paml, metric="comprehensiveness")
-        attributions = list(faml.explain(of, examples(6, seed=5)))
+        attributions = list(faml.explain(classifier, examples(6, seed=5)))
         notes = faml.notes()
         judged = notes["judged"]
         assert notes["optimised_for"] == "comprehensiveness" and set(judged) == set(get_args(Metric))
@@ -154,13 +160,13 @@ class TestNotes:
             column = [row[name] for row in judged.values()]
             smaller = name in ("sufficiency", "log_odds", "aopc_sufficiency")
             assert judged[name][name] == pytest.approx(min(column) if smaller else max(column), abs=1e-4)
-        expected = values(of, attributions, "comprehensiveness").mean()
+        expected = values(classifier, attributions, "comprehensiveness").mean()
         assert judged["comprehensiveness"]["comprehensiveness"] == pytest.approx(expected, abs=1e-5)
 
     def test_passes_are_counted(self) -> None:
-        of = one_word_classifier()
-        with count_passes(of.model) as passes:
-            list(refiner(trained(), steps=3).explain(of, ["the warm fox sleeps"]))
+        classifier = one_word_classifier()
+        with count_passes(classifier.model) as passes:
+            list(refiner(trained(), steps=3).explain(classifier, ["the warm fox sleeps"]))
         # The text itself twice, six masked texts, and at least one map's parts.
         assert passes.forward > 2 + 6
         assert passes.backward == 6

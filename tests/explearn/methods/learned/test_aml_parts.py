@@ -12,36 +12,40 @@ import pytest
 import tiny
 import torch
 
-from explearn.methods.aml.attribution_model import Bridge, Reading, links
-from explearn.methods.aml.faml import arranged
+from explearn.methods.aml.attribution_model import EncoderModel, ModelInput, token_links
+from explearn.methods.aml.faml import rearrange
 from explearn.methods.aml.loss import Weights, embedded_logits, loss_terms, weighted
-from explearn.methods.aml.target_metric import MapJudge, Metric
+from explearn.methods.aml.params import Metric
+from explearn.methods.aml.target_metric import MapEvaluator
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.info import About
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.protocols import FaithfulnessProtocol
-from explearn.predictors.classifier import Classifier
 from explearn.predictors.encoding import Batch
+from explearn.predictors.transformer import TransformerPredictor
 
 ALL = Weights(1, 1, 1)
 PROTOCOLS = ("default", "aml")
 
 
-def batch_of(of: Classifier, texts: Any = tiny.TEXTS) -> Batch:
-    return of.batch(of.encode(texts))
+def batch_of(classifier: TransformerPredictor, texts: Any = tiny.TEXTS) -> Batch:
+    return classifier.batch(classifier.encode(texts))
 
 
 class TestLoss:
     def test_terms_by_hand(self) -> None:
         """Every a is 1/2: both masked texts are the same half-masked one, and -log(1 - a) is log 2."""
-        of = tiny.classifier("bert", 3)
-        batch = batch_of(of)
-        y = of.logits(batch).softmax(-1)
-        prediction, size, inverse = terms = loss_terms(of, batch, torch.zeros(batch.input_ids.shape), y, ALL)
-        words, mask = of.model.get_input_embeddings()(batch.input_ids), of.model.get_input_embeddings().weight[4]
+        classifier = tiny.classifier("bert", 3)
+        batch = batch_of(classifier)
+        y = classifier.logits(batch).softmax(-1)
+        prediction, size, inverse = terms = loss_terms(classifier, batch, torch.zeros(batch.input_ids.shape), y, ALL)
+        words, mask = (
+            classifier.model.get_input_embeddings()(batch.input_ids),
+            classifier.model.get_input_embeddings().weight[4],
+        )
         special = torch.tensor([[*e.special, *[True] * (batch.input_ids.shape[1] - len(e))] for e in batch.encodings])
-        p = embedded_logits(of, batch, torch.where(special[..., None], words, (words + mask) / 2)).softmax(-1)
+        p = embedded_logits(classifier, batch, torch.where(special[..., None], words, (words + mask) / 2)).softmax(-1)
         assert size.tolist() == pytest.approx([math.log(2)] * len(batch))
         torch.testing.assert_close(prediction, -(y * p.log()).sum(-1))
         torch.testing.assert_close(inverse, -(1 - p.gather(1, y.argmax(-1, keepdim=True))).log()[:, 0])
@@ -49,23 +53,23 @@ class TestLoss:
 
     @pytest.mark.parametrize("kind", ["bert", "albert"])
     def test_gradients_reach_every_sub_token_and_no_special_one(self, kind: str) -> None:
-        of = tiny.make_classifier(kind)
-        batch = batch_of(of, [*tiny.PAIRS])
+        classifier = tiny.make_classifier(kind)
+        batch = batch_of(classifier, [*tiny.PAIRS])
         scores = torch.zeros(batch.input_ids.shape, requires_grad=True)
-        weighted(loss_terms(of, batch, scores, of.logits(batch).softmax(-1), ALL), ALL).sum().backward()
+        weighted(loss_terms(classifier, batch, scores, classifier.logits(batch).softmax(-1), ALL), ALL).sum().backward()
         assert scores.grad is not None
         for row, encoding in enumerate(batch.encodings):
             assert scores.grad[row].nonzero().flatten().tolist() == encoding.positions
-        assert all(p.grad is None and not p.requires_grad for p in of.model.parameters())
-        assert tiny.hooks(of.model) == 0
+        assert all(p.grad is None and not p.requires_grad for p in classifier.model.parameters())
+        assert tiny.hooks(classifier.model) == 0
 
     def test_the_inverse_term_is_finite_where_the_classifier_is_sure(self) -> None:
-        of = tiny.make_classifier("bert")
+        classifier = tiny.make_classifier("bert")
         with torch.no_grad():
-            of.model.classifier.weight.mul_(1e3)
-        batch = batch_of(of)
+            classifier.model.classifier.weight.mul_(1e3)
+        batch = batch_of(classifier)
         scores = torch.zeros(batch.input_ids.shape, requires_grad=True)
-        weighted(loss_terms(of, batch, scores, of.logits(batch).softmax(-1), ALL), ALL).sum().backward()
+        weighted(loss_terms(classifier, batch, scores, classifier.logits(batch).softmax(-1), ALL), ALL).sum().backward()
         assert scores.grad is not None and torch.isfinite(scores.grad).all()
 
 
@@ -80,67 +84,70 @@ class ScoresAsTheyAre(Explainer):
         return [TextScores(s, np.log(row), t, 0.0) for s, row, t in zip(self.scores, p, targets, strict=True)]
 
 
-class TestMapJudge:
+class TestMapEvaluator:
     @pytest.mark.parametrize("protocol", PROTOCOLS)
     def test_its_values_are_those_of_the_evaluation(self, protocol: Any) -> None:
-        of = tiny.classifier("bert", 3)
+        classifier = tiny.classifier("bert", 3)
         texts = [*tiny.TEXTS, *tiny.PAIRS]
-        encodings = [replace(e, example_id=str(i)) for i, e in enumerate(of.encode(texts))]
+        encodings = [replace(e, example_id=str(i)) for i, e in enumerate(classifier.encode(texts))]
         rng = np.random.default_rng(0)
         scores = [rng.random(len(e)).astype(np.float32) for e in encodings]
         targets = [i % 3 for i in range(len(texts))]
         params = EvaluateParams(protocol=protocol, percents=[5, 20, 50], headline_percent=30)
-        attributions = ScoresAsTheyAre(scores).explain(of, texts, targets)
+        attributions = ScoresAsTheyAre(scores).explain(classifier, texts, targets)
         named = [replace(a, example_id=str(i)) for i, a in enumerate(attributions)]
-        expected = faithfulness(of, {e.example_id: e for e in encodings}, {"": named}, params)[""].values
+        expected = faithfulness(classifier, {e.example_id: e for e in encodings}, {"": named}, params)[""].values
         wanted = {
             "difference": expected["comprehensiveness"] - expected["sufficiency"],
             "aopc_difference": expected["aopc_comprehensiveness"] - expected["aopc_sufficiency"],
         }
         names = get_args(Metric)
         for group in [names, *((name,) for name in names)]:
-            judge = MapJudge(of, group, FaithfulnessProtocol.of(params))
-            maps = [(judge.text(e, t), s) for e, t, s in zip(encodings, targets, scores, strict=True)]
-            for name, column in zip(group, judge.measure(maps).T, strict=True):
+            evaluator = MapEvaluator(classifier, group, FaithfulnessProtocol.of(params))
+            maps = [(evaluator.text(e, t), s) for e, t, s in zip(encodings, targets, scores, strict=True)]
+            for name, column in zip(group, evaluator.measure(maps).T, strict=True):
                 value = wanted[name] if name in wanted else expected[name]
                 np.testing.assert_allclose(column, value, atol=1e-6, err_msg=name)
 
     @pytest.mark.parametrize("metric", ["log_odds", "aopc_sufficiency", "aopc_comprehensiveness", "aopc_difference"])
     @pytest.mark.parametrize("protocol", PROTOCOLS)
     def test_the_chain_is_the_best_of_all_nested_tops_that_were_asked_about(self, metric: Any, protocol: Any) -> None:
-        of = tiny.classifier("bert", 3)
+        classifier = tiny.classifier("bert", 3)
         # 1 % and 10 % are one word alike in most of these texts, which then counts twice.
         counted = FaithfulnessProtocol(protocol, "delete", (1, 10, 35, 60), 35)
-        judge, fresh = (MapJudge(of, [metric], counted) for _ in range(2))
-        draws, bettered = np.random.default_rng(5), 0
-        for target, encoding in enumerate(of.encode([*tiny.TEXTS[:2], tiny.TEXTS[2]])):
-            text = judge.text(encoding, target)
-            assert judge.chain(text) == []
+        evaluator = MapEvaluator(classifier, [metric], counted)
+        fresh = MapEvaluator(classifier, [metric], counted)
+        draws = np.random.default_rng(5)
+        bettered = 0
+        for target, encoding in enumerate(classifier.encode([*tiny.TEXTS[:2], tiny.TEXTS[2]])):
+            text = evaluator.text(encoding, target)
+            assert evaluator.best_nested_tops(text) == []
             maps = [draws.random(len(encoding)).astype(np.float32) for _ in range(25)]
-            values = judge.better(judge.measure([(text, scores) for scores in maps]))[:, 0]
-            tops = [judge.tops(text, scores) for scores in maps]
+            values = evaluator.measure([(text, scores) for scores in maps])[:, 0] * evaluator.signs[0]
+            tops = [text.top_sets(scores) for scores in maps]
             sizes = [sorted({of_map[cut] for of_map in tops}, key=sorted) for cut in range(len(tops[0]))]
-            chain = judge.chain(text)
-            assert [len(top) for top in chain] == sorted(set(judge.cuts(text)))
-            # Any map with nested tops is measured as by a judge that knows nothing.
-            worth = {}
+            chain = evaluator.best_nested_tops(text)
+            assert [len(top) for top in chain] == sorted(set(text.cuts))
+            # Any map with nested tops is measured as by a new evaluator.
+            by_tops = {}
             for nested in itertools.product(*sizes):
                 if all(a <= b for a, b in itertools.pairwise(nested)):
-                    one = arranged(text, maps[0], list(dict.fromkeys(nested)))
-                    worth[nested] = float(fresh.better(fresh.measure([(fresh.text(encoding, target), one)]))[0, 0])
-            of_chain = worth[judge.tops(text, arranged(text, maps[0], chain))]
-            assert of_chain == pytest.approx(max(worth.values()), abs=1e-6)
-            bettered += of_chain > values.max() + 1e-6
+                    scores = rearrange(text, maps[0], list(dict.fromkeys(nested)))
+                    measured = fresh.measure([(fresh.text(encoding, target), scores)])
+                    by_tops[nested] = float(measured[0, 0] * fresh.signs[0])
+            best = by_tops[text.top_sets(rearrange(text, maps[0], chain))]
+            assert best == pytest.approx(max(by_tops.values()), abs=1e-6)
+            bettered += best > values.max() + 1e-6
         # With a single cut the best top was some map's already.
         assert bool(bettered) == metric.startswith("aopc")
 
 
-class TestBridge:
+class TestAnotherTokenizer:
     def test_a_split_token_copies_and_merged_ones_give_their_largest(self) -> None:
         """BERT's "unbeliev" "##ably" against ALBERT's own pieces of the word, by the characters that both cover."""
         bert, albert = (tiny.classifier(kind).encode(["unbelievably lazy"])[0] for kind in ("bert", "albert"))
         for target, source in ((bert, albert), (albert, bert)):
-            for position, linked in enumerate(links(target, source)):
+            for position, linked in enumerate(token_links(target, source)):
                 start, end = target.characters[position]
                 same_word = [
                     j
@@ -148,27 +155,26 @@ class TestBridge:
                     if not source.special[j] and source.word_ids[j] == target.word_ids[position]
                 ]
                 shared = [j for j in same_word if source.characters[j][0] < end and start < source.characters[j][1]]
-                assert linked == ([] if target.word_ids[position] < 0 else shared)
+                assert linked.nonzero()[0].tolist() == ([] if target.word_ids[position] < 0 else shared)
 
     @pytest.mark.parametrize(
-        ("scores", "linked", "expected"),
+        ("scores", "links", "expected"),
         [
-            ([3.0, 1.0, 2.0], [[0, -1], [1, 2]], [3.0, 2.0]),
-            ([3.0, 1.0], [[0], [-1], [1]], [3.0, 1.0, 1.0]),
-            ([3.0], [[-1]], [0.0]),
+            ([3.0, 1.0, 2.0], [[1, 0, 0], [0, 1, 1]], [3.0, 2.0]),
+            ([3.0, 1.0], [[1, 0], [0, 0], [0, 1]], [3.0, 1.0, 1.0]),
+            ([3.0], [[0]], [0.0]),
         ],
     )
     def test_a_piece_gets_the_largest_of_its_sources_or_the_lowest_of_its_text(
-        self, scores: list[float], linked: list[list[int]], expected: list[float]
+        self, scores: list[float], links: list[list[int]], expected: list[float]
     ) -> None:
         batch = batch_of(tiny.classifier("bert"))
-        reading = Reading(batch, torch.zeros(len(batch), 2), source=batch, linked=torch.tensor([linked]))
-        assert reading.to_target(torch.tensor([scores])).tolist() == [expected]
+        inputs = ModelInput(batch, torch.zeros(len(batch), 2), batch, links=torch.tensor([links]).bool())
+        assert inputs.to_target(torch.tensor([scores])).tolist() == [expected]
 
     def test_pairs_are_read_as_pairs(self) -> None:
-        bridge = Bridge(tiny.tokenizer("roberta"), tiny.model("roberta").config)
+        model = EncoderModel(tiny.model("roberta").base_model, 2, tiny.tokenizer("roberta"))
         texts = [tiny.TEXTS[0], *tiny.PAIRS]
         expected = tiny.classifier("roberta").encode(texts)
-        assert [e.input_ids for e in bridge.read(tiny.classifier("bert").encode(texts))] == [
-            e.input_ids for e in expected
-        ]
+        inputs = model.prepare(tiny.classifier("bert"), batch_of(tiny.classifier("bert"), texts))
+        assert [e.input_ids for e in inputs.source.encodings] == [e.input_ids for e in expected]

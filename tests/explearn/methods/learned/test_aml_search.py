@@ -26,7 +26,7 @@ class TestSearch:
                 report(epoch, value)
             return value
 
-        return search(objective, trials, larger_is_better=True, first=Weights(0.5, 0.5, 0.5), seed=1)
+        return search(objective, trials, Weights(0.5, 0.5, 0.5), seed=1)
 
     def test_it_starts_with_the_given_weights_and_finds_better_ones(self) -> None:
         calls: list[Weights] = []
@@ -41,7 +41,7 @@ class TestSearch:
                 raise DivergedError("too much")
             return weights.prediction
 
-        options: dict[str, Any] = {"larger_is_better": True, "first": Weights(0.5, 0.5, 0.5), "seed": 1}
+        options: dict[str, Any] = {"first": Weights(0.5, 0.5, 0.5), "seed": 1}
         limit = 0.6
         best = search(objective, 12, **options)
         assert 0.5 <= best.prediction <= 0.6
@@ -50,7 +50,7 @@ class TestSearch:
             search(objective, 3, **options)
 
     def test_paml_trains_with_the_weights_found(self, tmp_path: Path) -> None:
-        of = one_word_classifier()
+        classifier = one_word_classifier()
         paml = PAML(**QUICK, trials=2)
         found: list[Weights] = []
 
@@ -59,7 +59,7 @@ class TestSearch:
             return found[-1]
 
         with patch("explearn.methods.aml.paml.search", search_and_note):
-            paml.fit(task_of(of))
+            paml.learn(task_of(classifier))
         assert found == [paml.weights]
         paml.save_pretrained(tmp_path / "it")
         assert PAML.from_pretrained(tmp_path / "it").weights == paml.weights

@@ -22,5 +22,5 @@ def test_expnet_and_the_reader_of_hidden_states(kind: str) -> None:
     gold = {f"train-{i}": [j % 2 == 0 for j in range(len(t.split()))] for i, t in enumerate(SOME, start=1)}
     task = ListedTask(of, data, data[:6], gold=gold, teachers={"occlusion": {}})
     for method in (ExpNet(protocol="in_domain", epochs=1), L2E(epochs=1, samples=4, width=8)):
-        for attribution in method.fit(task).explain(of, [*tiny.TEXTS[:2]]):
+        for attribution in method.learn(task).explain(of, [*tiny.TEXTS[:2]]):
             assert np.isfinite(attribution.scores).all() and attribution.scores.any()

@@ -23,7 +23,7 @@ from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 SOME = [*tiny.TEXTS, *tiny.CORPUS[:5]]
 LONG = " ".join(tiny.TEXTS) * 3
@@ -42,7 +42,7 @@ CASES: dict[str, Any] = {
 METHODS = ("expnet", "consensus", "l2e", "ivra", "smat", "paml", "faml")
 
 
-def make_decoder(kind: str) -> Classifier:
+def make_decoder(kind: str) -> TransformerPredictor:
     model: Any = tiny.model(kind)
     tokenizer = copy.deepcopy(tiny.tokenizer(kind))
     if kind == "gpt2":
@@ -50,10 +50,10 @@ def make_decoder(kind: str) -> Classifier:
         model.config.pad_token_id = tokenizer.eos_token_id
     else:
         tokenizer.padding_side = tokenizer.truncation_side = "left"
-    return Classifier(model, tokenizer, ComputeOptions(device="cpu"), kind)
+    return TransformerPredictor(model, tokenizer, ComputeOptions(device="cpu"), kind)
 
 
-Trained = dict[str, tuple[Any, Classifier]]
+Trained = dict[str, tuple[Any, TransformerPredictor]]
 
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])
@@ -63,17 +63,17 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     data: Any = list(zip(SOME, of.predict(SOME), strict=True))
     gold = {f"train-{i}": [j % 2 == 0 for j in range(len(t.split()))] for i, t in enumerate(SOME, start=1)}
     task = ListedTask(of, data, data[:6], gold=gold, teachers={"occlusion": {}})
-    paml = PAML(epochs=1, batch_size=4).fit(task)
+    paml = PAML(epochs=1, batch_size=4).learn(task)
     folder: Path = tmp_path_factory.mktemp(request.param) / "paml"
     paml.save_pretrained(folder)
     ivra, smat = (
-        made(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).fit(task) for made in (IvRA, SMaT)
+        made(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).learn(task) for made in (IvRA, SMaT)
     )
     return {
-        "expnet": (ExpNet(protocol="in_domain", epochs=1).fit(task), of),
+        "expnet": (ExpNet(protocol="in_domain", epochs=1).learn(task), of),
         # With the weights that it comes with.
         "consensus": (Consensus(), of),
-        "l2e": (L2E(epochs=1, samples=4, width=16).fit(task), of),
+        "l2e": (L2E(epochs=1, samples=4, width=16).learn(task), of),
         "ivra": (ivra, ivra.classifier),
         "smat": (smat, smat.classifier),
         "paml": (paml, of),

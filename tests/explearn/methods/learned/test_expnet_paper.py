@@ -17,7 +17,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError
 from explearn.lens.features import TokenFeatures, batch_features
 from explearn.methods.expnet.paper import ExpNetPaper, TokenExamples, focal_loss
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 FEATURES = ("full", "task_to_token", "token_to_task", "hidden", "hidden_and_attention")
 
@@ -115,24 +115,26 @@ class TestTrainingTokens:
 class TestProtocols:
     def test_the_held_out_task_changes_nothing(self) -> None:
         others = [task(name="a"), task(14, name="b")]
-        one = ExpNetPaper(epochs=1).fit(task(name="mine", others=others))
-        bare = ExpNetPaper(epochs=1).fit(task(gold={}, name="mine", others=others))
+        one = ExpNetPaper(epochs=1).learn(task(name="mine", others=others))
+        bare = ExpNetPaper(epochs=1).learn(task(gold={}, name="mine", others=others))
         assert one.trained_on == bare.trained_on == ["a", "b"]
         assert one.losses == bare.losses
         assert one.encoder == {"layer": 2, "layers": tiny.LAYERS, "heads": tiny.HEADS, "hidden_size": tiny.HIDDEN}
 
     def test_a_single_task_cannot_be_left_out(self) -> None:
         with pytest.raises(ParamsError, match="needs another task than 'a'; add one to tasks, or use in_domain"):
-            ExpNetPaper().fit(task(name="a"))
+            ExpNetPaper().learn(task(name="a"))
 
     def test_tasks_of_two_architectures_do_not_mix(self) -> None:
-        fewer = Classifier(tiny.model("bert", num_attention_heads=2), tiny.tokenizer("bert"), ComputeOptions())
+        fewer = TransformerPredictor(
+            tiny.model("bert", num_attention_heads=2), tiny.tokenizer("bert"), ComputeOptions()
+        )
         with pytest.raises(ParamsError, match=r"classifiers of 'a' .*heads 4.* and 'b' .*heads 2.* differ"):
-            ExpNetPaper().fit(task(others=[task(name="a"), task(of=fewer, name="b")]))
+            ExpNetPaper().learn(task(others=[task(name="a"), task(of=fewer, name="b")]))
 
 
-def trained(of: Classifier, **options: Any) -> ExpNetPaper:
-    return ExpNetPaper(**{"protocol": "in_domain", "epochs": 2, **options}).fit(task(of=of))
+def trained(of: TransformerPredictor, **options: Any) -> ExpNetPaper:
+    return ExpNetPaper(**{"protocol": "in_domain", "epochs": 2, **options}).learn(task(of=of))
 
 
 class TestExplaining:
@@ -163,8 +165,10 @@ class TestExplaining:
         expnet = trained(tiny.classifier("bert", 2))
         for attribution in expnet.explain(tiny.make_classifier("bert", 3, seed=7), tiny.TEXTS):
             assert ((attribution.scores > 0) & (attribution.scores < 1)).all()
-        narrow = Classifier(tiny.model("bert", hidden_size=16), tiny.tokenizer("bert"), ComputeOptions())
+        narrow = TransformerPredictor(tiny.model("bert", hidden_size=16), tiny.tokenizer("bert"), ComputeOptions())
         assert len(list(expnet.explain(narrow, tiny.TEXTS))) == len(tiny.TEXTS)
-        shallow = Classifier(tiny.model("bert", num_hidden_layers=2), tiny.tokenizer("bert"), ComputeOptions())
+        shallow = TransformerPredictor(
+            tiny.model("bert", num_hidden_layers=2), tiny.tokenizer("bert"), ComputeOptions()
+        )
         with pytest.raises(UnsupportedError, match="with 3 layers, the classifier has 2"):
             list(expnet.explain(shallow, tiny.TEXTS))

@@ -75,13 +75,9 @@ class TestPilotUpdate:
             )
             return simulation_loss(student, ahead, asked, classes.flip(0), other, 1.0)
 
+        assert torch.autograd.gradcheck(after, free)
         (gradient,) = torch.autograd.grad(after(free), free)
-        for row, position in ((0, 1), (1, 3)):
-            step = torch.zeros_like(free)
-            step[row, position] = 1e-4
-            slope = (after(free.detach() + step) - after(free.detach() - step)) / 2e-4
-            assert float(gradient[row, position]) == pytest.approx(float(slope.detach()), rel=1e-3, abs=1e-9)
-            assert float(gradient[row, position]) != 0
+        assert (gradient[content] != 0).all()
 
 
 class TestSimulatabilityLoss:

@@ -23,7 +23,7 @@ from explearn.methods.ivra.params import SMaTParams
 from explearn.methods.listed_task import ListedTask
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.pretrained import load_classifier
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ class TestTraining:
         classifier = tiny.make_classifier()
         before, states = classifier.fingerprint, torch.get_rng_state()
         explainer = IvRA(schedule={**QUICK, "epochs": 1})
-        explainer.fit(ListedTask(classifier, examples("train", 8), examples("validation", 4)))
+        explainer.fit(classifier, examples("train", 8), validation=examples("validation", 4))
         assert torch.equal(states, torch.get_rng_state())
         assert explainer.classifier is not None
         del classifier.__dict__["fingerprint"]
@@ -115,7 +115,7 @@ class TestTraining:
     def test_the_seed_decides(self) -> None:
         train, validation = examples("train", 16), examples("validation", 8)
         explainers = [
-            IvRA(criteria=["sim", "comp"], schedule={**QUICK, "epochs": 1}, seed=seed).fit(
+            IvRA(criteria=["sim", "comp"], schedule={**QUICK, "epochs": 1}, seed=seed).learn(
                 ListedTask(undecided(validation), train, validation)
             )
             for seed in (1, 1, 2)
@@ -140,7 +140,7 @@ class TestTraining:
             consistency_loss="kl",
         )
         classifier = undecided(rows["validation"], kind, 3)
-        explainer.fit(ListedTask(classifier, *rows.values()))
+        explainer.fit(classifier, rows["train"], validation=rows["validation"])
         assert set(explainer.history[1]["losses"]) == {"task", "sim", "comp", "suff", "cons"}
         assert explainer.classifier is not None
         (attribution,) = explainer.explain(explainer.classifier, [("the fox sleeps", "a dog")])
@@ -153,7 +153,7 @@ class TestTraining:
         empty = {split: replace(examples(split, 1)[0], words=(EMPTY,)) for split in ("train", "validation")}
         explainer = IvRA(criteria=[criterion], norm=norm, schedule={**QUICK, "epochs": 2})
         validation = [*examples("validation", 15), empty["validation"]]
-        explainer.fit(ListedTask(undecided(validation), [*examples("train", 15), empty["train"]], validation))
+        explainer.fit(undecided(validation), [*examples("train", 15), empty["train"]], validation=validation)
         assert all(math.isfinite(entry["losses"][criterion]) for entry in explainer.history[1:])
 
     def test_that_nothing_was_learned_is_said(self, caplog: pytest.LogCaptureFixture) -> None:
@@ -163,7 +163,7 @@ class TestTraining:
         right = [replace(e, label=classifier.predict([e])[0]) for e in examples("validation", 8)]
         other = {"yes": "no", "no": "yes"}
         wrong = [replace(e, label=other[classifier.predict([e])[0]]) for e in examples("train", 24)]
-        explainer.fit(ListedTask(classifier, wrong, right), description="toy: train ivra")
+        explainer.fit(classifier, wrong, validation=right, description="toy: train ivra")
         assert explainer.best_epoch == 0 and explainer.trained_classifier == classifier.fingerprint
         (record,) = caplog.records
         assert record.getMessage().startswith("toy: train ivra: none of 2 epochs was better than the start")
@@ -184,7 +184,7 @@ class TestRefusals:
         explainer = IvRA(**options)
         task = ListedTask(tiny.classifier(), examples("train", counts[0]), examples("validation", counts[1]))
         with pytest.raises(error, match=message):
-            explainer.fit(task)
+            explainer.learn(task)
         assert explainer.history == [] and explainer.classifier is None
 
     @pytest.mark.parametrize(("norm", "rates"), [("sparsemax", (1e30, 3e-2)), ("softmax", (0.0, 1e30))])
@@ -193,7 +193,7 @@ class TestRefusals:
         schedule = {**QUICK, "learning_rate": rates[0], "module_learning_rate": rates[1]}
         explainer = IvRA(norm=norm, criteria=["comp"], schedule=schedule)
         with pytest.raises(ModelError, match=r"diverged in step \d+: a gradient is not finite; lower the learning"):
-            explainer.fit(ListedTask(classifier, examples("train", 32), examples("validation", 4)))
+            explainer.fit(classifier, examples("train", 32), validation=examples("validation", 4))
         assert not explainer.trained_classifier
         assert tiny.hooks(classifier.model) == 0 and not classifier.model.training
 
@@ -202,8 +202,8 @@ class TestFiles:
     def test_what_is_saved_explains_as_before(self, learned: IvRA, tmp_path: Path) -> None:
         assert learned.classifier is not None
         learned.save_pretrained(tmp_path / "ivra")
-        loaded = explearn.get_explainer("ivra", path=str(tmp_path / "ivra"))
-        classifier = Classifier.from_pretrained(tmp_path / "ivra" / "classifier", device="cpu")
+        loaded = explearn.load(tmp_path / "ivra")
+        classifier = load_classifier(tmp_path / "ivra" / "classifier", device="cpu")
         assert classifier.fingerprint == learned.classifier.fingerprint
         with pytest.raises(UnsupportedError, match="trained for another classifier; load the one in its folder"):
             list(loaded.explain(tiny.make_classifier("bert", seed=9), ["the fox"]))
@@ -218,7 +218,7 @@ class TestFiles:
         classifier = tiny.make_classifier("bert", seed=3)
         schedule = {**QUICK, "epochs": 2, "learning_rate": 0.0}
         explainer = IvRA(criteria=["comp"], schedule=schedule)
-        explainer.fit(ListedTask(classifier, examples("train", 24), examples("validation", 8)))
+        explainer.fit(classifier, examples("train", 24), validation=examples("validation", 8))
         explainer.save_pretrained(tmp_path / "ivra")
         assert sorted(path.name for path in (tmp_path / "ivra").iterdir()) == ["attention.safetensors", "config.json"]
         loaded = IvRA.from_pretrained(tmp_path / "ivra")

@@ -20,11 +20,11 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.l2e.answers import Answered, ask, random_words, word_sums
 from explearn.methods.l2e.certificate import Certifier, top_words
 from explearn.methods.l2e.explainer import L2E
+from explearn.methods.l2e.network import TrainingText, train_network
 from explearn.methods.l2e.params import L2EParams
-from explearn.methods.l2e.reader import TrainingText, train_reader
 from explearn.methods.l2e.repair import passes_of, repaired
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.classifier import Classifier
+from explearn.predictors.transformer import TransformerPredictor
 
 CPU = torch.device("cpu")
 WORDS = ("fox", "dog", "sea", "castle", "tide", "morning", "lazy", "slow", "warm", "box")
@@ -36,14 +36,14 @@ def texts(count: int, seed: int = 0, words: int = 6) -> list[str]:
     return [" ".join(rng.choice(WORDS, words)) for _ in range(count)]
 
 
-def task(of: Classifier, count: int = 40, held_out: int = 40, **options: Any) -> ListedTask:
+def task(of: TransformerPredictor, count: int = 40, held_out: int = 40, **options: Any) -> ListedTask:
     train, validation = ([(text, of.labels[0]) for text in texts(n, n)] for n in (count, held_out))
     return ListedTask(of, train, validation, **options)
 
 
 @pytest.fixture(scope="module")
 def trained() -> L2E:
-    return L2E(**QUICK).fit(task(tiny.classifier("bert")))
+    return L2E(**QUICK).learn(task(tiny.classifier("bert")))
 
 
 class TestAnswers:
@@ -76,9 +76,9 @@ def test_the_network_finds_the_shares_of_an_additive_answer_and_the_marked_words
         values = (0.3 + kept @ shares[words]).astype(np.float32)
         texts.append(TrainingText(torch.eye(10)[words].half(), kept, values, marks))
         owners.append(words)
-    reader, losses = train_reader(texts, L2EParams(epochs=40, width=32), CPU, centred=True)
+    network, losses = train_network(texts, L2EParams(epochs=40, width=32), CPU, centred=True)
     assert losses[-1] < 0.5 * losses[0]
-    read = reader(torch.eye(10)[None], torch.ones(1, 10, dtype=torch.bool))
+    read = network(torch.eye(10)[None], torch.ones(1, 10, dtype=torch.bool))
     actual = read.scores[0].numpy()
     assert np.corrcoef(actual[:, 0], shares[:, 0])[0, 1] > 0.9 and np.corrcoef(actual[:, 1], shares[:, 1])[0, 1] > 0.9
     assert read.marks[0, :4].min() > read.marks[0, 4:].max()
@@ -151,7 +151,7 @@ class TestRepair:
         assert passes(0.01, familiar=False) == 64 and passes(0.01, budget=1) == 2 and passes_of(None, 0.0, 32) == 32
 
 
-def explained(method: Explainer, of: Classifier, given: Any = tiny.TEXTS, *targets: Any) -> list[Attribution]:
+def explained(method: Explainer, of: TransformerPredictor, given: Any = tiny.TEXTS, *targets: Any) -> list[Attribution]:
     return list(method.explain(of, given, *targets))
 
 
@@ -159,12 +159,11 @@ class TestExplaining:
     def test_it_is_kept_with_its_certificate(self, trained: L2E, tmp_path: Path) -> None:
         of = tiny.classifier("bert")
         trained.save_pretrained(tmp_path / "l2e")
-        again = explearn.get_explainer("l2e", path=str(tmp_path / "l2e"))
+        again = explearn.load(tmp_path / "l2e")
         for one, other in zip(explained(trained, of), explained(again, of), strict=True):
-            np.testing.assert_array_equal(one.scores, other.scores)
             assert one.certificate == other.certificate and one.certificate is not None
             assert str(one.certificate) in str(one) and one.to_html().count(one.certificate.verdict)  # type: ignore[union-attr]
-            assert Attribution.from_record(one.to_record()).certificate == one.certificate
+            assert Attribution.from_dict(one.to_dict()).certificate == one.certificate
 
     def test_neither_padding_nor_the_batch_changes_a_score_and_every_class_has_its_own(self, trained: L2E) -> None:
         of = tiny.classifier("bert")
@@ -177,9 +176,9 @@ class TestExplaining:
     def test_a_budget_moves_scores_towards_the_classifier_s_own_answers(self, trained: L2E, tmp_path: Path) -> None:
         of, given = tiny.classifier("bert"), texts(6, 9)
         trained.save_pretrained(tmp_path / "l2e")
-        mended = explearn.get_explainer("l2e", path=str(tmp_path / "l2e"), budget=400)
+        mended = explearn.load(tmp_path / "l2e", budget=400)
         with pytest.raises(ParamsError, match="options: got samples; the trained explainer"):
-            explearn.get_explainer("l2e", path=str(tmp_path / "l2e"), budget=400, samples=3)
+            explearn.load(tmp_path / "l2e", budget=400, samples=3)
         exact = explearn.get_explainer("kernel_shap", removal="delete").explain(of, given)
         for before, after, true in zip(explained(trained, of, given), explained(mended, of, given), exact, strict=True):
             assert np.abs(after.scores - true.scores).sum() < np.abs(before.scores - true.scores).sum()
@@ -189,21 +188,21 @@ class TestExplaining:
     def test_texts_of_a_word_and_of_none_that_is_read(self, trained: L2E, tmp_path: Path, text: str) -> None:
         trained.save_pretrained(tmp_path / "l2e")
         for budget in (0, 8):
-            method = explearn.get_explainer("l2e", path=str(tmp_path / "l2e"), budget=budget)
+            method = explearn.load(tmp_path / "l2e", budget=budget)
             (one,) = explained(method, tiny.classifier("bert"), [text])
             assert np.isfinite(one.filled()).all()
 
     @pytest.mark.parametrize("kind", ["roberta", "distilbert", "modernbert", "gpt2"])
     def test_other_architectures(self, kind: str) -> None:
         of = tiny.classifier(kind)
-        attributions = explained(L2E(**QUICK).fit(task(of, 12, 4)), of, ["the quick fox", ("a fox", "a dog")])
+        attributions = explained(L2E(**QUICK).learn(task(of, 12, 4)), of, ["the quick fox", ("a fox", "a dog")])
         assert all(np.isfinite(one.scores).all() and np.ptp(one.scores) > 0 for one in attributions)
         assert all(one.certificate is None for one in attributions)
 
     def test_another_method_s_scores_are_learned(self) -> None:
         of = tiny.classifier("bert")
         of_task = task(of, 150, 0)
-        student = L2E(teacher="occlusion", width=64, epochs=40, learning_rate=3e-3).fit(of_task)
+        student = L2E(teacher="occlusion", width=64, epochs=40, learning_rate=3e-3).learn(of_task)
         lessons = of_task.lessons("occlusion").by_split["train"][:30]
         by_id = {example.id: example for example in of_task.examples("train")}
         attributions = explained(
@@ -222,16 +221,14 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     of_task = ListedTask(of, pairs, [(text, of.labels[0]) for text in texts(40, 40)], gold=gold)
     folder = tmp_path_factory.mktemp("l2e") / "both"
     options = {**QUICK, "epochs": 40, "learning_rate": 1e-2}
-    L2E(**options, people="in_domain").fit(of_task).save_pretrained(folder)
+    L2E(**options, people="in_domain").learn(of_task).save_pretrained(folder)
     return folder
 
 
 class TestPeople:
     def test_aim_chooses_between_the_classifier_and_people(self, both: Path) -> None:
         of, text = tiny.classifier("bert"), "fox unbelievably castle lazy box warm"
-        uses, people, mixed = (
-            explained(explearn.get_explainer("l2e", path=str(both), aim=aim), of, [text])[0] for aim in (1, 0, 0.5)
-        )
+        uses, people, mixed = (explained(explearn.load(both, aim=aim), of, [text])[0] for aim in (1, 0, 0.5))
         assert uses.certificate is not None and people.certificate is None and mixed.certificate is None
         assert people.scores.min() >= 0 and people.scores.max() <= 1
         assert people.scores[[0, 2]].min() > people.scores[[3, 4, 5]].max()
@@ -242,22 +239,22 @@ class TestPeople:
     def test_what_people_would_mark_has_to_be_learned(self, trained: L2E, tmp_path: Path) -> None:
         trained.save_pretrained(tmp_path / "l2e")
         with pytest.raises(ParamsError, match="aim: got 0 without `people`"):
-            explearn.get_explainer("l2e", path=str(tmp_path / "l2e"), aim=0)
+            explearn.load(tmp_path / "l2e", aim=0)
         with pytest.raises(ParamsError, match=r"budget: got 5 with teacher 'answers' and aim 0\.5"):
             L2E(people="universal", aim=0.5, budget=5)
 
 
-def counting_foxes(name: str = "foxes") -> explearn.CallableClassifier:
+def counting_foxes(name: str = "foxes") -> explearn.FunctionPredictor:
     def answer(rows: list[str]) -> NDArray[np.float64]:
         some = np.array([row.split().count("fox") / 6 for row in rows])
         return np.stack([1 - some, some], 1)
 
-    return explearn.CallableClassifier(answer, ["none", "some"], name=name)
+    return explearn.FunctionPredictor(answer, ["none", "some"], name=name)
 
 
 @pytest.fixture(scope="module")
 def of_function() -> L2E:
-    return L2E(samples=8, width=16, epochs=25, learning_rate=0.01).fit(task(counting_foxes(), 100))
+    return L2E(samples=8, width=16, epochs=25, learning_rate=0.01).learn(task(counting_foxes(), 100))
 
 
 class TestAFunction:
@@ -271,10 +268,8 @@ class TestAFunction:
     def test_a_stored_one_explains_the_function_of_this_name_alone(self, of_function: L2E, tmp_path: Path) -> None:
         of_function.save_pretrained(tmp_path / "l2e")
         read = L2E.from_pretrained(tmp_path / "l2e")
-        for before, after in zip(
-            explained(of_function, counting_foxes()), explained(read, counting_foxes()), strict=True
-        ):
-            np.testing.assert_array_equal(before.scores, after.scores)
+        assert not read.needs_model
+        assert explained(read, counting_foxes())
         with pytest.raises(UnsupportedError, match="trained for another classifier"):
             explained(read, counting_foxes("foxes, version 2"))
 
@@ -282,24 +277,24 @@ class TestAFunction:
         with pytest.raises(ModelError, match="this l2e is not trained"):
             explained(L2E(), counting_foxes())
         with pytest.raises(UnsupportedError, match="foxes: is a function of texts and has no model"):
-            L2E(**QUICK, people="universal").fit(task(counting_foxes()))
+            L2E(**QUICK, people="universal").learn(task(counting_foxes()))
 
 
 class TestMistakes:
     def test_what_cannot_be_learned(self) -> None:
         of = tiny.classifier("bert")
         with pytest.raises(DataError, match="has 2 training texts of two words or more; expected 5 at least"):
-            L2E(**QUICK).fit(task(of, 2, 0))
+            L2E(**QUICK).learn(task(of, 2, 0))
         with pytest.raises(DataError, match="has 0 training texts of two words or more"):
-            L2E(**QUICK).fit(ListedTask(of, [("fox", of.labels[0])] * 30))
+            L2E(**QUICK).fit(of, [("fox", of.labels[0])] * 30)
         broken = tiny.make_classifier("bert")
         broken.model.classifier.weight.data.fill_(torch.nan)
         with pytest.raises(ModelError, match="finite"):
-            L2E(**QUICK).fit(task(broken))
+            L2E(**QUICK).learn(task(broken))
         silent = tiny.make_classifier("bert")
         silent.model.classifier.weight.data.zero_()
         with pytest.raises(DataError, match="is the same whichever words are left out"):
-            L2E(**QUICK).fit(task(silent))
+            L2E(**QUICK).learn(task(silent))
         with pytest.raises(ParamsError, match="budget: got 5 with teacher 'lime'"):
             L2E(teacher="lime", budget=5)
 
@@ -309,7 +304,7 @@ class TestMistakes:
         alike.model.classifier.bias.data += torch.tensor([9.0, 0.0])
         for classifier, said in ((alike, True), (of, False)):
             caplog.clear()
-            L2E(**QUICK, teacher=teacher).fit(task(classifier, teachers={"attcat": {}}))
+            L2E(**QUICK, teacher=teacher).learn(task(classifier, teachers={"attcat": {}}))
             warned = "l2e: all 40 training texts have the class 'no', so scores of texts of other classes may mislead"
             assert (warned in caplog.text) == said, caplog.text
 
@@ -323,7 +318,7 @@ class TestMistakes:
     def test_a_classifier_that_it_cannot_read(self, trained: L2E) -> None:
         with pytest.raises(UnsupportedError, match="trained for another classifier"):
             explained(trained, tiny.make_classifier("bert", seed=5))
-        with pytest.raises(UnsupportedError, match="looks inside a model"):
+        with pytest.raises(UnsupportedError, match="has no model to look into"):
             explained(trained, counting_foxes())
 
 

@@ -43,7 +43,7 @@ def explained(method: Any, of: Any) -> list[Any]:
 class TestTraining:
     def test_expnet(self, kind: str, tmp_path: Path) -> None:
         task = task_of(kind)
-        method = ExpNet(protocol="in_domain", epochs=2).fit(task)
+        method = ExpNet(protocol="in_domain", epochs=2).learn(task)
         attributions = explained(method, task.classifier)
         method.save_pretrained(tmp_path / "e")
         again = explained(ExpNet.from_pretrained(tmp_path / "e"), task.classifier)
@@ -51,13 +51,13 @@ class TestTraining:
 
     def test_l2e(self, kind: str) -> None:
         task = task_of(kind)
-        method = L2E(epochs=1, samples=4, width=16).fit(task)
+        method = L2E(epochs=1, samples=4, width=16).learn(task)
         explained(method, task.classifier)
 
     @pytest.mark.parametrize("method", [IvRA, SMaT])
     def test_ivra_and_smat(self, kind: str, method: Any) -> None:
         task = task_of(kind)
-        trained = method(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).fit(task)
+        trained = method(criteria=["cons"], schedule={"epochs": 1, "learning_rate": 1e-4}).learn(task)
         for actual in explained(trained, trained.classifier):
             assert actual.token_scores.sum() == pytest.approx(1, abs=1e-4)
 
@@ -65,7 +65,7 @@ class TestTraining:
         tiny.model("bert").base_model.save_pretrained(tmp_path / "encoder")
         tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
         task = task_of(kind)
-        paml = PAML(backbone=str(tmp_path / "encoder"), epochs=1, batch_size=4).fit(task)
+        paml = PAML(backbone=str(tmp_path / "encoder"), epochs=1, batch_size=4).learn(task)
         explained(paml, task.classifier)
         paml.save_pretrained(tmp_path / "paml")
         explained(FAML.from_pretrained(tmp_path / "paml", steps=1, samples=2), task.classifier)
@@ -97,17 +97,16 @@ class TestModules:
         seen = [a[0, 0] > 0 for a in tiny.eager_attentions(of, batch)]
         for made in (HeadAttention(*size_of(of.model), norm="softmax"), InterpretableAttention(*size_of(of.model))):
             content = torch.tensor([[not special for special in encoding.special]])
-            reduce, parts = made.reader(content)
-            kept: list[tuple[torch.Tensor, torch.Tensor]] = []
+            layers: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
 
-            def both(attention: Attention, reduce: Any = reduce, kept: Any = kept) -> Any:
-                assert attention.query is not None and attention.key is not None
-                kept.append((attention.query[0] * attention.query.shape[-1] ** 0.5, attention.key[0]))
-                return reduce(attention)
+            def record(attention: Attention, made: Any = made, layers: Any = layers, content: Any = content) -> None:
+                query, key = made.queries_and_keys(attention)
+                part = made.layer(len(layers), attention, content)
+                layers.append((query[0].transpose(0, 1), key[0].transpose(0, 1), part))
 
-            with torch.inference_mode(), capture_attention(of.model, both):
+            with torch.inference_mode(), capture_attention(of.model, record):
                 of.model(**batch.model_inputs())
-            for layer, (q, k) in enumerate(kept):
+            for layer, (q, k, part) in enumerate(layers):
                 size = q.shape[-1]
                 if isinstance(made, InterpretableAttention):
                     q, k = q.softmax(-1), k.softmax(-1)
@@ -124,4 +123,4 @@ class TestModules:
                     logits = logits.masked_fill(~content[0], float("-inf")).softmax(-1)
                 else:
                     logits = pooled.sum(1) * size**-0.5 / (tiny.LAYERS * tiny.HEADS)
-                torch.testing.assert_close(parts[layer][0][content[0]], logits[content[0]], atol=1e-5, rtol=1e-4)
+                torch.testing.assert_close(part[0][content[0]], logits[content[0]], atol=1e-5, rtol=1e-4)

@@ -1,24 +1,60 @@
-"""The parts that the training loops share."""
+"""The training loop of the learned explainers."""
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
-from explearn.methods.base.training import BestWeights, seeded
+from explearn.methods.base.training import BestWeights, Score, seeded, train_epochs
 
 
 def test_the_best_weights_come_back_and_what_is_frozen_stays() -> None:
     learning, frozen = nn.Linear(2, 2), nn.Linear(2, 2).requires_grad_(False)
     best = BestWeights(learning, frozen)
     before = learning.weight.detach().clone()
-    best.keep()
+    best.offer(0, 1.0)
     with torch.no_grad():
         learning.weight.zero_()
         frozen.weight.zero_()
+    best.offer(1, 0.5)
     best.restore()
     assert torch.equal(learning.weight, before)
     assert not frozen.weight.any()
+
+
+def descent(scores: list[Score], patience: int | None = None) -> tuple[float, int, list[float]]:
+    """Train w from 0 on the loss w with steps of 1; return w, the best epoch and the losses."""
+    module = nn.Linear(1, 1, bias=False)
+    nn.init.zeros_(module.weight)
+    course = train_epochs(
+        [module],
+        torch.optim.SGD(module.parameters(), lr=1.0),
+        lambda: [[0, 0, 0], [0]],
+        lambda batch: module.weight.sum(),
+        len(scores) - 1,
+        validate=lambda epoch, losses: scores[epoch],
+        validate_first=True,
+        patience=patience,
+    )
+    assert not module.training
+    return module.weight.item(), course.best_epoch, course.losses
+
+
+@pytest.mark.parametrize(
+    ("scores", "patience", "best", "epochs"),
+    [
+        ([0.0, 2.0, 2.0, 1.0], None, 1, 3),  # the first of equals
+        ([1.0, 0.0, 0.0, 2.0], 2, 0, 2),  # stops before the best one
+        ([None, None, None], None, 2, 2),  # without a score, the last
+        ([None, 0.5, None], None, 1, 2),
+        ([(1.0, 0.5), (0.0, 0.9), (1.0, 0.6)], None, 2, 2),
+    ],
+)
+def test_training_ends_at_the_best_epoch(scores: list[Score], patience: int | None, best: int, epochs: int) -> None:
+    # Two steps of 1 an epoch; losses of epoch n: -2 (n - 1), three texts, and -2 (n - 1) - 1, one text.
+    expected = [-2 * epoch - 0.25 for epoch in range(epochs)]
+    assert descent(scores, patience) == (-2.0 * best, best, expected)
 
 
 def test_the_global_generator_is_left_as_it_was() -> None:

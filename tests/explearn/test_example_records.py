@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
-from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, UnknownNameError
 from explearn.core.examples import Example, Rationale
 
@@ -53,61 +49,6 @@ class TestExample:
 def test_a_rationale_needs_an_annotator_and_a_kind(kind: Any, annotator: str) -> None:
     with pytest.raises(DataError, match=r"field '(kind|annotator)': got"):
         Rationale("a", annotator, kind, (True,))
-
-
-def unread(**changes: Any) -> Attribution:
-    """Three words, the last of which was not read."""
-    made = Attribution(
-        words=("a", "fine", "film"),
-        scores=np.array([-0.5, 0.25, np.nan], np.float32),
-        tokens=("a", "fine"),
-        token_scores=np.array([-0.5, 0.25], np.float32),
-        target="yes",
-        method="m",
-        probability=0.75,
-        predicted="yes",
-        aggregation="sum",
-        signed=True,
-        unaligned=1,
-        seconds=0.5,
-        completeness_error=0.125,
-        example_id="e1",
-    )
-    return replace(made, **changes)
-
-
-class TestWordsWithoutAScore:
-    def test_come_last_when_a_number_is_needed(self) -> None:
-        filled = unread().filled()
-        assert filled[:2].tolist() == [-0.5, 0.25]
-        assert filled[2] < -0.5 and filled[2] == pytest.approx(-0.5)
-        assert unread().filled(0.0).tolist() == [-0.5, 0.25, 0.0]
-        assert unread(scores=np.full(3, np.nan, np.float32)).filled().tolist() == [0, 0, 0]
-        assert unread().read.tolist() == [True, True, False]
-
-    def test_are_no_part_of_what_is_printed(self) -> None:
-        said = str(unread(completeness_error=0.01))
-        assert said == "m for 'yes' (p = 0.750): fine +0.250, a -0.500 (1 of 3 words were not read)"
-        assert "off by 0.25, 33% of their absolute sum" in str(unread(completeness_error=0.25))
-
-
-class TestFromRecord:
-    @pytest.mark.parametrize(
-        "changes", [{}, {"probability": np.nan, "value": 1.5}, {"windows": 3, "completeness_error": None}], ids=str
-    )
-    def test_reads_back_what_was_written(self, changes: dict[str, Any]) -> None:
-        written = json.dumps(unread(**changes).to_record())
-        again = Attribution.from_record(json.loads(written))
-        assert json.dumps(again.to_record()) == written
-        assert again.scores.dtype == again.token_scores.dtype == np.float32
-        np.testing.assert_array_equal(again.scores, unread().scores)
-
-    def test_someone_else_s_scores_need_words_target_and_method_alone(self) -> None:
-        actual = Attribution.from_record(
-            {"words": ["a", "b"], "scores": [1, -2.5], "target": "yes", "method": "theirs"}
-        )
-        assert actual.scores.tolist() == [1, -2.5]
-        assert actual.signed and actual.tokens == () and actual.predicted == "yes" and np.isnan(actual.probability)
 
 
 class TestNearNames:

@@ -1,0 +1,274 @@
+"""The fields of an attribution, declared once.
+
+JSON (`to_dict`), Parquet and Arrow (`explearn.core.storage`), the word table (`explearn.core.word_tables`), the
+service's schema and files of scores from elsewhere are derived from them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, GetPydanticSchema, PlainSerializer, WrapValidator
+from pydantic_core import core_schema
+
+from explearn.core.certificate import Certificate
+from explearn.core.errors import DataError, kind_of
+from explearn.core.examples import check_words
+from explearn.core.validation import MOST, Number, Shape, UnicodeText, check, shape_of
+from explearn.core.words import joined_words
+
+Aggregation = Literal["max", "sum"]
+
+MOST_INTERACTING = 10
+"""Most words among which interactions of pairs are computed; ten take 1,024 forward passes."""
+
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+
+class TopWord(NamedTuple):
+    """A word with its score, its position among the text's words, and its [start, end) in the text, if known."""
+
+    word: str
+    score: float
+    position: int
+    span: tuple[int, int] | None
+
+
+# ---- types of fields -------------------------------------------------------------------------------------------------
+
+
+def _to_array(numbers: tuple[float | None, ...]) -> NDArray[np.float32]:
+    array = np.array(numbers, dtype=np.float64)  # None becomes NaN
+    for position in np.flatnonzero(np.abs(array) > FLOAT32_MAX).tolist():
+        raise ValueError(f"entry {position}: got {numbers[position]}; expected a finite number (float32)")
+    return array.astype(np.float32)
+
+
+def _dumped(array: NDArray[np.float32], info: core_schema.SerializationInfo) -> Any:
+    if info.mode == "python":
+        return array
+    return [None if math.isnan(number) else number for number in array.tolist()]
+
+
+def _scores_schema(_: Any, handler: Any) -> core_schema.CoreSchema:
+    number = Annotated[float, Field(allow_inf_nan=True)] | None
+    numbers = handler.generate_schema(Annotated[tuple[number, ...], Field(strict=False)])
+    dumped = core_schema.plain_serializer_function_ser_schema(_dumped, info_arg=True)
+    return core_schema.no_info_after_validator_function(_to_array, numbers, serialization=dumped)
+
+
+Scores = Annotated[NDArray[np.float32], GetPydanticSchema(_scores_schema)]
+"""Scores as float32. NaN, which is null in JSON: no score."""
+
+Texts = Annotated[tuple[UnicodeText, ...], Field(strict=False)]
+Index = Annotated[int, Field(ge=0, le=MOST)]
+IndexPair = Annotated[tuple[Index, Index], Field(strict=False)]
+Probability = Annotated[
+    float,
+    Field(ge=0, le=1),
+    WrapValidator(lambda p, handler: math.nan if _is_missing(p) else handler(p)),
+    PlainSerializer(lambda p: None if math.isnan(p) else p, return_type=float | None, when_used="json"),
+]
+
+
+class Interaction(Shape):
+    """What two words of a text add together beyond what each adds alone.
+
+    Attributes:
+        words: the two words.
+        positions: their positions in the text, in ascending order.
+        value: their interaction index (`explearn.interactions`).
+
+    Example:
+        >>> import explearn
+        >>> explearn.Interaction(words=("not", "good"), positions=(0, 1), value=-0.5).value
+        -0.5
+    """
+
+    words: Annotated[tuple[UnicodeText, UnicodeText], Field(strict=False)]
+    positions: IndexPair
+    value: Number
+
+
+# ---- the record ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Record:
+    """The fields of an `explearn.Attribution`, which documents them, and what follows from them."""
+
+    example_id: Annotated[UnicodeText, Field(alias="id")] = ""
+    method: UnicodeText
+    target: UnicodeText
+    predicted: UnicodeText
+    probability: Probability = math.nan
+    value: Number | None = None
+    words: Texts
+    scores: Scores
+    tokens: Texts
+    token_scores: Scores
+    aggregation: Aggregation
+    signed: bool
+    unaligned: Index = 0
+    seconds: Annotated[float, Field(ge=0)] = 0.0
+    completeness_error: Number | None = None
+    windows: Annotated[int, Field(ge=1, le=MOST)] = 1
+    spans: Annotated[tuple[IndexPair, ...], Field(strict=False)] = ()
+    pair_start: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    certificate: Certificate | None = None
+    unit: UnicodeText = "word"
+    token: Index | None = None
+    interactions: Annotated[tuple[Interaction, ...], Field(strict=False)] = ()
+
+    @property
+    def missed(self) -> float | None:
+        """The completeness error as a share of the sum of the words' absolute scores, 0 to 1."""
+        error = self.completeness_error
+        return error and error / max(error, float(np.nansum(np.abs(self.scores))))
+
+    @property
+    def text_key(self) -> tuple[object, ...]:
+        """What attributions of the same text have in common: id, words, segments and the classified word."""
+        return self.example_id, self.words, self.pair_start, self.token
+
+    @property
+    def joined(self) -> tuple[int, ...]:
+        """Indices of words that directly follow the previous word, according to `spans`."""
+        return joined_words(self.spans, self.pair_start)
+
+    @property
+    def read(self) -> NDArray[np.bool_]:
+        """Whether each word has a score, (words,)."""
+        return ~np.isnan(self.scores)
+
+    def filled(self, value: float | None = None) -> NDArray[np.float32]:
+        """Return the scores, (words,), with a number in place of NaN.
+
+        Args:
+            value: that number; None: just below the text's lowest score, so that such words rank last (0 if no word has
+                a score).
+        """
+        return filled(self.scores, value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, for JSON; None for a missing score."""
+        return as_shape(self).model_dump(mode="json", by_alias=True)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """Return the attribution from what `to_dict` returned.
+
+        Args:
+            record: field -> value. Records from elsewhere need only `words`, `scores`, `target` and `method`; unknown
+                fields are ignored.
+
+        Raises:
+            DataError: a field is missing, or has a value of another kind; the message names it.
+        """
+        if not isinstance(record, Mapping):
+            raise DataError(f"record: got {kind_of(record)}; expected a dictionary, as to_dict returns")
+        values: dict[str, Any] = {"predicted": record.get("target"), "tokens": [], "token_scores": []}
+        values |= {"aggregation": "max", "signed": False}
+        values |= {name: value for name, value in record.items() if not _is_missing(value)}
+        read = check(record_shape(), values)
+        _check_consistent(read)
+        fields = {name: getattr(read, name) for name in type(read).model_fields}
+        if _is_missing(record.get("signed")):
+            fields["signed"] = bool((read.scores < 0).any())
+        if _is_missing(record.get("unaligned")):
+            fields["unaligned"] = int(np.isnan(read.scores).sum())
+        return cls(**fields)
+
+    def answer(self) -> str:
+        """Return the model's output for the target as text: `p = 0.123`, or `value = 1.5` for a regression."""
+        if self.value is None:
+            return f"p = {self.probability:.3f}"
+        return f"value = {self.value:.4g}"
+
+    def top_words(self, count: int = 10, against: bool = False) -> list[TopWord]:
+        """Return the highest-scoring words, highest first. Unread words are left out.
+
+        Args:
+            count: at most this many.
+            against: return the words with scores below zero, lowest first.
+        """
+        keys = self.scores if against else -self.scores
+        top = []
+        for position in np.argsort(keys, kind="stable").tolist():
+            score = float(self.scores[position])
+            if math.isnan(score) or (against and score >= 0):
+                continue
+            span = self.spans[position] if self.spans else None
+            top.append(TopWord(self.words[position], score, position, span))
+        return top[:count]
+
+    def __repr__(self) -> str:
+        output = ""
+        if self.value is not None:
+            output = f", value={self.value:.4g}"
+        elif not math.isnan(self.probability):
+            output = f", probability={self.probability:.2f}"
+        size = f"{self.unit}s={len(self.words)}"
+        return f"{type(self).__name__}(method={self.method!r}, target={self.target!r}, {size}{output})"
+
+
+def filled(scores: NDArray[np.float32], value: float | None = None) -> NDArray[np.float32]:
+    """Return word scores, (words,), with a number in place of NaN; see `Attribution.filled`."""
+    read = ~np.isnan(scores)
+    if read.all():
+        return scores
+    if value is None:
+        value = float(np.nextafter(scores[read].min(), np.float32(-np.inf))) if read.any() else 0.0
+    return np.where(read, scores, np.float32(value))
+
+
+# ---- records ---------------------------------------------------------------------------------------------------------
+
+
+def record_shape() -> type[Shape]:
+    """Return the shape of records, for checks, JSON and schemas."""
+    return shape_of(Record)
+
+
+def as_shape(record: Record) -> Shape:
+    """Return a record as its shape; `model_dump` gives arrays, or with `mode="json"` plain values."""
+    shape = record_shape()
+    return shape.model_construct(**{name: getattr(record, name) for name in shape.model_fields})
+
+
+def _is_missing(value: object) -> bool:
+    """Return whether a value of a record is null or NaN."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _check_consistent(read: Any) -> None:
+    """Raise DataError, naming the field, if fields of a record do not fit together."""
+    count = len(read.words)
+    check_words(read.words, spaced=read.unit != "word")
+    for field, expected, unit in (("scores", count, "word"), ("token_scores", len(read.tokens), "sub-token")):
+        got = len(getattr(read, field))
+        if got != expected:
+            raise DataError(f"field {field!r} has {got} entries; expected {expected}, one per {unit}")
+    if np.isnan(read.token_scores).any():
+        raise DataError("field 'token_scores': got an entry without a number; expected one for each sub-token")
+    if read.spans and len(read.spans) != count:
+        raise DataError(f"field 'spans' has {len(read.spans)} entries; expected {count}, one per word")
+    for number, (start, end) in enumerate(read.spans):
+        if start > end:
+            raise DataError(f"field 'spans', word {number}: got [{start}, {end}); expected [start, end) of each word")
+    for field in ("pair_start", "token"):
+        index = getattr(read, field)
+        if index is not None and index >= count:
+            raise DataError(f"field {field!r}: got {index}; expected less than {count}, the words")
+    for number, pair in enumerate(read.interactions):
+        first, second = pair.positions
+        if not first < second < count or pair.words != (read.words[first], read.words[second]):
+            raise DataError(
+                f"field 'interactions', pair {number}: got {pair.words} at {pair.positions}; expected two of the words "
+                "in order"
+            )

@@ -1,0 +1,419 @@
+"""Evaluating methods: every metric of every method on the same texts, with intervals and paired tests."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from explearn.core.attribution import Attribution
+from explearn.core.errors import ParamsError, UnknownNameError
+from explearn.core.examples import Example
+from explearn.core.extras import need
+from explearn.methods.registry import get_info
+from explearn.metrics.agreement import rank_agreement
+from explearn.metrics.base import Metric
+from explearn.metrics.context import Context, Explanations, by_method, gold_masks, loaded, numbered, read_texts
+from explearn.metrics.params import EvaluateParams
+from explearn.metrics.plausibility import texts_with_marks
+from explearn.metrics.predictions import Predictions
+from explearn.metrics.registry import CATALOGUE, get_metric, list_metrics
+from explearn.metrics.runs import MethodRun
+from explearn.metrics.significance import PairedTests, paired_tests
+from explearn.show.blocks import Cell, Mark, Table, columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    # It imports torch, which takes seconds; reading results does not need it.
+    from explearn.predictors.transformer import TransformerPredictor
+    from explearn.text.encoding import Encoding
+
+Array = NDArray[np.float64]
+Figures = dict[str, int | float | None]
+
+MAIN = ("f1_topk", "auroc", "aopc_comprehensiveness", "aopc_sufficiency")
+"""Metrics that are shown first; those without any figure are left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluateOptions:
+    """Further settings of `explearn.evaluate`.
+
+    Attributes:
+        params: settings of the metrics.
+        seed: seed of all draws.
+        task: name of the texts, for messages.
+        rules: method -> its own rule to choose words (default: that of the method, or the top K).
+        k: number of words that the top-K rule chooses (default: the mean number of marked words).
+        positive_rate: share of marked words in training, for methods that choose at random (default: that of the
+            texts).
+        own: method -> the classifier that it trained, and explains instead.
+        predictions: what the classifier has predicted before (default: nothing).
+        encodings: example id -> the text as the classifier reads it. Needed for other units than words.
+    """
+
+    params: EvaluateParams = field(default_factory=EvaluateParams)
+    seed: int = 13
+    task: str = "texts"
+    rules: Mapping[str, str] = field(default_factory=dict)
+    k: int | None = None
+    positive_rate: float | None = None
+    own: Mapping[str, TransformerPredictor] = field(default_factory=dict)
+    predictions: Predictions | None = None
+    encodings: Mapping[str, Encoding] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Evaluation:
+    """The metrics of some methods on the same texts; it displays itself as a table.
+
+    Attributes:
+        figures: method -> metric -> figure, with the bounds of its interval as METRIC_low and METRIC_high; None where
+            undefined, never NaN. Also the numbers of texts (`texts`), of those with marks that were classified
+            correctly (`plausibility_texts`), and of words that were not read (`unaligned_words`).
+        example_ids: the n texts.
+        by_text: metric -> method -> value on each text, (n,), NaN where undefined; names are those of
+            `explearn.Metric.by_text`.
+        comparisons: metric -> paired tests of all methods (Wilcoxon's signed-rank test over the texts, Holm's
+            correction), with the best method and those that are not significantly worse. Methods with their own
+            classifier are only compared in metrics that do not depend on the classifier.
+        agreement: `rank_agreement` of every two methods, in the order of `figures`, (methods, methods).
+
+    Example:
+        >>> import explearn
+        >>> from explearn.testing.tiny import classifier, TEXTS
+        >>> attributions = list(explearn.get_explainer("random").explain(classifier(), TEXTS))
+        >>> explearn.evaluate(classifier(), attributions, metrics=["sufficiency"])
+        Evaluation(1 method on 5 texts)
+    """
+
+    figures: dict[str, Figures]
+    example_ids: tuple[str, ...]
+    by_text: dict[str, dict[str, Array]]
+    comparisons: dict[str, PairedTests]
+    agreement: Array
+
+    def __repr__(self) -> str:
+        methods = "method" if len(self.figures) == 1 else "methods"
+        texts = "text" if len(self.example_ids) == 1 else "texts"
+        return f"Evaluation({len(self.figures)} {methods} on {len(self.example_ids)} {texts})"
+
+    @property
+    def table(self) -> list[dict[str, str]]:
+        """A row for each method: heading of a metric -> its figure with its interval.
+
+        `*` marks the best figure of a column, `~` those that are not significantly worse.
+        """
+        shown = self._table()
+        rows = []
+        for row in shown.rows:
+            cells = {}
+            for column, cell in zip(shown.columns, row, strict=True):
+                text = cell
+                if isinstance(cell, Cell):
+                    mark = {"best": " *", "tied": " ~"}.get(cell.mark, "")
+                    interval = f" ({cell.note})" if cell.note else ""
+                    text = f"{cell.text}{mark}{interval}"
+                cells[column.title] = str(text)
+            rows.append(cells)
+        return rows
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a frame with one row per method and one column per figure.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return figures_frame(self.figures)
+
+    def best(self, metric: str) -> str:
+        """Return the method with the best figure of a metric.
+
+        Others may not be significantly worse: see `comparisons[metric].tied`.
+
+        Args:
+            metric: name of a metric.
+
+        Raises:
+            UnknownNameError: there is no such metric.
+            ParamsError: no method has it, or it has no better direction.
+        """
+        return best_method(self.figures, metric)
+
+    def _repr_html_(self) -> str:
+        return table_html(self._table(), repr(self))
+
+    def _table(self) -> Table:
+        metrics = []
+        for name, metric in CATALOGUE.items():
+            if metric.direction and any(figures.get(name) is not None for figures in self.figures.values()):
+                metrics.append(metric)
+        rows: list[list[Cell | str]] = []
+        for method, figures in self.figures.items():
+            row: list[Cell | str] = [method]
+            for metric in metrics:
+                row.append(figure_cell(metric, figures, self._mark(metric.name, method)))
+            rows.append(row)
+        return Table(columns(["Method"], [metric.title for metric in metrics]), rows)
+
+    def _mark(self, metric: str, method: str) -> Mark:
+        tests = self.comparisons.get(metric)
+        if tests is None or len(tests.methods) < 2:
+            return ""
+        if method in tests.best:
+            return "best"
+        return "tied" if method in tests.tied else ""
+
+
+def figure_cell(metric: Metric, figures: Mapping[str, int | float | None], mark: Mark = "", after: str = "") -> Cell:
+    """Return a table's cell for a method's figure, with its interval.
+
+    Args:
+        metric: the metric.
+        figures: metric -> figure of the method.
+        mark: best, tied or neither.
+        after: text that follows the figure.
+    """
+    value = figures.get(metric.name)
+    low = figures.get(f"{metric.name}_low")
+    high = figures.get(f"{metric.name}_high")
+    note = "" if low is None or high is None else f"{low:.2f} to {high:.2f}"
+    return Cell(metric.shown(value) + after, value, mark, note)
+
+
+def table_html(table: Table, caption: str) -> str:
+    """Return a table as HTML for a notebook: the best figures bold, those not significantly worse with an asterisk."""
+    head = "".join(f"<th>{escape(column.title)}</th>" for column in table.columns)
+    rows = [f"<tr>{head}</tr>"]
+    for row in table.rows:
+        cells = "".join(f"<td>{_cell_html(cell)}</td>" for cell in row)
+        rows.append(f"<tr>{cells}</tr>")
+    note = "bold: best; *: not significantly worse; small: intervals"
+    return f"<table>{''.join(rows)}</table><p>{escape(caption)} ({note})</p>"
+
+
+def _cell_html(cell: Cell | str) -> str:
+    if isinstance(cell, str):
+        return escape(cell)
+    start, end = {"best": ("<b>", "</b>"), "tied": ("", "*")}.get(cell.mark, ("", ""))
+    note = f" <small>{cell.note}</small>" if cell.note else ""
+    return f"{start}{cell.text}{end}{note}"
+
+
+def figures_frame(figures: Mapping[str, Mapping[str, int | float | None]]) -> pd.DataFrame:
+    """Return a frame with one row per method and one column per figure; see `Evaluation.to_pandas`."""
+    need("pandas", extra="pipeline", what="a frame")
+    import pandas as pd
+
+    return pd.DataFrame.from_dict(dict(figures), orient="index").dropna(axis="columns", how="all")
+
+
+def best_method(figures: Mapping[str, Mapping[str, int | float | None]], metric: str) -> str:
+    """Return the method with the best figure of a metric; see `Evaluation.best`."""
+    found = get_metric(metric)
+    values = {}
+    for method, of_method in figures.items():
+        value = of_method.get(metric)
+        if value is not None:
+            values[method] = value
+    if not values or found.direction is None:
+        raise ParamsError(f"metric: got {metric!r}, which no method has, or which has no better direction")
+    best = max if found.larger_is_better else min
+    return best(values, key=values.__getitem__)
+
+
+def evaluate(
+    classifier: Any,
+    attributions: Mapping[str, Sequence[Attribution] | MethodRun] | Iterable[Attribution],
+    rationales: Any = None,
+    metrics: Iterable[str | Metric] | None = None,
+    *,
+    texts: Iterable[Example] | None = None,
+    options: EvaluateOptions | None = None,
+) -> Evaluation:
+    """Evaluate methods by their attributions of the same texts.
+
+    Plausibility is taken over the texts that have at least one marked word and that the classifier gets right, or whose
+    label is not known; all else over all texts. Stability by meaning and consistency are None where a classifier gives
+    no hidden states, simulatability where it has no embeddings.
+
+    Args:
+        classifier: the explained classifier, or what `explearn.explain` takes for one.
+        attributions: a list, of one or more methods (`Attribution.method`); or method -> its attributions, or the
+            MethodRun that holds them. All methods explain the same texts, in any order.
+        rationales: the words that people marked: example id -> mask over the words; or a list of Rationales, of one or
+            more annotators; or a list of masks, one for each text. None: agreement with people is not measured.
+        metrics: names of metrics (`explearn.list_metrics()`), or metrics. None: all.
+        texts: the texts as examples, whose labels say which of them the classifier gets right. None: texts without
+            labels.
+        options: further settings.
+
+    Returns:
+        Figures with intervals, values by text, and paired tests.
+
+    Raises:
+        DataError: methods explain different texts or words, or a score is not finite.
+        UnknownNameError: there is no such metric.
+
+    Example:
+        >>> import explearn
+        >>> from explearn.testing.tiny import classifier, TEXTS
+        >>> attributions = []
+        >>> for method in ("random", "occlusion"):
+        ...     attributions += explearn.get_explainer(method).explain(classifier(), TEXTS)
+        >>> evaluation = explearn.evaluate(classifier(), attributions, metrics=["comprehensiveness"])
+        >>> list(evaluation.figures)
+        ['random', 'occlusion']
+        >>> evaluation.by_text["comprehensiveness"]["random"].shape
+        (5,)
+    """
+    options = options or EvaluateOptions()
+    chosen = _chosen_metrics(metrics)
+    runs = _runs(attributions)
+    if not runs:
+        return Evaluation({}, (), {}, {}, np.zeros((0, 0)))
+    explanations = _explanations(loaded(classifier), runs, rationales, texts, options)
+    by_text: dict[str, dict[str, Array]] = {}
+    figures: dict[str, Figures] = {}
+    scores: dict[str, list[NDArray[np.float32]]] = {}
+    for method in runs:
+        figures[method] = _figures(explanations[method], chosen, by_text)
+        scores[method] = [text.filled() for text in explanations[method].attributions]
+    examples = next(iter(explanations.values())).context.examples
+    return Evaluation(
+        figures,
+        tuple(example.id for example in examples),
+        by_text,
+        compare_methods(figures, by_text, options.own, options.params.significance, chosen),
+        rank_agreement(scores),
+    )
+
+
+def _chosen_metrics(metrics: Iterable[str | Metric] | None) -> list[Metric]:
+    if metrics is None:
+        metrics = list_metrics()
+    if isinstance(metrics, str):
+        metrics = [metrics]
+    chosen = [metric if isinstance(metric, Metric) else get_metric(metric) for metric in metrics]
+    for metric in chosen:
+        if metric.measure is None:
+            raise ParamsError(
+                f"metrics: {metric.name!r} is not computed from attributions; expected one of those that "
+                "explearn.list_metrics() names"
+            )
+    return chosen
+
+
+def _runs(attributions: Any) -> dict[str, MethodRun]:
+    """Return a run for each method."""
+    runs: dict[str, MethodRun] = {}
+    if not isinstance(attributions, Mapping):
+        attributions = by_method(attributions)
+    for method, texts in attributions.items():
+        runs[method] = texts if isinstance(texts, MethodRun) else MethodRun(method, numbered(texts))
+    return runs
+
+
+def _explanations(
+    classifier: TransformerPredictor,
+    runs: Mapping[str, MethodRun],
+    rationales: Any,
+    texts: Iterable[Example] | None,
+    options: EvaluateOptions,
+) -> dict[str, Explanations]:
+    """Return each method's explanations, in the context of the classifier that it explains."""
+    attributions = {method: run.attributions for method, run in runs.items()}
+    ordered, examples = read_texts(attributions, texts, options.task)
+    gold = gold_masks(rationales, examples)
+    settings: dict[str, Any] = {"task": options.task, "k": options.k, "positive_rate": options.positive_rate}
+    of_task = Context(
+        classifier,
+        examples,
+        gold,
+        options.params,
+        options.seed,
+        encodings=options.encodings,
+        predictions=options.predictions,
+        **settings,
+    )
+    explanations = {}
+    for method, run in runs.items():
+        context = of_task
+        if method in options.own:
+            own = options.own[method]
+            context = Context(own, examples, gold, options.params, options.seed, task_context=of_task, **settings)
+        explanations[method] = context.add(method, ordered[method], _rule(method, run, options), run)
+    return explanations
+
+
+def _rule(method: str, run: MethodRun, options: EvaluateOptions) -> str:
+    """Return how a method chooses words: as the options or its declaration say, else the top K."""
+    if method in options.rules:
+        return options.rules[method]
+    try:
+        rule = get_info(method).binarisation
+    except UnknownNameError:
+        return "top_k"
+    return "top_k" if rule == "threshold" and run.threshold is None else rule
+
+
+def _figures(explanations: Explanations, metrics: Sequence[Metric], by_text: dict[str, dict[str, Array]]) -> Figures:
+    """Return a method's figures with their intervals, and add its values by text to `by_text`."""
+    context = explanations.context
+    figures: Figures = {}
+    for metric in metrics:
+        if metric.compared:
+            figures |= {metric.name: None, f"{metric.name}_low": None, f"{metric.name}_high": None}
+    for metric in metrics:
+        measurement = metric.measured(explanations)
+        if measurement is None:
+            continue
+        figures[metric.name] = measurement.figure
+        if metric.by_text and measurement.values is not None:
+            by_text.setdefault(metric.by_text, {})[explanations.method] = measurement.values
+        if metric.compared:
+            low, high = measurement.interval(context.params.confidence)
+            figures |= {f"{metric.name}_low": low, f"{metric.name}_high": high}
+    figures["texts"] = len(explanations.attributions)
+    figures["plausibility_texts"] = len(explanations.shared(texts_with_marks))
+    # Words without a sub-token, or that the model did not read.
+    figures["unaligned_words"] = sum(text.unaligned for text in explanations.attributions)
+    return figures
+
+
+def compare_methods(
+    figures: Mapping[str, Mapping[str, float | None]],
+    by_text: Mapping[str, Mapping[str, ArrayLike]],
+    own: Collection[str] = (),
+    significance: float = 0.05,
+    metrics: Iterable[Metric] | None = None,
+) -> dict[str, PairedTests]:
+    """Compare methods in every metric with values by text.
+
+    Args:
+        figures: method -> metric -> figure.
+        by_text: `Metric.by_text` -> method -> value on each text, (texts,).
+        own: methods with their own classifier, which are only compared in metrics that do not depend on the
+            classifier: figures for different classifiers cannot be compared.
+        significance: level of the tests.
+        metrics: metrics to compare (default: all).
+
+    Returns:
+        Metric -> its paired tests.
+    """
+    comparisons = {}
+    for metric in CATALOGUE.values() if metrics is None else metrics:
+        if not metric.compared:
+            continue
+        values = {}
+        for method, of_method in figures.items():
+            if not (metric.of_model and method in own):
+                values[method] = of_method.get(metric.name)
+        tested = by_text.get(metric.by_text, {})
+        comparisons[metric.name] = paired_tests(metric.name, values, tested, metric.larger_is_better, significance)
+    return comparisons

@@ -1,0 +1,89 @@
+"""Hooks in a model's modules, which act in one thread and are removed at the end.
+
+Another thread may predict with the same model while a method looks into it; hooks made by `Hooks` do nothing there. A
+library that sets hooks and attributes of its own gets a copy of the modules that shares the weights
+(`explearn.predictors.problems.sharing_copy`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+
+@dataclass(slots=True)
+class Recording:
+    """The first run of a module; None as long as it has not run.
+
+    Attributes:
+        input: first positional argument; None if the module was called with keywords only.
+        output: what the module returned.
+    """
+
+    input: Any = None
+    output: Any = None
+
+
+class Hooks:
+    """A context in which hooks can be added to modules; at its end they are removed, also after an exception.
+
+    They act only in the thread that made the context.
+
+    Example:
+        >>> import torch
+        >>> double = torch.nn.Identity()
+        >>> with Hooks() as hooks:
+        ...     hooks.replace(double, lambda output: 2 * output)
+        ...     run = hooks.record(double)
+        ...     double(torch.ones(2))
+        tensor([2., 2.])
+        >>> run.output
+        tensor([2., 2.])
+    """
+
+    def __init__(self) -> None:
+        self._owner = threading.get_ident()
+        self._handles: list[Any] = []
+
+    def __enter__(self) -> Hooks:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    def before(self, module: nn.Module, hook: Callable[..., Any]) -> None:
+        """Call `hook(module, args, kwargs)` before each run; its result, unless None, replaces (args, kwargs)."""
+        self._handles.append(module.register_forward_pre_hook(self._here(hook), with_kwargs=True))
+
+    def after(self, module: nn.Module, hook: Callable[..., Any]) -> None:
+        """Call `hook(module, args, kwargs, output)` after each run; its result, unless None, replaces the output."""
+        self._handles.append(module.register_forward_hook(self._here(hook), with_kwargs=True))
+
+    def replace(self, module: nn.Module, change: Callable[[Any], Any]) -> None:
+        """Replace each output of a module by `change(output)`."""
+        self.after(module, lambda _module, _args, _kwargs, output: change(output))
+
+    def record(self, module: nn.Module) -> Recording:
+        """Return a recording, which the module's next run fills."""
+        recording = Recording()
+
+        def hook(_module: nn.Module, args: tuple[Any, ...], _kwargs: object, output: object) -> None:
+            if recording.output is None:
+                recording.input = args[0] if args else None
+                recording.output = output
+
+        self.after(module, hook)
+        return recording
+
+    def _here(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        def guarded(*arguments: Any) -> Any:
+            if threading.get_ident() == self._owner:
+                return hook(*arguments)
+            return None
+
+        return guarded

@@ -1,0 +1,224 @@
+"""A metric: what it is called, which way is better, and the function that measures it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from explearn.core.attribution import Attribution
+from explearn.core.errors import DataError, ParamsError
+from explearn.metrics.arrays import mean_where_defined
+from explearn.metrics.context import Context, Explanations, by_method
+from explearn.metrics.params import EvaluateParams
+from explearn.metrics.predictions import Predictions
+from explearn.metrics.significance import Interval, mean_interval
+
+Array = NDArray[np.float64]
+Direction = Literal["higher", "lower"]
+Group = Literal["plausibility", "faithfulness", "behaviour", "cost", "other"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measurement:
+    """A metric of one method: its values by text, and its figure over all texts.
+
+    Attributes:
+        values: value on each text, (texts,), NaN where undefined; None for a figure without values by text.
+        figure: over all texts; None if undefined.
+        low: lower bound of the figure's interval; None if undefined.
+        high: upper bound, likewise.
+        is_mean: whether the figure is the mean of the values, whose interval is `mean_interval`.
+    """
+
+    values: Array | None
+    figure: float | None
+    low: float | None = None
+    high: float | None = None
+    is_mean: bool = False
+
+    @classmethod
+    def of_mean(cls, values: ArrayLike) -> Measurement:
+        """Return values by text with their mean, without NaN, as the figure."""
+        array = np.asarray(values, dtype=np.float64)
+        return cls(array, mean_where_defined(array), is_mean=True)
+
+    def interval(self, confidence: float) -> Interval:
+        """Return the bounds of the figure's interval; (None, None) if undefined."""
+        if self.is_mean and self.values is not None:
+            return mean_interval(self.values, confidence)
+        if self.low is None or self.high is None:
+            return None, None
+        return self.low, self.high
+
+
+Measure = Callable[[Explanations], Measurement | ArrayLike | None]
+"""Measures one method: returns values by text, (texts,), or a Measurement if the figure is not their mean; None if the
+metric is undefined for this classifier or these settings."""
+
+
+NAME = "{name}"
+"""Stands for a metric's name."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Metric:
+    """A figure of one method's explanations of some texts. Call it for its values by text.
+
+    Attributes:
+        name: key of its figure in tables and files.
+        heading: heading of its column.
+        summary: its meaning, for a reader who does not know it. {top}, {percents}, {neighbours}, {confidence} and
+            {unit} stand for the run's settings.
+        direction: which direction is better; None if neither is.
+        measure: function of one method's explanations; None for a figure that is measured elsewhere.
+        group: the report's table that shows it; `other` if no table of all methods has a column for it.
+        reference: paper that defines it, with section or equation.
+        lowest: the least possible value; None if there is none.
+        highest: the largest possible value; None if there is none.
+        by_text: name of its values by text in files (default: `name`); empty if they are not kept.
+        tested: whether methods are compared by it, with paired tests over the texts.
+        of_model: whether it depends on the explained classifier. Methods that explain different classifiers cannot be
+            compared by such a metric.
+        of_machine: whether it depends on the machine and its load: times and memory.
+        passes: whether it counts passes through the model.
+        derived: whether the report computes it from others; the metrics files do not have it.
+        decimals: decimals shown.
+        suffix: text shown after the figure.
+        term: its name in the glossary (default: the heading).
+        explained_with: metric in whose row the glossary also explains it.
+
+    Example:
+        >>> import explearn
+        >>> from explearn.testing.tiny import classifier, TEXTS
+        >>> attributions = list(explearn.get_explainer("occlusion").explain(classifier(), TEXTS))
+        >>> comprehensiveness = explearn.get_metric("comprehensiveness")
+        >>> comprehensiveness.direction
+        'higher'
+        >>> comprehensiveness(classifier(), attributions).shape
+        (5,)
+    """
+
+    name: str
+    heading: str
+    summary: str
+    direction: Direction | None
+    measure: Measure | None = None
+    _: KW_ONLY
+    group: Group = "other"
+    reference: str = ""
+    lowest: float | None = None
+    highest: float | None = None
+    by_text: str = NAME
+    tested: bool = True
+    of_model: bool = False
+    of_machine: bool = False
+    passes: bool = False
+    derived: bool = False
+    decimals: int = 3
+    suffix: str = ""
+    term: str = ""
+    explained_with: str = ""
+
+    def __post_init__(self) -> None:
+        if self.by_text == NAME:
+            object.__setattr__(self, "by_text", self.name if self.measure else "")
+
+    def __repr__(self) -> str:
+        return f"Metric({self.name!r}, {self.direction} is better)" if self.direction else f"Metric({self.name!r})"
+
+    @property
+    def compared(self) -> bool:
+        """Whether methods are compared by it: it has a direction and values by text, and is tested."""
+        return self.tested and bool(self.by_text) and self.direction is not None
+
+    @property
+    def larger_is_better(self) -> bool:
+        """The direction, for metrics that have one; raises ValueError for others."""
+        if self.direction is None:
+            raise ValueError(f"metric {self.name!r} has no direction: neither larger nor smaller is better")
+        return self.direction == "higher"
+
+    @property
+    def title(self) -> str:
+        """The heading, with an arrow that shows which way is better."""
+        arrows = {"higher": " ↑", "lower": " ↓", None: ""}
+        return self.heading + arrows[self.direction]
+
+    def limited(self, value: float) -> float:
+        """Return a value within the metric's range, beyond which a measured time may lie by noise."""
+        if self.of_machine and self.direction == "higher" and self.highest is not None:
+            return min(value, self.highest)
+        if self.of_machine and self.direction == "lower" and self.lowest is not None:
+            return max(value, self.lowest)
+        return value
+
+    def shown(self, value: float | None) -> str:
+        """Format a figure for tables: a plain 0.000 for values that round to zero, a dash for None."""
+        if value is None:
+            return "–"
+        rounded = round(self.limited(value), self.decimals) + 0.0
+        return f"{rounded:,.{self.decimals}f}{self.suffix}"
+
+    def measured(self, explanations: Explanations) -> Measurement | None:
+        """Measure one method; None if the metric is undefined for it.
+
+        Raises:
+            DataError: the metric's function does not return one value for each text.
+        """
+        if self.measure is None:
+            return None
+        result = self.measure(explanations)
+        if result is None or isinstance(result, Measurement):
+            return result
+        measurement = Measurement.of_mean(result)
+        texts = (len(explanations.attributions),)
+        if measurement.values is None or measurement.values.shape != texts:
+            raise DataError(f"metric {self.name!r}: got values of shape {np.shape(result)}; expected {texts}")
+        return measurement
+
+    def __call__(
+        self,
+        classifier: Any,
+        attributions: Sequence[Attribution],
+        rationales: Any = None,
+        *,
+        params: EvaluateParams | None = None,
+        seed: int = 13,
+        predictions: Predictions | None = None,
+    ) -> Array:
+        """Measure one method on some texts.
+
+        Metrics of the words that a method chooses take the top K words; `explearn.evaluate` knows each method's own
+        rule.
+
+        Args:
+            classifier: the explained classifier, or what `explearn.explain` takes for one.
+            attributions: one for each text, all of one method.
+            rationales: marked words, as in `explearn.evaluate`; only metrics of plausibility need them.
+            params: settings of the metrics (default: those of the library).
+            seed: seed of random draws.
+            predictions: what the classifier has predicted before (`explearn.metrics.predictions.Predictions`); metrics
+                that share it classify each shortened text once. Default: nothing.
+
+        Returns:
+            The value on each text, float64, (texts,); NaN where it is undefined.
+
+        Raises:
+            ParamsError: the metric is not computed from attributions, such as the cost of a run.
+            DataError: the attributions are of several methods, or their scores are not finite.
+        """
+        if self.measure is None:
+            raise ParamsError(f"metric {self.name!r} is not computed from attributions")
+        grouped = by_method(attributions)
+        if len(grouped) != 1:
+            raise DataError(f"attributions: got the methods {', '.join(grouped) or 'none'}; expected one")
+        context = Context.of(classifier, grouped, rationales, params=params, seed=seed, predictions=predictions)
+        (explanations,) = context.methods.values()
+        measurement = self.measured(explanations)
+        if measurement is None or measurement.values is None:
+            return np.full(len(explanations.attributions), np.nan)
+        return measurement.values

@@ -1,0 +1,334 @@
+"""Trained classifiers, from a folder, from the hub or from memory, each by the loader of its head."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from explearn.core.arguments import path_of
+from explearn.core.compute import ComputeOptions
+from explearn.core.documents import is_folder
+from explearn.core.errors import ModelError, ParamsError, kind_of
+from explearn.predictors.adapters import Adapters, find_adapters
+from explearn.predictors.heads.completion import COMPLETION_FILE, Completion, read_completion, with_label_head
+from explearn.predictors.heads.question_answering import QuestionPredictor
+from explearn.predictors.heads.token_classification import TokenPredictor
+from explearn.predictors.heads.zero_shot import ENTAILMENT, ZeroShotPredictor, index_of
+from explearn.predictors.loading import (
+    CLASSIFICATION,
+    GENERATION,
+    QUESTION_ANSWERING,
+    TOKEN_CLASSIFICATION,
+    check_place,
+    check_size,
+    errors_of_loading,
+    head_of,
+    holds_no_words,
+    load_model,
+    quiet_transformers,
+)
+from explearn.predictors.params import CandidateLabels, CompletionParams, Prompt, prompt_of
+from explearn.predictors.predictor import Predictor
+from explearn.predictors.quantised import QUANTISED, quantisation
+from explearn.predictors.transformer import TransformerPredictor
+
+logger = logging.getLogger(__name__)
+
+KIND = "a classifier"
+"""What is loaded here, for messages."""
+
+_HEADS_OF_TASKS = {
+    "SEQ_CLS": CLASSIFICATION,
+    "QUESTION_ANS": QUESTION_ANSWERING,
+    "TOKEN_CLS": TOKEN_CLASSIFICATION,
+    "CAUSAL_LM": GENERATION,
+}
+"""Name of a task in peft -> head, for adapters, whose base model may have no head."""
+
+
+def newest_checkpoint(name: str) -> str:
+    """Return the newest checkpoint, and log it, if `name` is a Trainer's `output_dir` without a model; else `name`."""
+    folder = Path(name)
+    if not is_folder(name) or (folder / "config.json").exists():
+        return name
+    steps = {int(of[1]): path for path in folder.iterdir() if (of := re.fullmatch(r"checkpoint-(\d+)", path.name))}
+    if not steps:
+        return name
+    newest = steps[max(steps)]
+    logger.warning("%s: holds no model itself; its newest checkpoint is taken, %s", name, newest.name)
+    return str(newest)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A trained model that is to be loaded.
+
+    Attributes:
+        name: name that the user gave.
+        place: folder or hub name of the weights; of the base model for adapters.
+        revision: git revision of a hub name.
+        config: configuration of the model.
+        adapters: adapters on the model, if any.
+        head: kind of head, such as CLASSIFICATION.
+        compute: device and precision.
+        prompted: whether it was saved with a prompt.
+    """
+
+    name: str
+    place: str
+    revision: str | None
+    config: Any
+    adapters: Adapters | None
+    head: str
+    compute: ComputeOptions
+    prompted: bool
+
+    @property
+    def labels(self) -> list[str]:
+        """Names of the classes, in order."""
+        return [str(label) for _, label in sorted(self.config.id2label.items())]
+
+
+def load_classifier(
+    path: str | os.PathLike[str],
+    compute: ComputeOptions | None = None,
+    revision: str | None = None,
+    completion: Prompt | None = None,
+    labels: Sequence[str] | None = None,
+    hypothesis: str | None = None,
+    multi_label: bool = False,
+    **options: Any,
+) -> Any:
+    """Load a trained classifier from a folder or from the hub.
+
+    A question-answering model gives a `QuestionPredictor`, a token classification model a `TokenPredictor`. In a
+    Trainer's output folder, the newest checkpoint is used.
+
+    Args:
+        path: local folder or hub name.
+        compute: compute options; or pass their fields as keyword arguments (device="cuda", precision="bf16").
+        revision: git revision of a hub name.
+        completion: prompt and label words of a generative model: a section, its values, or a file. None:
+            completion.json in the folder.
+        labels: names of the classes, for a natural-language inference model (a `ZeroShotPredictor` is returned) or a
+            generative model (instead of `completion`).
+        hypothesis: sentence with `{}` for the label. None: "This example is {}.".
+        multi_label: whether each label applies or not, independently of the others.
+        options: fields of `compute`.
+
+    Returns:
+        A `TransformerPredictor`, or a `ZeroShotPredictor`.
+
+    Raises:
+        ModelError: there is no such model, its head is not trained, or its weights do not fit its configuration or are
+            not finite.
+        ParamsError: an invalid prompt.
+        DeviceError: the device is not available.
+
+    Example:
+        >>> import explearn, tempfile
+        >>> from explearn.testing import make_classifier
+        >>> folder = tempfile.mkdtemp()
+        >>> make_classifier().save_pretrained(folder)
+        >>> explearn.load_classifier(folder, device="cpu").labels
+        ['no', 'yes']
+    """
+    prompt = prompt_of(completion, labels, hypothesis, multi_label)
+    compute = replace(compute or ComputeOptions(), **options)
+    if compute.device_map is None:
+        compute.resolve_device()
+    name = newest_checkpoint(path_of("path", path))
+    check_place(name)
+    prompted = is_folder(name) and (Path(name) / COMPLETION_FILE).exists()
+    if prompt is None and prompted:
+        prompt = Path(name) / COMPLETION_FILE
+    params = None if prompt is None else read_completion(prompt)
+    quiet_transformers()
+    source = find_source(name, revision, compute, prompted)
+    return LOADERS[source.head](source, params)
+
+
+def find_source(name: str, revision: str | None, compute: ComputeOptions, prompted: bool) -> Source:
+    """Read the configuration of a trained model, and find out what head it has.
+
+    Args:
+        name: local folder or hub name.
+        revision: git revision of a hub name.
+        compute: device and precision.
+        prompted: whether it was saved with a prompt.
+
+    Raises:
+        ModelError: there is no such model, or its sizes do not fit its weights.
+    """
+    import transformers
+
+    with errors_of_loading(name, KIND):
+        adapters = find_adapters(name, revision)
+        place = name
+        if adapters is not None:
+            place = adapters.config.base_model_name_or_path
+            revision = adapters.config.revision
+        check_size(place, revision, KIND, name)
+        config: Any = transformers.AutoConfig.from_pretrained(
+            place, revision=revision or "main", trust_remote_code=False
+        )
+        if adapters is not None and adapters.classes not in (None, len(config.id2label)):
+            config.num_labels = adapters.classes
+        # A file does not decide what changes no output: whether outputs have names, and what is computed in chunks.
+        config.return_dict = True
+        config.chunk_size_feed_forward = 0
+        head = head_of([str(architecture) for architecture in getattr(config, "architectures", None) or ()])
+    if adapters is not None:
+        head = _HEADS_OF_TASKS.get(adapters.config.task_type, head)
+    return Source(name, place, revision, config, adapters, head, compute, prompted)
+
+
+def _load_weights(source: Source) -> tuple[Any, Any]:
+    """Load a model with its head, adapters on it, and its tokenizer.
+
+    Weights are float32, unless the precision of `source.compute` says that they keep that of their file, or are
+    quantised.
+
+    Raises:
+        ModelError: weights are missing or not finite, or there is no tokenizer.
+    """
+    import transformers
+
+    options: dict[str, Any] = {"config": source.config}
+    if source.compute.precision == "saved":
+        options["dtype"] = "auto"
+    quantised = getattr(source.config, "quantization_config", None) is not None
+    if quantised or source.compute.precision in QUANTISED:
+        options |= quantisation(source.head, source.config, source.name, source.compute)
+    model, tokenizer, missing = load_model(source.head, source.place, source.revision, KIND, **options)
+    adapters = source.adapters
+    if adapters is not None:
+        missing = [weight for weight in missing if weight not in adapters.weights]
+        with errors_of_loading(source.name, KIND):
+            model = adapters.on(model)
+            if (adapters.folder / "tokenizer_config.json").exists():
+                tokenizer = transformers.AutoTokenizer.from_pretrained(adapters.folder, trust_remote_code=False)
+    if missing:
+        raise ModelError(
+            f"{source.name}: weights are missing or of the wrong shape for {', '.join(missing[:4])}; "
+            "expected a fine-tuned classifier of texts or tokens"
+        )
+    if holds_no_words(tokenizer):
+        raise ModelError(f"{source.name}: holds no tokenizer; expected one saved beside the model")
+    return model, tokenizer
+
+
+Params = CompletionParams | CandidateLabels | None
+
+
+def _load_classification(source: Source, params: Params) -> Predictor:
+    """Load a classifier of texts; with candidate labels, one of pairs; with a prompt, one that was saved with it."""
+    if isinstance(params, CandidateLabels):
+        index_of(source.labels, ENTAILMENT, source.name)
+    elif params is not None and not (source.prompted and source.labels == list(params.label_words)):
+        raise _has_own_head(source)
+    model, tokenizer = _load_weights(source)
+    if isinstance(params, CompletionParams):
+        completion = Completion(params, tokenizer, source.name)
+        return TransformerPredictor(model, tokenizer, source.compute, source.name, completion)
+    predictor = TransformerPredictor(model, tokenizer, source.compute, source.name)
+    if params is None:
+        return predictor
+    return ZeroShotPredictor(predictor, params)
+
+
+def _load_question_answering(source: Source, params: Params) -> Predictor:
+    if params is not None:
+        raise _has_own_head(source)
+    return QuestionPredictor.around(*_load_weights(source), source.compute, source.name)
+
+
+def _load_token_classification(source: Source, params: Params) -> Predictor:
+    if params is not None:
+        raise _has_own_head(source)
+    return TokenPredictor.around(*_load_weights(source), source.compute, source.name)
+
+
+def _load_generation(source: Source, params: Params) -> Predictor:
+    """Load a generative model, which classifies by a prompt."""
+    if params is None:
+        raise ModelError(
+            f"{source.name}: is a generative model without a classification head; expected one, or a prompt with label "
+            f"words, in {COMPLETION_FILE} beside it or given as completion, or candidate labels"
+        )
+    if isinstance(params, CandidateLabels):
+        if params.multi_label:
+            raise ModelError(
+                f"{source.name}: is a generative model, which completes a text with one label; leave multi_label"
+            )
+        params = params.completion()
+    model, tokenizer = _load_weights(source)
+    completion = Completion(params, tokenizer, source.name)
+    model = with_label_head(model, completion)
+    return TransformerPredictor(model, tokenizer, source.compute, source.name, completion)
+
+
+def _has_own_head(source: Source) -> ModelError:
+    return ModelError(
+        f"{source.name}: has a head of its own, for {', '.join(source.labels)}; expected a generative model, or a "
+        "classifier that was saved with a prompt for the same classes"
+    )
+
+
+LOADERS: dict[str, Callable[[Source, Params], Predictor]] = {
+    CLASSIFICATION: _load_classification,
+    QUESTION_ANSWERING: _load_question_answering,
+    TOKEN_CLASSIFICATION: _load_token_classification,
+    GENERATION: _load_generation,
+}
+"""Head -> its loader."""
+
+PREDICTORS: dict[str, type[TransformerPredictor]] = {
+    QUESTION_ANSWERING: QuestionPredictor,
+    TOKEN_CLASSIFICATION: TokenPredictor,
+}
+"""Head -> class of predictors that have it; TransformerPredictor for others."""
+
+
+def as_predictor(classifier: Any, compute: ComputeOptions | None = None, completion: Prompt | None = None) -> Any:
+    """Return a predictor for a name, a folder or a loaded model.
+
+    A loaded model stays on its device and in its precision, is put into evaluation mode, and its parameters are frozen
+    (`requires_grad` is switched off).
+
+    Args:
+        classifier: a Predictor, a folder or hub name, a pipeline of transformers that classifies texts or tokens or
+            answers questions, or a transformers model and its tokenizer as a pair.
+        compute: compute options for a folder or hub name.
+        completion: prompt and label words, for a folder or hub name.
+
+    Raises:
+        ParamsError: anything else.
+        ModelError: see `load_classifier`.
+    """
+    if isinstance(classifier, str | os.PathLike):
+        return load_classifier(classifier, compute, completion=completion)
+    if completion is not None:
+        raise ParamsError("completion: got one with a loaded classifier; give it where the classifier is loaded")
+    if isinstance(classifier, Predictor):
+        return classifier
+    if isinstance(classifier, tuple) and len(classifier) == 2:
+        model, tokenizer = classifier
+    else:  # a pipeline or a Trainer
+        model = getattr(classifier, "model", None)
+        tokenizer = getattr(classifier, "tokenizer", None) or getattr(classifier, "processing_class", None)
+    if not hasattr(model, "config") or not hasattr(tokenizer, "is_fast"):
+        raise ParamsError(
+            f"classifier: got {kind_of(classifier)}; expected an explearn predictor, a folder or hub name, a "
+            "text-classification pipeline of transformers, or a pair (model, tokenizer); a function goes in an "
+            "explearn.FunctionPredictor"
+        )
+    name = str(getattr(model, "name_or_path", "")) or "the model"
+    compute = compute or ComputeOptions(device=str(model.device), precision="saved")
+    kind = PREDICTORS.get(head_of([type(model).__name__]), TransformerPredictor)
+    return kind.around(model, tokenizer, compute, name)

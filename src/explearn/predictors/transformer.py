@@ -1,0 +1,311 @@
+"""A transformer that classifies texts, with its tokenizer."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+
+import torch
+from torch.nn import functional
+
+from explearn.core.compute import ComputeOptions, at_least_float32, autocast
+from explearn.core.errors import ModelError, ParamsError, UnsupportedError
+from explearn.predictors.adapters import without_wrapper
+from explearn.predictors.architectures import architecture
+from explearn.predictors.checks import check_config, check_runs
+from explearn.predictors.encoding import Batch, Encoding, Text, encode_texts, max_length
+from explearn.predictors.heads.completion import Completion
+from explearn.predictors.labelled import Problem
+from explearn.predictors.padding import check_ends, padding_shows, with_padding
+from explearn.predictors.predictor import Predictor
+from explearn.predictors.problems import OutputFunction, problem_of, with_both_classes, with_values
+from explearn.predictors.quantised import QUANTISED, has_quantised, prepare_quantised
+from explearn.predictors.spread import OnOneDevice, spread, spread_of
+from explearn.predictors.wrapped import WrappedModel
+
+if TYPE_CHECKING:
+    import transformers
+
+UNFINGERPRINTED = (
+    "_name_or_path",
+    "architectures",
+    "dtype",
+    "id2label",
+    "label2id",
+    "torch_dtype",
+    "transformers_version",
+)
+"""Fields of a configuration that do not change what a model says of a text, or that the fingerprint has elsewhere."""
+
+
+class TransformerPredictor(Predictor):
+    """A transformer that classifies texts, with its tokenizer.
+
+    Args:
+        model: a transformers model with a sequence classification head. It is put into evaluation mode, and its
+            parameters need no gradients from here on (gradients of its inputs can still be taken).
+        tokenizer: its fast tokenizer.
+        compute: device, precision and batch size.
+        name: name for messages.
+        completion: prompt around each text, for a generative model (`explearn.predictors.heads.completion`).
+
+    Attributes:
+        model: the model. One logit gets a second class, whose logit is minus the first
+            (`explearn.predictors.problems`).
+        tokenizer: the tokenizer.
+        spread: how the model is spread over several devices (`explearn.predictors.spread`), of which `device` is the
+            main one; None if it is on one device. A model already spread by accelerate is not changed.
+
+    Raises:
+        ModelError: a tokenizer without character offsets or padding, or classes that cannot be told apart.
+        DeviceError: the device is not available.
+
+    Example:
+        >>> from explearn.testing import make_classifier
+        >>> predictor = make_classifier()
+        >>> predictor.labels
+        ['no', 'yes']
+        >>> predictor.predict_proba(["the quick brown fox"]).shape
+        (1, 2)
+    """
+
+    has_model: ClassVar[bool] = True
+    wrapper: ClassVar[type[WrappedModel] | None] = None
+    """Module that gives a model with another head the logits of a classifier."""
+
+    @torch.inference_mode(False)
+    def __init__(
+        self,
+        model: transformers.PreTrainedModel,
+        tokenizer: transformers.PreTrainedTokenizerBase,
+        compute: ComputeOptions | None = None,
+        name: str = "",
+        completion: Completion | None = None,
+    ) -> None:
+        shown_name = name or "the classifier"
+        if not tokenizer.is_fast:
+            raise ModelError(f"{shown_name}: its tokenizer is not a fast one; word alignment needs one")
+        model = without_wrapper(model, name)
+        check_config(model.config, shown_name)
+        compute = compute or ComputeOptions()
+        self.name = name
+        self.completion: Completion | None = completion
+        self.tokenizer = with_padding(model, tokenizer, name)
+        saved_dtype = model.dtype
+        model = with_both_classes(model, name)
+        if spread_of(model) is None:
+            check_runs(model, tokenizer, shown_name)
+        self.problem = problem_of(model.config)
+        self.model: Any = cast(Any, model).eval().requires_grad_(False)
+        if compute.precision in QUANTISED and not has_quantised(self.model):
+            raise ParamsError(
+                f"precision: got {compute.precision!r} for a model in memory; weights are quantised while they are "
+                "loaded (explearn.load_classifier)"
+            )
+        self.labels = [str(label) for _, label in sorted(self.model.config.id2label.items())]
+        self._fingerprint = ""
+        self.spread = spread_of(self.model)
+        if self.spread is None and compute.device_map is not None:
+            # Offloaded weights cannot be read later.
+            self._fingerprint = self.fingerprint
+            self.spread = spread(self.model, compute, name)
+        if self.spread is not None:
+            self.device = self.spread.devices[0]
+            devices = self.spread.devices
+        else:
+            self.device = self.model.device if compute.device_map is not None else compute.resolve_device()
+            self.model = self.model.to(self.device)
+            devices = (self.device,)
+        self.dtype = compute.resolve_dtype(self.device)
+        if compute.precision == "saved" and saved_dtype in (torch.bfloat16, torch.float16):
+            self.dtype = saved_dtype
+        prepare_quantised(self.model, None if compute.precision == "saved" else self.dtype, shown_name)
+        self.max_tokens = min(compute.resolve_max_tokens(device) for device in devices)
+
+    @classmethod
+    def around(
+        cls,
+        model: transformers.PreTrainedModel,
+        tokenizer: transformers.PreTrainedTokenizerBase,
+        compute: ComputeOptions | None = None,
+        name: str = "",
+    ) -> Self:
+        """Return a predictor for a loaded transformers model with the head that this class is for."""
+        wrapped: Any = model
+        if cls.wrapper is not None:
+            wrapped = cls.wrapper(model.config, model)
+        return cls(wrapped, tokenizer, compute, name)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, labels={self.labels}, device='{self.device}')"
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Save model, tokenizer and any prompt, for `explearn.load_classifier`."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        if self.completion is not None:
+            self.completion.save(folder)
+
+    def with_model(self, model: transformers.PreTrainedModel) -> Self:
+        """Return a copy with another model of the same architecture.
+
+        Tokenizer, device, precision and batch size are kept.
+        """
+        changed: Any = with_both_classes(model, self.name)
+        if self.spread is None:
+            changed = changed.to(self.device)
+        return self._copy(changed.eval().requires_grad_(False))
+
+    def with_outputs(
+        self, labels: list[str], classes: list[str], change: OutputFunction, rows: torch.Tensor | None = None
+    ) -> Self:
+        if self.spread is not None:
+            raise UnsupportedError(f"{self.name}: is spread over several devices; other outputs are of a model on one")
+        view = self._copy(with_values(self.model, len(self.labels), change, rows))
+        view.labels = labels
+        view.problem = Problem.REGRESSION
+        view.of_classes = True
+        view.short_names = {name: number for number, name in enumerate(classes)}
+        return view
+
+    def _copy(self, model: Any) -> Self:
+        other = copy.copy(self)
+        other.model = model
+        other._fingerprint = ""
+        return other
+
+    @property
+    def transformer(self) -> Self:
+        """This predictor."""
+        return self
+
+    def check_plain(self, what: str) -> None:
+        if self.spread is not None:
+            raise UnsupportedError(f"{what} needs a model on one device, but this one is spread over several")
+        if has_quantised(self.model):
+            raise UnsupportedError(f"{what} needs a model whose weights are not quantised, but these are")
+
+    def gathered(self) -> contextlib.AbstractContextManager[object]:
+        return contextlib.nullcontext() if self.spread is None else OnOneDevice()
+
+    # ---- the model's input -----------------------------------------------------------------------------------------
+
+    @property
+    def max_length(self) -> int:
+        """Most sub-tokens per text, including special tokens; longer texts are cut."""
+        return max_length(self.model.config, self.tokenizer)
+
+    @property
+    def mask_token_id(self) -> int:
+        """Id that replaces a removed sub-token: the mask token, or the unknown token if there is none."""
+        prompted = None if self.completion is None else self.completion.mask_token_id
+        for token_id in (prompted, self.tokenizer.mask_token_id, self.tokenizer.unk_token_id):
+            if token_id is not None:
+                return int(token_id)
+        raise ModelError(f"{self.name}: its tokenizer has neither a mask nor an unknown token")
+
+    @property
+    def pad_token_id(self) -> int:
+        return int(cast(int, self.tokenizer.pad_token_id))
+
+    def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
+        """Tokenise texts and align sub-tokens with words; pairs are cut from the longer segment first.
+
+        Args:
+            texts: strings, pairs of strings, examples, or rows of a table.
+            first: number of the first text, for error messages if `texts` is part of a longer stream.
+            whole: do not cut texts longer than `max_length`, for `explearn.predictors.windows`.
+
+        Raises:
+            DataError: a text has no words, or an unusable one (see `explearn.core.examples.check_words`).
+        """
+        limit = None if whole else self.max_length
+        if self.completion is not None:
+            return self.completion.encode(texts, limit, first)
+        encodings = encode_texts(self.tokenizer, texts, limit, first)
+        check_ends(self.model.config, encodings, first)
+        return encodings
+
+    def encode_samples(self, *texts: str) -> list[Encoding]:
+        """Encode short texts that the model is tried on, whatever it is for."""
+        return self.encode(texts)
+
+    def tokens(self, encoding: Encoding) -> tuple[str, ...]:
+        """Return the sub-tokens as text, without special tokens."""
+        ids = [encoding.input_ids[position] for position in encoding.positions]
+        return tuple(self.tokenizer.convert_ids_to_tokens(ids))
+
+    # ---- prediction ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def same_length(self) -> bool:  # type: ignore[override]
+        """Whether a batch must hold texts of one length, because padding changes the prediction.
+
+        It changes nothing if `explearn.predictors.architectures` knows the attention. Others are tried with two texts:
+        convolutions and landmarks see padding (ConvBERT, MobileBERT, Nystromformer), and heads may read it (XLNet).
+        """
+        return architecture(self.model.config).attention is None and padding_shows(self)
+
+    def autocast(self) -> Any:
+        """Return the context in which the model computes in `dtype`."""
+        return autocast(self.device, self.dtype)
+
+    def logits(self, batch: Batch) -> torch.Tensor:
+        """Return logits, shape (batch, C), float32 (float64 of a float64 model)."""
+        with self.autocast():
+            logits = cast(torch.Tensor, self.model(**batch.model_inputs()).logits)
+        return at_least_float32(logits)
+
+    def loss(self, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the weighted cross-entropy, a scalar.
+
+        Args:
+            logits: (batch, C).
+            labels: indices of the true classes, (batch,).
+            weights: weight of each class, (C,). None: all 1.
+        """
+        return functional.cross_entropy(self.softmax_logits(logits), labels, weight=weights)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of weights, configuration, tokenizer, labels and prompt."""
+        if not self._fingerprint:
+            prompt = "" if self.completion is None else self.completion.params.model_dump_json()
+            labels = [self.file_labels.get(label, label) for label in self.labels]
+            settings = {"labels": labels, "prompt": prompt, "problem": self.problem, "max_length": self.max_length}
+            settings |= {"config": settings_of(self.model.config), "tokenizer": tokenizer_settings(self.tokenizer)}
+            self._fingerprint = fingerprint(self.model, json.dumps(settings, sort_keys=True, default=str))
+        return self._fingerprint
+
+    def weights_changed(self) -> None:
+        """Forget the fingerprint, after the model was trained in place."""
+        self._fingerprint = ""
+
+
+def settings_of(config: transformers.PretrainedConfig) -> dict[str, Any]:
+    """Return the fields of a configuration that differ from its class's defaults and can change predictions."""
+    settings: dict[str, Any] = config.to_diff_dict()
+    return {name: value for name, value in settings.items() if name not in UNFINGERPRINTED}
+
+
+def tokenizer_settings(tokenizer: transformers.PreTrainedTokenizerBase) -> dict[str, Any]:
+    """Return what decides how a fast tokenizer reads a text, without the lengths that each call sets."""
+    backend: Any = tokenizer
+    settings: dict[str, Any] = json.loads(backend.backend_tokenizer.to_str())
+    del settings["truncation"], settings["padding"]
+    return settings | {"truncation_side": tokenizer.truncation_side}
+
+
+def fingerprint(model: torch.nn.Module, start: str = "") -> str:
+    """Return SHA-256 over `start`, and the names and values of all parameters and buffers of a model."""
+    digest = hashlib.sha256(start.encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

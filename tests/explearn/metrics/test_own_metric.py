@@ -1,0 +1,121 @@
+"""A metric of one's own, and what a user calls: one metric, or all with evaluate."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+from fakes import FakeClassifier, attribution, random_probability
+
+import explearn
+from explearn.core.errors import DataError, ParamsError, UnknownNameError
+from explearn.metrics import registry
+from explearn.metrics.predictions import Predictions
+
+TEXTS = ["a fine film", "rather dull and long"]
+
+
+@pytest.fixture(autouse=True)
+def _own_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "CATALOGUE", dict(registry.CATALOGUE))
+
+
+def attributions(method: str, seed: int) -> list[explearn.Attribution]:
+    rng = np.random.default_rng(seed)
+    return [
+        attribution(text.split(), rng.normal(size=len(text.split())), example_id=f"t{number}", method=method)
+        for number, text in enumerate(TEXTS)
+    ]
+
+
+def test_the_metric_of_the_docs_is_evaluated_like_any_other(repository: Path) -> None:
+    page = (repository / "docs/explearn/metrics.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"<!-- example: metric -->\n```python\n(.*?)```", page, re.DOTALL)
+    exec(code, {})
+    texts = [attribution(["a", "wonderful", "film"], [1.0, 2.0, -1.0])]
+    assert explearn.get_metric("on_longest")(FakeClassifier(random_probability), texts) == pytest.approx([0.5])
+    methods = [*attributions("one", 0), *attributions("two", 1)]
+    actual = explearn.evaluate(FakeClassifier(random_probability), methods, metrics=["on_longest"])
+    assert set(actual.figures) == {"one", "two"} and actual.by_text["on_longest"]["one"].shape == (2,)
+    assert actual.comparisons["on_longest"].methods == ("one", "two")
+    assert actual.figures["one"]["on_longest"] == pytest.approx(actual.by_text["on_longest"]["one"].mean())
+
+
+def test_a_metric_called_alone_gives_what_evaluate_gives() -> None:
+    classifier = tiny.classifier("bert")
+    methods = {}
+    for name in ("random", "occlusion"):
+        methods[name] = list(explearn.get_explainer(name).explain(classifier, tiny.TEXTS))
+    masks = [[number == 0 for number, _ in enumerate(text.words)] for text in methods["random"]]
+    evaluation = explearn.evaluate(classifier, methods, masks)
+    for name in ("f1_topk", "auroc", "comprehensiveness", "infidelity", "stability_lexical", "consistency"):
+        metric = explearn.get_metric(name)
+        for method, texts in methods.items():
+            expected = evaluation.by_text[metric.by_text][method]
+            np.testing.assert_allclose(metric(classifier, texts, masks), expected, atol=1e-6, err_msg=name)
+    assert evaluation.best("comprehensiveness") in methods
+    assert evaluation.table[0]["Method"] == "random" and "<table>" in evaluation._repr_html_()
+    assert repr(evaluation) == f"Evaluation(2 methods on {len(tiny.TEXTS)} texts)"
+
+
+def test_metrics_that_share_predictions_classify_each_input_once() -> None:
+    classifier = FakeClassifier(random_probability)
+    predictions = Predictions(classifier)
+    for name in ("comprehensiveness", "sufficiency", "log_odds"):
+        explearn.get_metric(name)(classifier, attributions("one", 0), predictions=predictions)
+    assert len(classifier.calls) == 1
+
+
+def test_marks_are_taken_as_masks_by_id_or_as_rationales() -> None:
+    classifier, texts = FakeClassifier(random_probability), attributions("one", 0)
+    masks = [[False, True, False], [True, True, False, False]]
+    listed = explearn.evaluate(classifier, texts, masks, ["f1_topk"])
+    by_id = explearn.evaluate(classifier, texts, {"t0": masks[0], "t1": masks[1]}, ["f1_topk"])
+    rationales = [explearn.Rationale(f"t{n}", "ann", "human", tuple(mask)) for n, mask in enumerate(masks)]
+    assert listed.figures == by_id.figures == explearn.evaluate(classifier, texts, rationales, ["f1_topk"]).figures
+    assert listed.figures["one"]["plausibility_texts"] == 2
+    with pytest.raises(DataError, match="rationale of example 't1': 2 entries; expected 4"):
+        explearn.evaluate(classifier, texts, {"t1": [True, False]}, ["f1_topk"])
+
+
+def test_what_cannot_be_measured_is_one_sentence() -> None:
+    classifier = FakeClassifier(random_probability)
+    with pytest.raises(UnknownNameError, match="did you mean sufficiency"):
+        explearn.evaluate(classifier, attributions("one", 0), metrics=["suficiency"])
+    with pytest.raises(ParamsError, match="'throughput' is not computed from attributions"):
+        explearn.evaluate(classifier, attributions("one", 0), metrics=["throughput"])
+    with pytest.raises(DataError, match="got the methods one, two; expected one"):
+        explearn.get_metric("f1")(classifier, [*attributions("one", 0), *attributions("two", 1)])
+    wrong = explearn.Metric("wrong", "Wrong", "one value for all texts", "lower", lambda explanations: [1.0])
+    with pytest.raises(DataError, match=r"metric 'wrong': got values of shape \(1,\); expected \(2,\)"):
+        wrong(classifier, attributions("one", 0))
+
+
+def test_names_of_our_own_metrics_are_taken() -> None:
+    with pytest.raises(ParamsError, match="the name is taken"):
+        explearn.register_metric(explearn.Metric("f1", "F1", "mine", "higher", lambda explanations: []))
+    without: Any = explearn.Metric("mine", "Mine", "mine", "higher")
+    for metric in (without, len):
+        with pytest.raises(ParamsError, match=r"`measure` is missing|expected an explearn\.Metric"):
+            explearn.register_metric(metric)
+
+
+ENTROPY = explearn.Metric("entropy", "Entropy", "mine", "lower", lambda explanations: [0.0] * 2)
+
+
+def test_metrics_of_installed_packages_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [
+        EntryPoint("entropy", "plug_in:ENTROPY", registry.ENTRY_POINTS),
+        EntryPoint("broken", "no_such_module:METRIC", registry.ENTRY_POINTS),
+    ]
+    monkeypatch.setattr(registry, "entry_points", lambda group: entries)
+    monkeypatch.setitem(__import__("sys").modules, "plug_in", type("PlugIn", (), {"ENTROPY": ENTROPY}))
+    registry._load_plug_ins.cache_clear()
+    with pytest.warns(UserWarning, match=r"metric 'broken' \(no_such_module:METRIC\) cannot be loaded"):
+        assert explearn.list_metrics()[-1] == "entropy"
+    assert explearn.get_metric("entropy") is ENTROPY

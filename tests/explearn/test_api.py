@@ -1,0 +1,215 @@
+"""`explearn.explain` and `explearn.load`: what people have at hand, in one call."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import transformers
+
+import explearn
+from explearn.api import AT_ONCE, default_explainer
+from explearn.comparison.texts import TextColumns, given_texts
+from explearn.core.errors import DataError, DeviceError, ModelError, ParamsError
+from explearn.predictors.pretrained import load_classifier
+
+TEXT = "the quick brown fox"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save(tmp_path_factory.mktemp("model"), "bert", 2)
+
+
+def loaded(folder: Path) -> tuple[Any, Any]:
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+    return model, transformers.AutoTokenizer.from_pretrained(folder)
+
+
+def test_without_a_method_the_most_faithful_that_works_at_once_explains() -> None:
+    assert default_explainer(tiny.classifier("bert")).name == AT_ONCE[0] == "attn_lrp"
+    function = explearn.FunctionPredictor(lambda texts: [[0.3, 0.7]] * len(texts), ["no", "yes"])
+    assert default_explainer(function).name == explearn.explain(function, TEXT, device="cpu").method == "lime"
+
+
+@pytest.mark.parametrize("given", ["folder", "pipeline", "pair", "classifier"])
+def test_any_form_of_a_model_gets_the_same_explanation(folder: Path, given: str) -> None:
+    forms: dict[str, Any] = {
+        "folder": lambda: folder,
+        "pipeline": lambda: transformers.pipeline("text-classification", str(folder), device="cpu"),
+        "pair": lambda: loaded(folder),
+        "classifier": lambda: load_classifier(folder, device="cpu"),
+    }
+    (expected,) = explearn.get_explainer("gae").explain(load_classifier(folder, device="cpu"), [TEXT])
+    attribution = explearn.explain(forms[given](), TEXT, "gae")
+    np.testing.assert_allclose(attribution.scores, expected.scores, rtol=1e-4)
+
+
+def test_the_newest_checkpoint_of_a_trainer_is_taken_and_said(
+    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for step in (9, 100):
+        shutil.copytree(folder, tmp_path / f"checkpoint-{step}")
+    classifier = load_classifier(tmp_path, device="cpu")
+    assert classifier.fingerprint == load_classifier(folder, device="cpu").fingerprint
+    assert "newest checkpoint is taken, checkpoint-100" in caplog.text
+
+
+def test_probabilities_of_plain_texts() -> None:
+    classifier = tiny.classifier("bert")
+    np.testing.assert_array_equal(classifier.predict_proba([TEXT]), classifier.predict_proba(classifier.encode([TEXT])))
+    with pytest.raises(ParamsError, match="one string"):
+        classifier.predict_proba(TEXT)
+
+
+def test_whatever_holds_texts_is_read_alike() -> None:
+    pd = pytest.importorskip("pandas")
+    datasets = pytest.importorskip("datasets")
+    classifier = tiny.classifier("bert")
+    rows = [{"text": TEXT, "label": "x"}]
+    for texts in (iter([TEXT]), rows, iter(rows), pd.DataFrame(rows), datasets.Dataset.from_list(rows)):
+        words = TEXT.split()
+        assert [list(one.words) for one in explearn.explain(classifier, texts, "random")] == [words]
+    np.testing.assert_array_equal(classifier.predict_proba(rows), classifier.predict_proba([TEXT]))
+    assert classifier.predict(pd.DataFrame(rows)) == classifier.predict([TEXT])
+    for refuses in (classifier.predict_proba, lambda texts: explearn.explain(classifier, texts)):
+        with pytest.raises(DataError, match=r"text 1: got the columns body; expected a column 'text', or the texts"):
+            refuses([{"body": TEXT}])
+
+
+def test_a_tuple_of_two_strings_is_a_pair_wherever_it_stands() -> None:
+    classifier = tiny.classifier("bert")
+    pair = ("the quick", "brown fox")
+    alone = explearn.explain(classifier, pair, "gae")
+    (listed,) = explearn.explain(classifier, [pair], "gae")
+    assert alone.pair_start == listed.pair_start == 2 and list(alone.scores) == list(listed.scores)
+    assert len(explearn.explain(classifier, (pair, pair), "gae")) == 2
+    gae = explearn.get_explainer("gae")
+    for takes_lists in (
+        classifier.predict_proba,
+        classifier.predict,
+        lambda texts: list(gae.explain(classifier, texts)),
+    ):
+        with pytest.raises(ParamsError, match=r"which is a pair; expected \[\(a, b\)\], or \[a, b\] for two texts"):
+            takes_lists(pair)
+
+
+def test_of_no_text_there_is_no_attribution() -> None:
+    together = explearn.explain(tiny.classifier("bert"), [])
+    assert len(together) == 0 and repr(together) == "Attributions(0 texts, methods=none)"
+
+
+def test_the_attributions_are_a_list_that_shows_itself() -> None:
+    together = explearn.explain(tiny.classifier("bert"), [TEXT, "she sells shells"])
+    assert isinstance(together, list) and together[1].words == ("she", "sells", "shells")
+    assert repr(together) == "Attributions(2 texts, methods=attn_lrp)"
+    pytest.importorskip("pandas")
+    assert list(together.to_pandas()["word"]) == [*TEXT.split(), "she", "sells", "shells"]
+
+
+class TestTargets:
+    @pytest.mark.parametrize(
+        ("texts", "targets", "explained"),
+        [
+            (TEXT, ["good", "bad"], ["good", "bad"]),
+            (TEXT, ["good"], ["good"]),
+            ([TEXT, TEXT], "bad", ["bad", "bad"]),
+            ([TEXT, TEXT], 2, ["good", "good"]),
+            ([TEXT, TEXT], ["good", ["bad", "fair"]], ["good", "bad", "fair"]),
+        ],
+    )
+    def test_of_several_there_is_a_list(self, texts: Any, targets: Any, explained: list[str]) -> None:
+        found = explearn.explain(tiny.classifier("bert", 3), texts, "gae", targets)
+        assert isinstance(found, explearn.Attributions)
+        assert sorted(one.target for one in found) == sorted(explained)
+
+    @pytest.mark.parametrize("target", ["fair", 1])
+    def test_of_one_text_and_one_class_there_is_one(self, target: str | int) -> None:
+        assert explearn.explain(tiny.classifier("bert", 3), TEXT, "gae", target).target == "fair"
+
+    def test_one_for_each_text(self) -> None:
+        with pytest.raises(ParamsError, match="targets: fewer than texts"):
+            explearn.explain(tiny.classifier("bert", 3), [TEXT, TEXT], "gae", ["fair"])
+
+
+class TestMethods:
+    def test_several_stand_together_text_by_text(self) -> None:
+        texts = (text for text in [TEXT, "she sells shells"])
+        found = explearn.explain(tiny.classifier("bert"), texts, ["gae", explearn.get_explainer("rollout")])
+        assert [(len(one.words), one.method) for one in found] == [
+            (4, "gae"),
+            (4, "rollout"),
+            (3, "gae"),
+            (3, "rollout"),
+        ]
+
+    def test_options_are_those_of_a_named_method(self) -> None:
+        classifier = tiny.classifier("bert")
+        found = explearn.explain(classifier, TEXT, "raw_attention", layer=0)
+        same = explearn.explain(classifier, TEXT, explearn.get_explainer("raw_attention", layer=0))
+        np.testing.assert_array_equal(found.scores, same.scores)
+        for method in (None, ["gae", "lime"]):
+            with pytest.raises(ParamsError, match="samples: no such argument; a method's options need its name"):
+                explearn.explain(classifier, TEXT, method, samples=3)
+
+    def test_anything_else_is_one_sentence(self) -> None:
+        with pytest.raises(ParamsError, match="method: got int; expected a name or an explainer, or a list of them"):
+            explearn.explain(tiny.classifier("bert"), TEXT, 3)  # type: ignore[arg-type]
+
+
+def test_a_device_is_no_option_of_a_method(folder: Path) -> None:
+    for classifier in (folder, loaded(folder), tiny.classifier("bert")):
+        assert explearn.explain(classifier, TEXT, device="cpu").words == tuple(TEXT.split())
+    with pytest.raises(DeviceError):
+        explearn.explain(folder, TEXT, device="tpu")
+
+
+@pytest.mark.parametrize("form", ["pair", "pipeline"])
+def test_a_model_is_left_as_it_came(folder: Path, form: str) -> None:
+    model, tokenizer = loaded(folder)
+    model.train()
+    model.base_model.embeddings.eval()
+    frozen = next(model.parameters()).requires_grad_(False)
+    before = [module.training for module in model.modules()]
+    classifier: Any = (model, tokenizer)
+    if form == "pipeline":
+        classifier = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu")
+        before = [module.training for module in model.modules()]
+    for method in ("attn_lrp", "gae", "integrated_gradients", "lime"):
+        explearn.explain(classifier, TEXT, method)
+        assert [module.training for module in model.modules()] == before
+        assert [p.requires_grad for p in model.parameters()] == [p is not frozen for p in model.parameters()]
+    with pytest.raises(DataError):
+        explearn.explain(classifier, [""], "gae")
+    assert [module.training for module in model.modules()] == before
+
+
+def test_loading_what_is_neither_an_explainer_nor_a_bundle(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no such folder; expected a bundle"):
+        explearn.load(tmp_path / "none")
+    with pytest.raises(ModelError, match="holds no trained explainer"):
+        explearn.load(folder)
+    bundle = explearn.export(tmp_path / "bundle", method="lime")
+    with pytest.raises(ParamsError, match=r"got samples; the bundle .* fixes these options"):
+        explearn.load(bundle, samples=3)
+    attribution = explearn.explain(folder, TEXT, explearn.load(bundle))
+    assert attribution.method == "lime"
+
+
+def test_tables_in_memory_are_read_as_files_are() -> None:
+    pd = pytest.importorskip("pandas")
+    datasets = pytest.importorskip("datasets")
+    rows = [{"text": "a b", "label": "x", "m": "[1, 0]"}, {"text": "c", "label": "y", "m": "[0]"}]
+    columns = TextColumns(label="label", rationales="mask:m")
+    for table in (rows, pd.DataFrame(rows), datasets.Dataset.from_list(rows)):
+        texts = given_texts(table, None, columns)
+        assert [(one.words, one.label) for one in texts.examples] == [(("a", "b"), "x"), (("c",), "y")]
+        assert [one.mask for one in texts.rationales] == [(True, False), (False,)]
+    for column in (pd.Series(["a b", "c"]), np.array(["a b", "c"]), (text for text in ["a b", "c"])):
+        assert [one.words for one in given_texts(column).examples] == [("a", "b"), ("c",)]
+    with pytest.raises(DataError, match="got the columns body; expected a column 'text'"):
+        given_texts([{"body": "a"}])

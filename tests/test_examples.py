@@ -1,0 +1,50 @@
+"""Every public function and class has an example in its docstring, which does what it says."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+from pathlib import Path
+
+import pytest
+
+import explearn
+
+WITHOUT_EXAMPLE_YET = (
+    "About",
+    "BatchExplainer",
+    "BatchScores",
+    "FunctionPredictor",
+    "Classifier",
+    "Comparison",
+    "Explainer",
+    "LearnedExplainer",
+    "ListedTask",
+    "MethodInfo",
+    "TextColumns",
+    "compare",
+    "finetune",
+    "train",
+)
+"""Names whose examples are still to be written."""
+
+NAMES = [
+    name
+    for name in explearn.__all__
+    if name not in WITHOUT_EXAMPLE_YET
+    and not (inspect.isclass(getattr(explearn, name)) and issubclass(getattr(explearn, name), Exception))
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_example_of(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("explearn.methods.registry._registered", {})
+    written = inspect.cleandoc(getattr(explearn, name).__doc__ or "")
+    assert ">>>" in written, f"explearn.{name} has no example"
+    example = doctest.DocTestParser().get_doctest(written, {}, name, None, 0)
+    report: list[str] = []
+    result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE).run(
+        example, out=report.append
+    )
+    assert result.failed == 0, "".join(report)
