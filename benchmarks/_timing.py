@@ -13,7 +13,7 @@ from pathlib import Path
 from explearn.predictors import pretrained
 from explearn.predictors.finetune import load_encoder
 from explearn.predictors.loading import quiet_transformers
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.predictor import Predictor
 
 CORPUS = Path(__file__).resolve().parents[1] / "data" / "corpus" / "reviews.jsonl"
 
@@ -59,7 +59,7 @@ def paired(
     )
 
 
-def load_classifier(folder: Path | None, device: str = "cpu", precision: str = "fp32") -> TransformerPredictor:
+def load_classifier(folder: Path | None, device: str = "cpu", precision: str = "fp32") -> Predictor:
     """A classifier from a folder, or the embedded encoder with a new head, which is as fast as a trained one."""
     quiet_transformers()
     if folder is not None:

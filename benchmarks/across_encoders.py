@@ -51,8 +51,8 @@ from explearn.metrics.plausibility import rationale_counts, rationale_k, select_
 from explearn.predictors.finetune import evaluate_classifier, finetune
 from explearn.predictors.loading import EMBEDDED, embedded_encoder
 from explearn.predictors.params import FinetuneParams
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.sampling import texts_to_explain
 from explearn_study.feature_files import read_signals, write_signals
 from explearn_study.params import Params, load_params
@@ -121,7 +121,7 @@ def main() -> None:
 # ---- classifiers -------------------------------------------------------------------------------------------------
 
 
-def classifier_of(run: Run, name: str, task: str) -> TransformerPredictor:
+def classifier_of(run: Run, name: str, task: str) -> Predictor:
     """A task's classifier with an encoder; trained where it is not kept yet."""
     compute = ComputeOptions(device="cpu")
     if name == "minilm":
@@ -194,7 +194,7 @@ def config_of(name: str, words: transformers.PreTrainedTokenizerFast) -> transfo
 # ---- consensus ---------------------------------------------------------------------------------------------------
 
 
-def marked_texts(run: Run, name: str, task: str, classifier: TransformerPredictor, split: str) -> list[MarkedText]:
+def marked_texts(run: Run, name: str, task: str, classifier: Predictor, split: str) -> list[MarkedText]:
     """The marked texts of a split that the classifier gets right, with their signals, which are kept."""
     gold = run.workspace.read_gold(task, run.params)
     marked = [e for e in run.workspace.read_examples(task, split) if e.id in gold]
@@ -209,7 +209,7 @@ def marked_texts(run: Run, name: str, task: str, classifier: TransformerPredicto
     ]
 
 
-def source(run: Run, name: str, task: str, classifier: TransformerPredictor) -> Source:
+def source(run: Run, name: str, task: str, classifier: Predictor) -> Source:
     judged = evaluate_classifier(classifier, run.workspace.read_examples(task, "validation"))
     return Source(marked_texts(run, name, task, classifier, "train"), judged["mcc"])
 
@@ -222,7 +222,7 @@ def learn(sources: Mapping[str, Source], left_out: str, **options: Any) -> Conse
 
 
 def judged(
-    run: Run, name: str, task: str, classifier: TransformerPredictor, learned: Mapping[str, Mapping[str, Source]]
+    run: Run, name: str, task: str, classifier: Predictor, learned: Mapping[str, Mapping[str, Source]]
 ) -> dict[str, Judged]:
     """Method -> what it gave on the task's test texts. The same signals serve all methods."""
     gold = run.workspace.read_gold(task, run.params)

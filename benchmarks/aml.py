@@ -39,8 +39,8 @@ from explearn.methods.registry import accepted_options, get_explainer
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.plausibility import f1_of_texts, rationale_counts, select_top_k
 from explearn.metrics.registry import CATALOGUE
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params, load_params
 from explearn_study.workspace import Workspace
@@ -50,7 +50,7 @@ SMALLER = tuple(name for name in FIVE if not CATALOGUE[name].larger_is_better)
 
 
 def five(
-    classifier: TransformerPredictor, params: Params, texts: Sequence[Example], explainers: Mapping[str, Explainer]
+    classifier: Predictor, params: Params, texts: Sequence[Example], explainers: Mapping[str, Explainer]
 ) -> dict[str, list[float]]:
     """The five metrics of each method, means over the texts. Prints the processor time that explaining took."""
     found: dict[str, list[Attribution]] = {}
@@ -92,9 +92,7 @@ def chosen(options: argparse.Namespace, params: Params) -> dict[str, Explainer]:
     return explainers
 
 
-def methods(
-    options: argparse.Namespace, classifier: TransformerPredictor, params: Params, texts: Sequence[Example]
-) -> None:
+def methods(options: argparse.Namespace, classifier: Predictor, params: Params, texts: Sequence[Example]) -> None:
     explainers = chosen(options, params)
     rows = five(classifier, params, texts, explainers)
     for name, explainer in explainers.items():
@@ -104,9 +102,7 @@ def methods(
     show(rows)
 
 
-def people(
-    options: argparse.Namespace, classifier: TransformerPredictor, params: Params, texts: Sequence[Example]
-) -> None:
+def people(options: argparse.Namespace, classifier: Predictor, params: Params, texts: Sequence[Example]) -> None:
     gold = Workspace(options.root).read_gold(options.task, params)
     marked = [text for text in texts if any(gold.get(text.id, ()))]
     if not marked:
@@ -120,9 +116,7 @@ def people(
         print(f"{name:<24} macro F1 {macro:.3f}  micro F1 {micro:.3f}", flush=True)
 
 
-def ablations(
-    options: argparse.Namespace, classifier: TransformerPredictor, params: Params, texts: Sequence[Example]
-) -> None:
+def ablations(options: argparse.Namespace, classifier: Predictor, params: Params, texts: Sequence[Example]) -> None:
     workspace = Workspace(options.root)
     splits = [workspace.read_examples(options.task, split) for split in ("train", "validation")]
     encoder, revision = params.encoder_of(options.task)

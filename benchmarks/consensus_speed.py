@@ -24,7 +24,7 @@ from _timing import CORPUS, load_classifier, load_texts, paired
 from explearn.core.attribution import Attribution
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.params import ConsensusParams
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.predictor import Predictor
 
 LIMIT = 3.3
 """A tenth above the aim, 3, for machines other than the one where it was reached (docs/explearn/consensus.md)."""
@@ -41,7 +41,7 @@ SETS: dict[str, list[str]] = {
 }
 
 
-def explained(consensus: Consensus, classifier: TransformerPredictor, texts: list[str]) -> list[Attribution]:
+def explained(consensus: Consensus, classifier: Predictor, texts: list[str]) -> list[Attribution]:
     return list(consensus.explain(classifier, texts))
 
 

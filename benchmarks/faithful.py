@@ -49,8 +49,8 @@ from explearn.metrics.sanity import check_methods
 from explearn.metrics.significance import holm
 from explearn.predictors.encoding import Encoding
 from explearn.predictors.function import FunctionPredictor
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 from explearn_study.example_files import read_examples
 
 BUDGETS = (16, 32, 64)
@@ -115,9 +115,7 @@ def train_l2e(task: ListedTask, seed: int) -> L2E:
     return explainer
 
 
-def explain_by_budgets(
-    explainer: L2E, classifier: TransformerPredictor, texts: Sequence[Example]
-) -> dict[str, Explained]:
+def explain_by_budgets(explainer: L2E, classifier: Predictor, texts: Sequence[Example]) -> dict[str, Explained]:
     """Explain by one pass and with each budget of calls."""
     results = {"l2e": list(explainer.explain(classifier, texts))}
     for budget in BUDGETS:
@@ -127,9 +125,7 @@ def explain_by_budgets(
     return results
 
 
-def explain_by_baselines(
-    classifier: TransformerPredictor, texts: Sequence[Example], complete: bool
-) -> dict[str, Explained]:
+def explain_by_baselines(classifier: Predictor, texts: Sequence[Example], complete: bool) -> dict[str, Explained]:
     asked_for = {**BASELINES, **others()} if complete else BASELINES
     results = {}
     for label, (name, more) in asked_for.items():
@@ -139,9 +135,7 @@ def explain_by_baselines(
     return results
 
 
-def measure(
-    classifier: TransformerPredictor, encodings: Sequence[Encoding], results: dict[str, Explained]
-) -> dict[str, Values]:
+def measure(classifier: Predictor, encodings: Sequence[Encoding], results: dict[str, Explained]) -> dict[str, Values]:
     """Return AOPC comprehensiveness and sufficiency by text: method -> (2, texts)."""
     by_id = {str(encoding.example_id): encoding for encoding in encodings}
     measured = {}
@@ -151,7 +145,7 @@ def measure(
 
 
 def print_faithfulness(
-    classifier: TransformerPredictor,
+    classifier: Predictor,
     encodings: Sequence[Encoding],
     seeds: Sequence[dict[str, Explained]],
     baselines: dict[str, Explained],
@@ -188,7 +182,7 @@ def print_curve(task: ListedTask, encodings: Sequence[Encoding], texts: Sequence
         print(f"trained on {count} texts: compr. {compr.mean():.3f}, suff. {suff.mean():+.3f}", flush=True)
 
 
-def function_of_words(texts: Sequence[Example]) -> TransformerPredictor:
+def function_of_words(texts: Sequence[Example]) -> Predictor:
     """Fit a logistic regression of TF-IDF of words and pairs of words."""
     pipeline = make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression(C=30, max_iter=1000))
     pipeline.fit([" ".join(text.all_words) for text in texts], [text.label for text in texts])
@@ -214,7 +208,7 @@ def top3(attribution: Attribution) -> list[int]:
     return np.flatnonzero(top_words(attribution.filled().astype(np.float64))).tolist()
 
 
-def answer_error(classifier: TransformerPredictor, rows: Explained, asked: Sequence[Answered]) -> float:
+def answer_error(classifier: Predictor, rows: Explained, asked: Sequence[Answered]) -> float:
     """Return the mean absolute error of predicted answers, each text's sums scaled and shifted at best."""
     errors = []
     for row, one in zip(rows, asked, strict=True):
@@ -225,7 +219,7 @@ def answer_error(classifier: TransformerPredictor, rows: Explained, asked: Seque
     return float(np.mean(errors))
 
 
-def agreement(classifier: TransformerPredictor, seeds: Sequence[Explained], asked: Sequence[Answered]) -> None:
+def agreement(classifier: Predictor, seeds: Sequence[Explained], asked: Sequence[Answered]) -> None:
     """Print the mean agreement with the classifier's answers by verdict."""
     agreements: dict[str, list[float]] = {}
     for rows in seeds:
@@ -238,7 +232,7 @@ def agreement(classifier: TransformerPredictor, seeds: Sequence[Explained], aske
     )
 
 
-def coverage(classifier: TransformerPredictor, texts: Sequence[Example], seeds: Sequence[Explained], name: str) -> None:
+def coverage(classifier: Predictor, texts: Sequence[Example], seeds: Sequence[Explained], name: str) -> None:
     """Print how many texts keep within the bound, and how many are told apart."""
     encodings = classifier.encode(texts)
     whole = classifier.predict_proba(encodings)

@@ -23,7 +23,7 @@ from explearn.methods.ivra.attention import HeadAttention, InterpretableAttentio
 from explearn.methods.ivra.explainer import IvRA, SMaT
 from explearn.methods.ivra.params import IvRAParams
 from explearn.methods.ivra.training import JointTrainer
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.predictor import Predictor
 
 STEP_LIMIT = 3.5
 """Largest ratio of a step to a plain one."""
@@ -31,7 +31,7 @@ STEP_LIMIT = 3.5
 EXPLAIN_LIMIT = 1.10
 
 
-def step(classifier: TransformerPredictor, texts: list[str], criteria: list[str]) -> Callable[[], None]:
+def step(classifier: Predictor, texts: list[str], criteria: list[str]) -> Callable[[], None]:
     """A function that makes one training step for these criteria; none: plain fine-tuning."""
     copied = classifier.with_model(copy.deepcopy(classifier.model))
     copied.model.requires_grad_(True).train()

@@ -46,8 +46,8 @@ from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.simulatability import simulatability
 from explearn.predictors.loading import quiet_transformers
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 from explearn_study.workspace import Workspace
 
 CRITERIA = ("sim", "comp", "suff", "cons")
@@ -83,7 +83,7 @@ def mean_over(parts: Sequence[Measured]) -> Measured:
 
 
 def measure_groups(
-    classifier: TransformerPredictor,
+    classifier: Predictor,
     texts: Sequence[Example],
     found: Mapping[str, Sequence[Attribution]],
     groups: int,
@@ -103,7 +103,7 @@ def measure_groups(
 
 
 def measure(
-    classifier: TransformerPredictor,
+    classifier: Predictor,
     texts: Sequence[Example],
     found: Mapping[str, Sequence[Attribution]],
     criteria: Sequence[str],
@@ -133,7 +133,7 @@ def measure(
     return {method: Measured(values[method], by_text[method]) for method in found}
 
 
-def accuracy(classifier: TransformerPredictor, texts: Sequence[Example]) -> float:
+def accuracy(classifier: Predictor, texts: Sequence[Example]) -> float:
     return float(np.mean([label == text.label for label, text in zip(classifier.predict(texts), texts, strict=True)]))
 
 

@@ -22,13 +22,13 @@ from explearn.core.examples import Example
 from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.l2e.paper import L2EPaper
 from explearn.methods.registry import get_explainer
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.predictor import Predictor
 
 LIMITS = {"input_x_gradient": 5.0, "lime": 500.0}
 """Teacher -> least ratio with the class given."""
 
 
-def untrained_student(classifier: TransformerPredictor, texts: list[str]) -> L2EPaper:
+def untrained_student(classifier: Predictor, texts: list[str]) -> L2EPaper:
     """One epoch on made-up scores of a few texts."""
     rows = [Example(str(i), tuple(text.split()), "x", "train", "x") for i, text in enumerate(texts[:4])]
     lessons = [Lesson(row.id, classifier.labels[0], torch.linspace(-1, 1, len(row.words)).numpy()) for row in rows]

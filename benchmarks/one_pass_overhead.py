@@ -26,13 +26,13 @@ from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.l2e.explainer import L2E
 from explearn.methods.listed_task import ListedTask
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.predictor import Predictor
 
 LIMITS = {128: {"expnet": 1.10, "l2e": 1.15}, 512: {"expnet": 1.15, "l2e": 1.15}}
 """Sub-tokens a text -> method -> largest ratio allowed."""
 
 
-def texts_of_length(classifier: TransformerPredictor, tokens: int, count: int) -> list[str]:
+def texts_of_length(classifier: Predictor, tokens: int, count: int) -> list[str]:
     """Texts of random whole-word pieces, `tokens` sub-tokens each with the special ones."""
     tokenizer = classifier.tokenizer
     words = [word for word in tokenizer.get_vocab() if word.isascii() and word.isalpha() and len(word) > 3]
@@ -46,7 +46,7 @@ def texts_of_length(classifier: TransformerPredictor, tokens: int, count: int) -
     return texts
 
 
-def marked_task(classifier: TransformerPredictor) -> ListedTask:
+def marked_task(classifier: Predictor) -> ListedTask:
     """Texts with the labels that the classifier gives them, one word of the first two marked."""
     texts = ["a warm funny sequel", "no refund at all"] * 15
     labelled = list(zip(texts, classifier.predict(texts), strict=True))
@@ -82,7 +82,7 @@ def main() -> None:
     sys.exit(failed)
 
 
-def measure(classifier: TransformerPredictor, explainer: Explainer, texts: list[str], runs: int, what: str) -> float:
+def measure(classifier: Predictor, explainer: Explainer, texts: list[str], runs: int, what: str) -> float:
     """The median ratio, printed with what belongs to it."""
     classify: Callable[[], object] = lambda: classifier.predict(texts)  # noqa: E731
     explain: Callable[[], object] = lambda: list(explainer.explain(classifier, texts))  # noqa: E731

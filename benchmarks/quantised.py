@@ -15,8 +15,8 @@ import numpy as np
 
 from explearn.core.compute import ComputeOptions, Precision
 from explearn.methods.registry import get_explainer
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 from explearn_study.example_files import read_examples
 
 
@@ -30,7 +30,7 @@ def main() -> None:
     for task in options.tasks.split(","):
         texts = read_examples(options.root / "data" / "examples" / task / "test.parquet")[: options.texts]
 
-        def load(precision: Precision, task: str = task) -> TransformerPredictor:
+        def load(precision: Precision, task: str = task) -> Predictor:
             folder = options.root / "data" / "classifiers" / task
             return load_classifier(folder, ComputeOptions(device="cpu", precision=precision))
 

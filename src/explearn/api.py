@@ -21,8 +21,8 @@ from explearn.core.examples import Example
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import Target
 from explearn.methods.registry import get_explainer
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
-from explearn.predictors.transformer import TransformerPredictor
 from explearn.show.attributions import Attributions
 from explearn.text.units import Unit
 
@@ -36,7 +36,7 @@ AT_ONCE = ("attn_lrp", "integrated_gradients", "occlusion")
 model: to its architecture, to its word embeddings, only to its predictions."""
 
 
-def default_explainer(classifier: TransformerPredictor) -> Explainer:
+def default_explainer(classifier: Predictor) -> Explainer:
     """Return the first method of AT_ONCE that can explain a classifier.
 
     Raises:
@@ -127,7 +127,7 @@ def explain(
     return Attributions(chain.from_iterable(attributions.texts))
 
 
-def _explainer(method: Any, classifier: TransformerPredictor, options: dict[str, Any]) -> Explainer:
+def _explainer(method: Any, classifier: Predictor, options: dict[str, Any]) -> Explainer:
     if method is None:
         return default_explainer(classifier)
     if isinstance(method, str):
@@ -140,7 +140,7 @@ def _explainer(method: Any, classifier: TransformerPredictor, options: dict[str,
     return method
 
 
-def _loaded(classifier: Any, device: str | ComputeOptions | None) -> TransformerPredictor:
+def _loaded(classifier: Any, device: str | ComputeOptions | None) -> Predictor:
     """Return the classifier, loaded onto the device if it is a folder or hub name."""
     compute = _compute(device)
     if compute is None or isinstance(classifier, str | os.PathLike):
@@ -159,7 +159,7 @@ def _compute(device: str | ComputeOptions | None) -> ComputeOptions | None:
 @contextmanager
 def _left_as_it_came(classifier: Any) -> Iterator[None]:
     """Restore the mode and the `requires_grad` flags of a model, given with its tokenizer or in a pipeline."""
-    if isinstance(classifier, TransformerPredictor):
+    if isinstance(classifier, Predictor):
         yield
         return
     model: Any = getattr(classifier, "model", None)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     # It imports torch, which takes seconds; reading results does not need it.
-    from explearn.predictors.transformer import TransformerPredictor
+    from explearn.predictors.predictor import Predictor
     from explearn.text.encoding import Encoding
 
 Array = NDArray[np.float64]
@@ -63,7 +63,7 @@ class EvaluateOptions:
     rules: Mapping[str, str] = field(default_factory=dict)
     k: int | None = None
     positive_rate: float | None = None
-    own: Mapping[str, TransformerPredictor] = field(default_factory=dict)
+    own: Mapping[str, Predictor] = field(default_factory=dict)
     predictions: Predictions | None = None
     encodings: Mapping[str, Encoding] | None = None
 
@@ -320,7 +320,7 @@ def _runs(attributions: Any) -> dict[str, MethodRun]:
 
 
 def _explanations(
-    classifier: TransformerPredictor,
+    classifier: Predictor,
     runs: Mapping[str, MethodRun],
     rationales: Any,
     texts: Iterable[Example] | None,

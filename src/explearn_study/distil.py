@@ -27,8 +27,8 @@ from explearn.metrics.predictions import Predictions
 from explearn.metrics.sanity import rank_correlations, top_overlaps
 from explearn.metrics.stability import levels, lexical_similarity, nearest, semantic_similarity
 from explearn.predictors.encoding import Encoding
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params
@@ -159,14 +159,14 @@ def compare_with_students(
     return figures, {"seconds": {"teacher": teacher_seconds, **per_text}, "training": training_seconds}
 
 
-def _with_words(examples: Sequence[Example], classifier: TransformerPredictor) -> list[Example]:
+def _with_words(examples: Sequence[Example], classifier: Predictor) -> list[Example]:
     """Return the texts with at least one word that the classifier reads."""
     encodings = classifier.encode(examples)
     return [e for e, encoding in zip(examples, encodings, strict=True) if set(encoding.word_ids) - {NO_WORD}]
 
 
 def _explain(
-    teacher: Mapping[str, Explainer], classifier: TransformerPredictor, examples: Sequence[Example], description: str
+    teacher: Mapping[str, Explainer], classifier: Predictor, examples: Sequence[Example], description: str
 ) -> tuple[dict[str, list[Attribution]], float]:
     """Return the attributions of each member of a teacher, and the seconds a text that they took together."""
     for method in teacher.values():
@@ -191,7 +191,7 @@ def _compared_texts(
     workspace: Workspace,
     params: Params,
     task: str,
-    classifier: TransformerPredictor,
+    classifier: Predictor,
     examples: Sequence[Example],
     predicted: Sequence[str],
 ) -> ComparedTexts:
@@ -221,9 +221,7 @@ def _teacher_side(weights: Sequence[NDArray[np.float64]], lessons: Lessons, form
     return SideScores([np.abs(scores) for scores in weights])
 
 
-def _student_side(
-    student: L2EPaper, classifier: TransformerPredictor, texts: ComparedTexts, formulation: str
-) -> SideScores:
+def _student_side(student: L2EPaper, classifier: Predictor, texts: ComparedTexts, formulation: str) -> SideScores:
     read = student.read_words(texts.encodings, texts.targets, classifier.max_tokens, classifier.device)
     scores = [np.asarray(filled(words), dtype=np.float64) for words, _ in read]
     if formulation == "labelling":
@@ -231,7 +229,7 @@ def _student_side(
     return SideScores(scores)
 
 
-def _times(student: L2EPaper, classifier: TransformerPredictor, texts: ComparedTexts) -> dict[str, float]:
+def _times(student: L2EPaper, classifier: Predictor, texts: ComparedTexts) -> dict[str, float]:
     """Return the seconds that all texts take: of the student, with and without classifying, and of the classifier."""
 
     def read() -> object:

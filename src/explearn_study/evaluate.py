@@ -12,8 +12,8 @@ from explearn.core.writing import write_json
 from explearn.evaluation import EvaluateOptions, Evaluation, evaluate
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.runs import read_run
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 from explearn_study.metric_files import write_by_text, write_pairs
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace, read_document
@@ -51,8 +51,8 @@ def _evaluate(
     params: Params,
     task: str,
     files: Mapping[str, Path],
-    classifier: TransformerPredictor,
-    own: Mapping[str, TransformerPredictor],
+    classifier: Predictor,
+    own: Mapping[str, Predictor],
     seed: int,
 ) -> Evaluation:
     """Evaluate the attributions in some files.

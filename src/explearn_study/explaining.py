@@ -16,8 +16,8 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.timing import ForwardClock, explain_timed
 from explearn.methods.registry import make_explainer, with_seed
 from explearn.metrics.runs import MethodRun, read_run, write_run
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params, RunMethod
 from explearn_study.workspace import Workspace
@@ -54,7 +54,7 @@ def explain_task(workspace: Workspace, params: Params, task: str, compute: Compu
         made[name] = explainer, options
     folder = workspace.attributions(task)
     sources: dict[str, str] = read_json(folder / SOURCES) if (folder / SOURCES).exists() else {}
-    classifiers: dict[Path, tuple[TransformerPredictor, ForwardClock]] = {}
+    classifiers: dict[Path, tuple[Predictor, ForwardClock]] = {}
     for name, (explainer, options) in made.items():
         explained = workspace.explained(params, task, name)
         if explained not in classifiers:

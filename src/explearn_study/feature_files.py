@@ -24,7 +24,7 @@ from explearn.core.writing import write_json
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.signals import available_signals, compute_signals
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.predictor import Predictor
 from explearn.text.alignment import NO_WORD
 from explearn.text.sampling import texts_to_explain
 
@@ -173,7 +173,7 @@ def attention_width(source: Mapping[str, Any]) -> int:
 
 def write_features(
     target: str | os.PathLike[str],
-    classifier: TransformerPredictor,
+    classifier: Predictor,
     examples: Sequence[Example],
     layers: Layers = "all",
     hidden: bool = False,
@@ -269,7 +269,7 @@ SIGNAL_SCHEMA = make_schema(
 
 def write_signals(
     target: str | os.PathLike[str],
-    classifier: TransformerPredictor,
+    classifier: Predictor,
     examples: Sequence[Example],
     description: str | None = None,
 ) -> None:

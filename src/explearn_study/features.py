@@ -9,8 +9,8 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.examples import SPLITS
 from explearn.core.writing import atomic_folder
 from explearn.lens.attention import layer_count
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 from explearn_study.feature_files import texts_to_learn_from, write_features, write_refusal, write_signals
 from explearn_study.params import Params
 from explearn_study.workspace import Workspace
@@ -26,7 +26,7 @@ def write_nothing(workspace: Workspace, task: str) -> None:
             write_refusal(folder, reason)
 
 
-def write_attention(workspace: Workspace, params: Params, task: str, classifier: TransformerPredictor) -> None:
+def write_attention(workspace: Workspace, params: Params, task: str, classifier: Predictor) -> None:
     """Write the attention features of all splits, or why there are none."""
     with atomic_folder(workspace.features(task)) as folder:
         try:
@@ -46,9 +46,7 @@ def write_attention(workspace: Workspace, params: Params, task: str, classifier:
             )
 
 
-def write_word_signals(
-    workspace: Workspace, params: Params, task: str, classifier: TransformerPredictor, seed: int
-) -> None:
+def write_word_signals(workspace: Workspace, params: Params, task: str, classifier: Predictor, seed: int) -> None:
     """Write word scores of many methods for texts with marks, and for others drawn by seed."""
     gold = workspace.read_gold(task, params)
     settings = params.signals

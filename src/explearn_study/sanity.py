@@ -19,8 +19,8 @@ from explearn.methods.base.explainer import Explainer
 from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.sanity import SanityResult, ScoreSimilarity, check_methods
 from explearn.predictors.finetune import finetune
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.sampling import texts_to_explain
 from explearn_study.explaining import make_method
 from explearn_study.params import Params
@@ -99,7 +99,7 @@ def _mean(similarities: Sequence[ScoreSimilarity]) -> ScoreSimilarity:
 
 def _finetuned_on_permuted_labels(
     workspace: Workspace, task: str, params: Params, compute: ComputeOptions, seed: int
-) -> TransformerPredictor:
+) -> Predictor:
     """Fine-tune the task's encoder as in the stage finetune, with the labels permuted within each split."""
     rng = np.random.default_rng(seed)
     permuted: list[Example] = []

@@ -24,14 +24,14 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
 from explearn.methods.base.task import Lesson, Lessons
 from explearn.methods.base.teachers import combine_lessons, lesson_of
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.predictor import Predictor
 
 
 def teach(
     folder: Path,
     teacher: Explainer,
     options: Mapping[str, Any],
-    classifier: TransformerPredictor,
+    classifier: Predictor,
     splits: Mapping[str, Sequence[Example]],
     shard_texts: int = 128,
     description: str | None = None,

@@ -28,7 +28,7 @@ from explearn_study.workspace import Workspace, read_document
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every method needs it.
-    from explearn.predictors.transformer import TransformerPredictor
+    from explearn.predictors.predictor import Predictor
 
 Item = TypeVar("Item", WordSignals, ExampleFeatures, Lesson)
 
@@ -43,7 +43,7 @@ class WorkspaceTask:
         self.compute = compute
 
     @cached_property
-    def classifier(self) -> TransformerPredictor:
+    def classifier(self) -> Predictor:
 
         return load_classifier(self.workspace.classifier(self.name), self.compute)
 

@@ -35,8 +35,8 @@ from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info, make_explainer
 from explearn.metrics.registry import CATALOGUE
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 
 
 def export(
@@ -146,7 +146,7 @@ def _method(name: str | None, folder: Path | None) -> MethodInfo:
     return get_info(name or method_of(folder))
 
 
-def _save_classifier(classifier: TransformerPredictor, folder: Path) -> None:
+def _save_classifier(classifier: Predictor, folder: Path) -> None:
     classifier.tokenizer.chat_template = None  # a file of another kind, which no classifier reads
     classifier.save_pretrained(folder)
     if load_classifier(folder, device="cpu").fingerprint != classifier.fingerprint:
@@ -156,7 +156,7 @@ def _save_classifier(classifier: TransformerPredictor, folder: Path) -> None:
 
 
 def _classifier_facts(
-    classifier: TransformerPredictor, source: str, place: Literal["classifier", "explainer/classifier"] | None
+    classifier: Predictor, source: str, place: Literal["classifier", "explainer/classifier"] | None
 ) -> ClassifierFacts:
     """Return what a manifest says of a classifier.
 

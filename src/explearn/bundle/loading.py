@@ -32,7 +32,6 @@ from explearn.methods.registry import get_explainer, get_info, known_infos, make
 from explearn.predictors.loading import hub_errors, may_be_on_hub
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 
 TOKEN = "HF_TOKEN"
 
@@ -56,7 +55,7 @@ class Bundle:
     def __init__(self, folder: Path, manifest: BundleManifest) -> None:
         self.folder = folder
         self.manifest = manifest
-        self.classifier: TransformerPredictor | None = None
+        self.classifier: Predictor | None = None
 
     @cached_property
     def explainer(self) -> Explainer:
@@ -91,7 +90,7 @@ class Bundle:
             return None
         return dict(read_json(self.folder / FIGURES))
 
-    def check_classifier(self, classifier: TransformerPredictor) -> None:
+    def check_classifier(self, classifier: Predictor) -> None:
         """Raise ModelError unless the bundle was made for this classifier, or for any."""
         facts = self.manifest.classifier
         if facts is not None and classifier.fingerprint != facts.fingerprint:

@@ -27,7 +27,7 @@ from explearn.show.display import PAGE_END, PAGE_START, block, rows
 
 if TYPE_CHECKING:
     from explearn.core.attribution import Attribution
-    from explearn.predictors.transformer import TransformerPredictor
+    from explearn.predictors.predictor import Predictor
 
 Write = Callable[[Sequence["Attribution"]], object]
 """Writes the attributions of one text, one per method."""
@@ -170,7 +170,7 @@ def _check_files(files: Sequence[Path]) -> None:
 
 
 def _with_interactions(
-    classifier: TransformerPredictor, text: Any, attributions: Sequence[Attribution], count: int
+    classifier: Predictor, text: Any, attributions: Sequence[Attribution], count: int
 ) -> tuple[Attribution, ...]:
     from explearn.methods.interactions import interactions
 
@@ -190,7 +190,7 @@ def _lines() -> list[str]:
     return [line.rstrip("\r\n") for _, line in decoded_lines(sys.stdin.buffer, "standard input")]
 
 
-def _show(classifier: TransformerPredictor, text: Any, attributions: Sequence[Attribution], as_json: bool) -> None:
+def _show(classifier: Predictor, text: Any, attributions: Sequence[Attribution], as_json: bool) -> None:
     """Print a text's attributions: in colour, or as JSON Lines."""
     from explearn.predictors.heads.question_answering import QuestionPredictor
 

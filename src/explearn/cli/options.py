@@ -19,7 +19,7 @@ from explearn.methods.registry import accepted_options, get_info, make_explainer
 if TYPE_CHECKING:
     from explearn.bundle.loading import Bundle
     from explearn.methods.base.explainer import Explainer
-    from explearn.predictors.transformer import TransformerPredictor
+    from explearn.predictors.predictor import Predictor
 
 DEFAULT = "attn_lrp"
 """The method if none is named."""
@@ -134,7 +134,7 @@ class ChosenMethod:
         folder = None if self.folder is None else self.folder / "classifier"
         return folder if folder is not None and folder.is_dir() else None
 
-    def check_classifier(self, classifier: TransformerPredictor) -> None:
+    def check_classifier(self, classifier: Predictor) -> None:
         """Raise ModelError for a bundle that was made for another classifier."""
         if self.bundle is not None:
             self.bundle.check_classifier(classifier)

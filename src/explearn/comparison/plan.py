@@ -26,7 +26,7 @@ from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.registry import get_explainer, get_info, known_infos, with_seed
 from explearn.metrics.params import SanityParams
 from explearn.metrics.runs import MethodRun, read_run
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.predictor import Predictor
 from explearn.report.verdict import LEADING
 from explearn.text.units import Unit
 
@@ -218,7 +218,7 @@ class Plan(Shape):
 
 
 def make_plan(
-    classifier: TransformerPredictor,
+    classifier: Predictor,
     texts: UserTexts,
     candidates: Candidates,
     most: int,
@@ -279,9 +279,7 @@ def make_plan(
     return plan.model_copy(update={"methods": [*plan.methods, *untimed], "left_out": {**left_out, **plan.left_out}})
 
 
-def _seconds_per_text(
-    explainer: Explainer, classifier: TransformerPredictor, sample: Sequence[Example], unit: Unit
-) -> float:
+def _seconds_per_text(explainer: Explainer, classifier: Predictor, sample: Sequence[Example], unit: Unit) -> float:
     few = sample[:TIMED_TEXTS_COSTLY] if get_info(explainer.name).costly else sample
     list(explainer.explain(classifier, sample[:1], unit=unit))  # first calls load packages
     start = time.perf_counter()

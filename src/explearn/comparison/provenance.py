@@ -16,7 +16,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder
 from explearn.core.errors import ParamsError
 from explearn.core.writing import check_own
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.predictor import Predictor
 from explearn.report.manifest import CODE, hashes, is_manifest, part
 from explearn.report.versions import COMPARISON, python_version, versions
 
@@ -32,7 +32,7 @@ def check_manifest_place(out: Path) -> None:
     check_own(manifest, is_manifest, "a manifest of a page")
 
 
-def facts_of(out: Path, model: TransformerPredictor, request: Mapping[str, Any]) -> dict[str, str]:
+def facts_of(out: Path, model: Predictor, request: Mapping[str, Any]) -> dict[str, str]:
     """Return how the page was made.
 
     Args:
@@ -67,7 +67,7 @@ def _from_here(path: object) -> str:
 def manifest_of(
     out: Path,
     classifier: object,
-    model: TransformerPredictor,
+    model: Predictor,
     compute: ComputeOptions,
     files: Iterable[object],
     task: str,

@@ -10,7 +10,7 @@ from explearn.comparison.score_files import Records, match_scores
 from explearn.comparison.texts import UserTexts
 from explearn.core.attribution import Attribution
 from explearn.core.examples import Example, Rationale
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.predictor import Predictor
 from explearn.report.verdict import several
 from explearn.text.encoding import Encoding
 from explearn.text.rationales import merge_annotators
@@ -33,9 +33,7 @@ class ComparedTexts:
         fingerprint: of the classifier; of a function of texts also of its answers.
     """
 
-    def __init__(
-        self, classifier: TransformerPredictor, user_texts: UserTexts, count: int, seed: int, unit: Unit
-    ) -> None:
+    def __init__(self, classifier: Predictor, user_texts: UserTexts, count: int, seed: int, unit: Unit) -> None:
         """Draw some texts; those with marked words come first.
 
         Args:

@@ -27,9 +27,9 @@ from explearn.methods.base.learned import LearnedExplainer, text_hashes
 from explearn.metrics.runs import MethodRun
 from explearn.predictors.labels import check_labels
 from explearn.predictors.params import Prompt
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
 from explearn.predictors.problems import CLASSES, Problem
-from explearn.predictors.transformer import TransformerPredictor
 from explearn.report.verdict import several
 from explearn.text.units import Unit, check_unit, unit_name
 
@@ -197,7 +197,7 @@ def _check_files(out: Path | None, work: Path | None) -> None:
 
 
 def _plan(
-    model: TransformerPredictor,
+    model: Predictor,
     texts: UserTexts,
     candidates: Candidates,
     request: Mapping[str, Any],
@@ -228,7 +228,7 @@ def _write_page(
     out: Path,
     result: Comparison,
     classifier: object,
-    model: TransformerPredictor,
+    model: Predictor,
     compute: ComputeOptions | None,
     files: Sequence[object],
     request: Mapping[str, Any],
@@ -277,7 +277,7 @@ def _unseen(texts: UserTexts, explainers: Iterable[Explainer], tell: Tell) -> Us
     )
 
 
-def _load(classifier: Any, options: CompareOptions, texts: UserTexts, columns: TextColumns) -> TransformerPredictor:
+def _load(classifier: Any, options: CompareOptions, texts: UserTexts, columns: TextColumns) -> Predictor:
     """Load the classifier, and check that its labels fit the labels of the texts."""
     model = columns.renamed(as_predictor(classifier, options.compute or ComputeOptions(), options.completion))
     if model.problem is Problem.REGRESSION:

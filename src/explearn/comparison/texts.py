@@ -18,7 +18,7 @@ from explearn.text.params import Columns
 from explearn.text.rows import RawRow, read_file
 
 if TYPE_CHECKING:
-    from explearn.predictors.transformer import TransformerPredictor
+    from explearn.predictors.predictor import Predictor
 
 RATIONALES = ("mask", "marked", "spans")
 """Formats in which a column may hold marked words; see `explearn.text.params.Columns`."""
@@ -51,7 +51,7 @@ class TextColumns:
     label_names: Mapping[str, str] = field(default_factory=dict)
     token: str | None = None
 
-    def renamed(self, classifier: TransformerPredictor) -> TransformerPredictor:
+    def renamed(self, classifier: Predictor) -> Predictor:
         """Return the classifier with classes renamed by `label_names`.
 
         Raises:

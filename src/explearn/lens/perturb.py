@@ -12,14 +12,14 @@ import torch
 from explearn.core.errors import UnknownNameError, UnsupportedError
 from explearn.lens.words import table_weight
 from explearn.predictors.architectures import UNKNOWN, architecture
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.quantised import dequantised
-from explearn.predictors.transformer import TransformerPredictor
 
 _ANY_BLOCK = re.compile(r"\.(?:layers?|h|blocks?)\.(\d+)\.")
 """Common names of blocks, for model types without an entry in the table."""
 
 
-def parts(classifier: TransformerPredictor) -> dict[str, list[str]]:
+def parts(classifier: Predictor) -> dict[str, list[str]]:
     """Return part -> names of its parameters, from the output down: head, layer N .. layer 1, embeddings.
 
     The pooler belongs to the head; ALBERT's layers share their weights and are one part.
@@ -45,7 +45,7 @@ def parts(classifier: TransformerPredictor) -> dict[str, list[str]]:
     return {"head": head, **layers, "embeddings": embeddings}
 
 
-def _check_weights_here(classifier: TransformerPredictor) -> None:
+def _check_weights_here(classifier: Predictor) -> None:
     if classifier.spread is not None and classifier.spread.offloaded:
         raise UnsupportedError(
             f"{classifier.name}: some of its weights are offloaded, and copies of them are to be changed here; "
@@ -53,9 +53,7 @@ def _check_weights_here(classifier: TransformerPredictor) -> None:
         )
 
 
-def randomised(
-    classifier: TransformerPredictor, seed: int, chosen: Collection[str] | None = None
-) -> TransformerPredictor:
+def randomised(classifier: Predictor, seed: int, chosen: Collection[str] | None = None) -> Predictor:
     """Return a copy with new weights, as the model's class initialises them for the same configuration.
 
     Args:
@@ -88,7 +86,7 @@ def randomised(
     return classifier.with_model(changed)
 
 
-def noisy_embeddings(classifier: TransformerPredictor, radius: float, seed: int) -> TransformerPredictor:
+def noisy_embeddings(classifier: Predictor, radius: float, seed: int) -> Predictor:
     """Return a copy with uniform noise from [-radius, radius] added to each entry of the word embeddings.
 
     All occurrences of a sub-token get the same noise, in all passes of a method. `classifier` is not changed.

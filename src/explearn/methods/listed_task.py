@@ -17,7 +17,7 @@ from explearn.methods.base.task import LabelledText, Lessons, Marks, TaskData
 from explearn.methods.base.teachers import lessons_of, make_teacher, members
 from explearn.methods.consensus.signals import compute_signals
 from explearn.predictors.heads.zero_shot import ZeroShotPredictor
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.predictor import Predictor
 
 
 class ListedTask:
@@ -53,7 +53,7 @@ class ListedTask:
 
     def __init__(
         self,
-        classifier: TransformerPredictor,
+        classifier: Predictor,
         train: Sequence[LabelledText],
         validation: Sequence[LabelledText] = (),
         *,

@@ -22,7 +22,7 @@ from explearn.text.rationales import merge_annotators
 
 if TYPE_CHECKING:
     # explearn.predictors imports torch, which takes seconds; reading results does not need it.
-    from explearn.predictors.transformer import TransformerPredictor
+    from explearn.predictors.predictor import Predictor
     from explearn.text.encoding import Encoding
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class Context(Shared):
 
     def __init__(
         self,
-        classifier: TransformerPredictor,
+        classifier: Predictor,
         examples: Sequence[Example],
         gold: Sequence[Mask],
         params: EvaluateParams | None = None,
@@ -216,7 +216,7 @@ class Explanations(Shared):
         self.run = run
 
     @property
-    def classifier(self) -> TransformerPredictor:
+    def classifier(self) -> Predictor:
         return self.context.classifier
 
 
@@ -233,10 +233,10 @@ def _embeddings(context: Context) -> Sequence[ArrayLike]:
     return word_embeddings(context.classifier, list(context.encodings.values()))
 
 
-def loaded(classifier: Any) -> TransformerPredictor:
+def loaded(classifier: Any) -> Predictor:
     """Return a classifier as it is, or loaded from what `explearn.explain` takes for one."""
     if hasattr(classifier, "predict_proba") and hasattr(classifier, "labels"):
-        predictor: TransformerPredictor = classifier
+        predictor: Predictor = classifier
         return predictor
     from explearn.predictors.pretrained import as_predictor
 

@@ -27,7 +27,7 @@ from explearn.metrics.protocols import FaithfulnessProtocol, as_sub_tokens, log_
 if TYPE_CHECKING:
     # explearn.predictors imports torch, which takes seconds; reading results does not need it.
     from explearn.predictors.encoding import Encoding
-    from explearn.predictors.transformer import TransformerPredictor
+    from explearn.predictors.predictor import Predictor
 
 Array = NDArray[np.float64]
 
@@ -108,7 +108,7 @@ class _Rows(NamedTuple):
 
 
 def faithfulness(
-    classifier: TransformerPredictor,
+    classifier: Predictor,
     encodings: Mapping[str, Encoding],
     attributions: Mapping[str, Sequence[Attribution]],
     params: EvaluateParams,
@@ -163,7 +163,7 @@ def _request(
 ) -> _Rows:
     mask = pool.classifier.mask_token_id
     # A word that is itself classified stays in every text.
-    order = [word for word in ranking(attribution.filled()).tolist() if word not in encoding.in_question]
+    order = [word for word in ranking(attribution.filled()).tolist() if word not in encoding.fixed_words]
     text, units = encoding, order
     if protocol.by_sub_token:
         text, units = _sub_tokens(encoding, attribution)
@@ -205,7 +205,7 @@ def _sub_tokens(encoding: Encoding, attribution: Attribution) -> tuple[Encoding,
     text = replace(as_sub_tokens(encoding), words=attribution.tokens)
     if not encoding.positions:
         return text, []
-    return text, [unit for unit in ranking(attribution.token_scores).tolist() if unit not in text.in_question]
+    return text, [unit for unit in ranking(attribution.token_scores).tolist() if unit not in text.fixed_words]
 
 
 class _Answers:

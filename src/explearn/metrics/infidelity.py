@@ -20,7 +20,7 @@ from explearn.metrics.predictions import Predictions
 
 if TYPE_CHECKING:
     from explearn.predictors.encoding import Encoding
-    from explearn.predictors.transformer import TransformerPredictor
+    from explearn.predictors.predictor import Predictor
 
 
 def draw_masks(words: int, samples: int, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -49,7 +49,7 @@ def infidelity_of_text(scores: ArrayLike, masks: ArrayLike, drops: ArrayLike) ->
 
 
 def infidelity(
-    classifier: TransformerPredictor,
+    classifier: Predictor,
     encodings: Mapping[str, Encoding],
     attributions: Mapping[str, Sequence[Attribution]],
     samples: int = 10,

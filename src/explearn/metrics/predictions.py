@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     # explearn.predictors imports torch, which takes seconds; reading results does not need it.
     from explearn.predictors.encoding import Encoding
-    from explearn.predictors.transformer import TransformerPredictor
+    from explearn.predictors.predictor import Predictor
 
 
 class Predictions:
@@ -24,7 +24,7 @@ class Predictions:
         probabilities: float64, (evaluated inputs, C).
     """
 
-    def __init__(self, classifier: TransformerPredictor) -> None:
+    def __init__(self, classifier: Predictor) -> None:
         self.classifier = classifier
         self.probabilities: NDArray[np.float64] = np.zeros((0, len(classifier.labels)))
         self._rows: dict[object, int] = {}

@@ -25,7 +25,7 @@ from explearn.metrics.params import SanityParams
 from explearn.metrics.plausibility import check_scores, ranking
 from explearn.metrics.protocols import top_count
 from explearn.metrics.significance import mean_interval
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.predictor import Predictor
 from explearn.text.units import Unit
 
 logger = logging.getLogger(__name__)
@@ -127,12 +127,12 @@ def similarity(first: Sequence[ArrayLike], second: Sequence[ArrayLike], percent:
 
 def check_methods(
     explainers: Sequence[Any],
-    classifier: TransformerPredictor,
+    classifier: Predictor,
     examples: Sequence[Example],
     params: SanityParams,
     seed: int,
     percent: int = 20,
-    other_labels: Callable[[int], TransformerPredictor] | None = None,
+    other_labels: Callable[[int], Predictor] | None = None,
     unit: Unit = "word",
 ) -> dict[str, SanityResult]:
     """Explain the same texts on the classifier and on perturbed copies of it, and compare.
@@ -191,13 +191,13 @@ NOISE = "noise"
 
 
 def _changed_models(
-    classifier: TransformerPredictor,
+    classifier: Predictor,
     params: SanityParams,
     seed: int,
-    other_labels: Callable[[int], TransformerPredictor] | None,
-) -> dict[Change, Callable[[], TransformerPredictor]]:
+    other_labels: Callable[[int], Predictor] | None,
+) -> dict[Change, Callable[[], Predictor]]:
     """Return functions that make the original and each perturbed model, one at a time: each holds a whole model."""
-    models: dict[Change, Callable[[], TransformerPredictor]] = {UNCHANGED: lambda: classifier}
+    models: dict[Change, Callable[[], Predictor]] = {UNCHANGED: lambda: classifier}
     names = list(parts(classifier))
     depths = range(1, len(names) + 1) if params.cascade else [len(names)]
     for depth in depths:

@@ -103,7 +103,7 @@ def load_classifier(
     hypothesis: str | None = None,
     multi_label: bool = False,
     **options: Any,
-) -> Any:
+) -> Predictor:
     """Load a trained classifier from a folder or from the hub.
 
     A question-answering model gives a `QuestionPredictor`, a token classification model a `TokenPredictor`. In a
@@ -295,7 +295,7 @@ PREDICTORS: dict[str, type[TransformerPredictor]] = {
 """Head -> class of predictors that have it; TransformerPredictor for others."""
 
 
-def as_predictor(classifier: Any, compute: ComputeOptions | None = None, completion: Prompt | None = None) -> Any:
+def as_predictor(classifier: Any, compute: ComputeOptions | None = None, completion: Prompt | None = None) -> Predictor:
     """Return a predictor for a name, a folder or a loaded model.
 
     A loaded model stays on its device and in its precision, is put into evaluation mode, and its parameters are frozen

@@ -24,7 +24,7 @@ from explearn_apps.jobs.parts import Explained, write_part
 
 if TYPE_CHECKING:
     from explearn.methods.base.explainer import Explainer
-    from explearn.predictors.transformer import TransformerPredictor
+    from explearn.predictors.predictor import Predictor
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Worker:
             raise
 
 
-def model_settings(classifier: TransformerPredictor) -> dict[str, Any]:
+def model_settings(classifier: Predictor) -> dict[str, Any]:
     """Return the settings that affect the results and need the loaded classifier, as JSON values."""
     import torch
 

@@ -25,7 +25,6 @@ from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.heads.token_classification import TokenPredictor
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.encoding import Text
 from explearn_apps.onnx.graphs import Graph, graph_of
 from explearn_apps.onnx.metadata import METADATA, TOKENIZER, Input, Metadata
@@ -52,7 +51,7 @@ def export_onnx(
     path: str | os.PathLike[str],
     *,
     explainer: str | os.PathLike[str] | Explainer,
-    classifier: str | os.PathLike[str] | TransformerPredictor | None = None,
+    classifier: str | os.PathLike[str] | Predictor | None = None,
 ) -> Path:
     """Write one graph of a classifier and its explainer, whole or not at all, after a comparison with PyTorch.
 
@@ -94,7 +93,7 @@ def export_onnx(
     return Path(path)
 
 
-def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, TransformerPredictor]:
+def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, Predictor]:
     """Return the explainer, and the classifier that it explains, on the CPU in float32."""
     source, bundle = (explainer, None) if isinstance(explainer, Explainer) else find_explainer(explainer)
     classifier = classifier or (None if bundle is None else bundle.classifier_folder)
@@ -118,7 +117,7 @@ def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, TransformerPredic
     return source, classifier
 
 
-def model_proto(graph: Graph, classifier: TransformerPredictor) -> Any:
+def model_proto(graph: Graph, classifier: Predictor) -> Any:
     """Return the graph as ONNX, traced on a batch, with dynamic batch size and length."""
     inputs = classifier.batch(classifier.encode(["slow", _SENTENCE])).model_inputs()
     ids = inputs["input_ids"]
@@ -166,7 +165,7 @@ def model_proto(graph: Graph, classifier: TransformerPredictor) -> Any:
     return proto
 
 
-def _metadata(explainer: Explainer, classifier: TransformerPredictor, graph: Graph) -> Metadata:
+def _metadata(explainer: Explainer, classifier: Predictor, graph: Graph) -> Metadata:
     tokenizer: Any = classifier.tokenizer
     config: Any = classifier.model.config
     types: list[Input] = ["token_type_ids"] if "token_type_ids" in tokenizer.model_input_names else []
@@ -190,7 +189,7 @@ def _metadata(explainer: Explainer, classifier: TransformerPredictor, graph: Gra
     )
 
 
-def _tokenizer(classifier: TransformerPredictor) -> str:
+def _tokenizer(classifier: Predictor) -> str:
     """Return tokenizer.json, without the padding and truncation that earlier calls left in it."""
     from tokenizers import Tokenizer
 

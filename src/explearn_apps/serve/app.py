@@ -18,7 +18,7 @@ from explearn.core.escape import printable
 from explearn.core.validation import check
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.info import first_sentence
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.predictor import Predictor
 from explearn_apps.serve.engine import Engine
 from explearn_apps.serve.guard import SECURITY_HEADERS, Guard
 from explearn_apps.serve.limits import Limits
@@ -36,7 +36,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 
 def make_app(
-    classifier: TransformerPredictor,
+    classifier: Predictor,
     explainers: Sequence[Explainer],
     limits: Limits | None = None,
     *,

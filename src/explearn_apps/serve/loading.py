@@ -10,8 +10,8 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.methods.base.explainer import Explainer
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 
 QUICK = ("attn_lrp", "attcat", "gae", "occlusion")
 """Default methods, if they can explain the classifier. Each takes a few model passes, or, for occlusion, which needs
@@ -23,7 +23,7 @@ def load(
     classifier: str | None,
     compute: ComputeOptions,
     label_names: Mapping[str, str] | None = None,
-) -> tuple[TransformerPredictor, list[Explainer], dict[str, str]]:
+) -> tuple[Predictor, list[Explainer], dict[str, str]]:
     """Load a classifier and its methods.
 
     Args:
@@ -69,7 +69,7 @@ def load(
     return loaded, explainers, left_out
 
 
-def read_verdict(path: Path, classifier: TransformerPredictor) -> str:
+def read_verdict(path: Path, classifier: Predictor) -> str:
     """Return the verdict of a comparison of the classifier's methods, from the manifest of its page.
 
     Raises DataError for a file that is not such a manifest, ModelError for a comparison on another classifier.

@@ -110,10 +110,10 @@ def _cells(name: str, values: Mapping[str, float | None]) -> dict[str, Cell]:
     metric = CATALOGUE[name]
     known = [value for value in values.values() if value is not None]
     choose = max if metric.larger_is_better else min
-    best = shown(metric, choose(known, default=None))
+    best = metric.shown(choose(known, default=None))
     cells = {}
     for row, value in values.items():
-        text = shown(metric, value)
+        text = metric.shown(value)
         cells[row] = Cell(text, value, "best" if value is not None and text == best else "")
     return cells
 

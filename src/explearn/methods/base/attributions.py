@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
     import torch
 
-    from explearn.predictors.transformer import TransformerPredictor
+    from explearn.predictors.predictor import Predictor
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def resolve_targets(logits: torch.Tensor, targets: torch.Tensor | None) -> torch
 
 
 def attribution_of(
-    classifier: TransformerPredictor,
+    classifier: Predictor,
     text: Windowed,
     windows: Sequence[TextScores],
     method: str,
@@ -131,7 +131,7 @@ def _aggregate(scores: NDArray[np.float32], encoding: Encoding, aggregation: Agg
     return word_scores
 
 
-def answer_fields(classifier: TransformerPredictor, logits: NDArray[np.float64], target: str) -> dict[str, Any]:
+def answer_fields(classifier: Predictor, logits: NDArray[np.float64], target: str) -> dict[str, Any]:
     """Return the fields of an attribution about the prediction, from the windows' logits, (windows, C)."""
     index = classifier.labels.index(target)
     if classifier.problem is Problem.REGRESSION:

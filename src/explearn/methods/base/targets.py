@@ -21,7 +21,7 @@ from explearn.text.units import Unit, check_unit, in_units
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every stage needs it.
     from explearn.predictors.encoding import Text
-    from explearn.predictors.transformer import TransformerPredictor
+    from explearn.predictors.predictor import Predictor
 
 Target = int | str | Sequence[int | str]
 """A class, by name or index, or several of them."""
@@ -38,7 +38,7 @@ class TargetedText:
 
 
 def targeted_texts(
-    classifier: TransformerPredictor,
+    classifier: Predictor,
     texts: Iterable[Text],
     targets: Iterable[Target] | None,
     windows: int | None,
@@ -82,7 +82,7 @@ def _in_units(read: Windowed, text: Text, number: int, unit: Unit) -> Windowed:
     return replace(read, whole=whole, windows=tuple(whole.select(places.tolist()) for places in read.places))
 
 
-def check_request(classifier: TransformerPredictor, targets: Iterable[Target], windows: int | None) -> None:
+def check_request(classifier: Predictor, targets: Iterable[Target], windows: int | None) -> None:
     """Raise what `targeted_texts` raises for targets and windows, before reading texts."""
     if windows is not None:
         check_stride(windows)
@@ -90,7 +90,7 @@ def check_request(classifier: TransformerPredictor, targets: Iterable[Target], w
         _indices(classifier, target)
 
 
-def _indices(classifier: TransformerPredictor, target: Target) -> tuple[int, ...]:
+def _indices(classifier: Predictor, target: Target) -> tuple[int, ...]:
     several = [target] if isinstance(target, str) or not isinstance(target, Sequence) else target
     if not several:
         raise ParamsError("targets: got an empty list for a text; expected at least one class")
@@ -114,9 +114,7 @@ def check_classifier(classifier: Any, reader: str = "") -> None:
         raise UnsupportedError(f"{reader}: {OFFLOADED}")
 
 
-def read_texts(
-    classifier: TransformerPredictor, texts: Sequence[Text], first: int, windows: int | None
-) -> list[Windowed]:
+def read_texts(classifier: Predictor, texts: Sequence[Text], first: int, windows: int | None) -> list[Windowed]:
     """Read texts as the classifier does; see `targeted_texts`. `first`: number of the first one, for errors."""
     if windows is None:
         return [Windowed.at_once(encoding) for encoding in classifier.encode(texts, first)]
@@ -126,7 +124,7 @@ def read_texts(
     ]
 
 
-def default_targets(classifier: TransformerPredictor, texts: Sequence[Windowed]) -> list[tuple[int | None, ...]]:
+def default_targets(classifier: Predictor, texts: Sequence[Windowed]) -> list[tuple[int | None, ...]]:
     """Choose the classes to explain if the caller names none.
 
     For a regression each value; for a multi-label classifier each label that applies; else the predicted class, which
@@ -141,7 +139,7 @@ def default_targets(classifier: TransformerPredictor, texts: Sequence[Windowed])
     return [tuple(classifier.default_targets(mean)) for mean in means]
 
 
-def judged_targets(classifier: TransformerPredictor, texts: Sequence[Example]) -> list[str] | None:
+def judged_targets(classifier: Predictor, texts: Sequence[Example]) -> list[str] | None:
     """Return the class of each text on which methods are evaluated and trained; None for the predicted class.
 
     For a multi-label classifier it is the most probable label.

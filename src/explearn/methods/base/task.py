@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from explearn.lens.features import ExampleFeatures
     from explearn.lens.word_signals import WordSignals
-    from explearn.predictors.transformer import TransformerPredictor
+    from explearn.predictors.predictor import Predictor
 
 
 LabelledText = str | tuple[str, str] | Example
@@ -66,7 +66,7 @@ class TaskData(Protocol):
         """The task's name, for records and messages."""
 
     @property
-    def classifier(self) -> TransformerPredictor:
+    def classifier(self) -> Predictor:
         """The classifier to be explained."""
 
     @property

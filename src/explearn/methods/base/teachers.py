@@ -18,7 +18,7 @@ from explearn.metrics.arrays import ranks
 if TYPE_CHECKING:
     # Reading a run's parameters needs only the names, without torch.
     from explearn.methods.base.explainer import Explainer
-    from explearn.predictors.transformer import TransformerPredictor
+    from explearn.predictors.predictor import Predictor
 
 ANSWERS = "answers"
 """The teacher that is not a method: the classifier itself."""
@@ -65,7 +65,7 @@ def make_teacher(teacher: str, teachers: Mapping[str, Mapping[str, Any]], seed: 
 
 
 def lessons_of(
-    methods: Mapping[str, Explainer], classifier: TransformerPredictor, splits: Mapping[str, Sequence[Example]]
+    methods: Mapping[str, Explainer], classifier: Predictor, splits: Mapping[str, Sequence[Example]]
 ) -> Lessons:
     """Explain the predicted class of some texts with the members of a teacher and combine their scores.
 

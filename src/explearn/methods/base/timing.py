@@ -15,7 +15,7 @@ from explearn.lens.passes import count_passes
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.targets import judged_targets
 from explearn.metrics.runs import Cost, MethodRun
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.predictor import Predictor
 from explearn.text.units import Unit
 
 
@@ -33,7 +33,7 @@ class ForwardClock:
         DataError: there is no text.
     """
 
-    def __init__(self, classifier: TransformerPredictor, examples: Sequence[Example], share: int = 1) -> None:
+    def __init__(self, classifier: Predictor, examples: Sequence[Example], share: int = 1) -> None:
         if not examples:
             raise DataError("got no text to explain; expected at least one")
         if share > 1:
@@ -60,7 +60,7 @@ class ForwardClock:
 
 def explain_timed(
     explainer: Explainer,
-    classifier: TransformerPredictor,
+    classifier: Predictor,
     examples: Sequence[Example],
     options: Mapping[str, Any],
     clock: ForwardClock,

@@ -12,7 +12,7 @@ from explearn.core.validation import Seeded
 from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve_targets
 from explearn.methods.info import About
 from explearn.predictors.encoding import Batch, Encoding
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.predictor import Predictor
 
 
 class Random(BatchExplainer):
@@ -36,7 +36,7 @@ class Random(BatchExplainer):
     class Options(Seeded):
         """The seed."""
 
-    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Predictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         with torch.inference_mode():
             logits = classifier.logits(batch)
         scores = map(self._draw, batch.encodings)

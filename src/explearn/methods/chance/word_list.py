@@ -16,7 +16,7 @@ from explearn.methods.base.learned import LearnedExplainer, TrainedState
 from explearn.methods.base.task import TaskData
 from explearn.methods.info import About
 from explearn.predictors.encoding import Batch
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.predictor import Predictor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,11 +78,11 @@ class WordList(LearnedExplainer, BatchExplainer):
         self.shares = {word: (marked[word] + self.rate) / (count + 1) for word, count in sorted(counts.items())}
         return self
 
-    def check(self, classifier: TransformerPredictor) -> None:
+    def check(self, classifier: Predictor) -> None:
         self._trained(self.shares)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Predictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         logits = classifier.logits(batch)
         shares = self._trained(self.shares)
         scores = []
