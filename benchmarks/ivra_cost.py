@@ -33,7 +33,7 @@ EXPLAIN_LIMIT = 1.10
 
 def step(classifier: Predictor, texts: list[str], criteria: list[str]) -> Callable[[], None]:
     """A function that makes one training step for these criteria; none: plain fine-tuning."""
-    copied = classifier.with_model(copy.deepcopy(classifier.model))
+    copied = classifier.transformer.with_model(copy.deepcopy(classifier.transformer.model))
     copied.model.requires_grad_(True).train()
     copied.model.get_input_embeddings().weight.requires_grad_(False)
     module = InterpretableAttention(*size_of(copied.model))
@@ -81,7 +81,7 @@ def main() -> None:
     for method, kind in ((IvRA, InterpretableAttention), (SMaT, HeadAttention)):
         for norm in ("softmax", "sparsemax"):
             explainer = method(norm=norm)
-            explainer.attention = kind(*size_of(classifier.model), norm=norm).requires_grad_(False)
+            explainer.attention = kind(*size_of(classifier.transformer.model), norm=norm).requires_grad_(False)
             explainer.trained_classifier = classifier.fingerprint
 
             def explain(explainer: IvRA | SMaT = explainer) -> object:

@@ -40,7 +40,7 @@ def main() -> None:
     options = parser.parse_args()
     data = options.root / "data"
     classifier = load_classifier(data / "classifiers" / options.task, ComputeOptions(device="cpu"))
-    classifier.tokenizer.model_max_length = classifier.model.config.max_position_embeddings
+    classifier.transformer.tokenizer.model_max_length = classifier.transformer.model.config.max_position_embeddings
     examples = read_examples(data / "examples" / options.task / "test.parquet")
     texts = long_texts([example.text for example in examples], options.texts, options.words)
     encodings = {

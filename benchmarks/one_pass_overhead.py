@@ -34,7 +34,7 @@ LIMITS = {128: {"expnet": 1.10, "l2e": 1.15}, 512: {"expnet": 1.15, "l2e": 1.15}
 
 def texts_of_length(classifier: Predictor, tokens: int, count: int) -> list[str]:
     """Texts of random whole-word pieces, `tokens` sub-tokens each with the special ones."""
-    tokenizer = classifier.tokenizer
+    tokenizer = classifier.transformer.tokenizer
     words = [word for word in tokenizer.get_vocab() if word.isascii() and word.isalpha() and len(word) > 3]
     special = tokenizer.num_special_tokens_to_add()
     generator = torch.Generator().manual_seed(0)

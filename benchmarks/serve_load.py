@@ -42,8 +42,8 @@ MOST_SECONDS = 0.4
 def make_bundle(folder: Path) -> Path:
     """The demo's classifier with an ExpNet that is trained on the corpus's marks of its task."""
     classifier = demo_classifier(ComputeOptions("cpu"), 13)
-    classifier.model.save_pretrained(folder / "classifier")
-    classifier.tokenizer.save_pretrained(folder / "classifier")
+    classifier.transformer.model.save_pretrained(folder / "classifier")
+    classifier.transformer.tokenizer.save_pretrained(folder / "classifier")
     examples: dict[str, list[Example]] = {"train": [], "validation": []}
     gold = {}
     for line in CORPUS.read_text(encoding="utf-8").splitlines():

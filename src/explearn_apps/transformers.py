@@ -24,8 +24,8 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_of
 from explearn.methods.base.explainer import Explainer
 from explearn.predictors.heads.completion import COMPLETION_FILE
-from explearn.predictors.predictor import Predictor
 from explearn.predictors.problems import Problem
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.units import Unit
 
 TASK = "text-classification-with-rationale"
@@ -106,7 +106,7 @@ class RationalePipeline(transformers.Pipeline):
                 f"{name}: classifies by a prompt ({COMPLETION_FILE}), which transformers' pipeline does not apply; "
                 "use explearn.get_explainer or `explearn explain`"
             )
-        self.classifier = Predictor(model, tokenizer, ComputeOptions(device=str(where)), name)
+        self.classifier = TransformerPredictor(model, tokenizer, ComputeOptions(device=str(where)), name)
         if bundle is not None:
             bundle.check_classifier(self.classifier)
         self.explainer.check_explains(self.classifier)

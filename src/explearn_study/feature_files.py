@@ -180,9 +180,9 @@ def write_features(
     description: str | None = None,
 ) -> None:
     """Compute the features of `examples` and write them shard by shard; memory does not grow with their number."""
-    source = feature_source(classifier, layers)
+    source = feature_source(classifier.transformer, layers)
     schema = _schema(source, hidden)
-    compute = partial(compute_features, classifier, layers=layers, hidden=hidden)
+    compute = partial(compute_features, classifier.transformer, layers=layers, hidden=hidden)
     write_texts(target, schema, source, examples, compute, description)
 
 

@@ -30,7 +30,7 @@ def write_attention(workspace: Workspace, params: Params, task: str, classifier:
     """Write the attention features of all splits, or why there are none."""
     with atomic_folder(workspace.features(task)) as folder:
         try:
-            layer_count(classifier.model)
+            layer_count(classifier.transformer.model)
         except UnsupportedError as error:
             write_refusal(folder, error)
             logger.warning("%s: no attention features are written: %s", task, error)

@@ -147,7 +147,7 @@ def _method(name: str | None, folder: Path | None) -> MethodInfo:
 
 
 def _save_classifier(classifier: Predictor, folder: Path) -> None:
-    classifier.tokenizer.chat_template = None  # a file of another kind, which no classifier reads
+    classifier.transformer.tokenizer.chat_template = None  # a file of another kind, which no classifier reads
     classifier.save_pretrained(folder)
     if load_classifier(folder, device="cpu").fingerprint != classifier.fingerprint:
         raise ModelError(
@@ -169,7 +169,7 @@ def _classifier_facts(
     return ClassifierFacts(
         fingerprint=classifier.fingerprint,
         name=Path(source).resolve().name if source and is_folder(source) else source,
-        architecture=str(classifier.model.config.model_type),
+        architecture=str(classifier.transformer.model.config.model_type),
         labels=list(classifier.labels),
         folder=place,
     )

@@ -53,7 +53,7 @@ def _check_weights_here(classifier: Predictor) -> None:
         )
 
 
-def randomised(classifier: Predictor, seed: int, chosen: Collection[str] | None = None) -> Predictor:
+def randomised(classifier: Predictor, seed: int, chosen: Collection[str] | None = None) -> Any:
     """Return a copy with new weights, as the model's class initialises them for the same configuration.
 
     Args:
@@ -86,7 +86,7 @@ def randomised(classifier: Predictor, seed: int, chosen: Collection[str] | None 
     return classifier.with_model(changed)
 
 
-def noisy_embeddings(classifier: Predictor, radius: float, seed: int) -> Predictor:
+def noisy_embeddings(classifier: Predictor, radius: float, seed: int) -> Any:
     """Return a copy with uniform noise from [-radius, radius] added to each entry of the word embeddings.
 
     All occurrences of a sub-token get the same noise, in all passes of a method. `classifier` is not changed.

@@ -20,6 +20,7 @@ from explearn.core.errors import ModelError, UnsupportedError
 from explearn.lens.words import table_weight
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, Encoding
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 
@@ -29,7 +30,7 @@ PIECES = 2048
 
 @torch.inference_mode()
 def aggregate_states(
-    classifier: TransformerPredictor, encodings: Sequence[Encoding], description: str | None = None
+    classifier: Predictor, encodings: Sequence[Encoding], description: str | None = None
 ) -> NDArray[np.float64]:
     """Return hidden states averaged over all layers' outputs and all sub-tokens, special ones included, (n, d).
 
@@ -46,7 +47,7 @@ def aggregate_states(
 
     def average(indices: list[int]) -> NDArray[np.float64]:
         batch = classifier.batch([encodings[i] for i in indices])
-        _, parts = _run(classifier, batch)
+        _, parts = _run(classifier.transformer, batch)
         real = batch.attention_mask[..., None].double()
         total = torch.zeros((), dtype=torch.float64, device=real.device)
         layers = 0
@@ -59,11 +60,11 @@ def aggregate_states(
 
     rows = run_batches([len(e) for e in encodings], classifier, average, description=description)
     if not rows:
-        return np.zeros((0, int(getattr(classifier.model.config, "hidden_size", 0) or 0)))
+        return np.zeros((0, int(getattr(classifier.transformer.model.config, "hidden_size", 0) or 0)))
     return np.array(rows)
 
 
-def spaced_layers(classifier: TransformerPredictor, count: int) -> list[int]:
+def spaced_layers(classifier: Predictor, count: int) -> list[int]:
     """Choose at most `count` of a model's layers, evenly spaced from the embeddings (0) to the last layer.
 
     The layers of an encoder-decoder are those of its encoder, then those of its decoder. A function of texts has none.
@@ -73,13 +74,14 @@ def spaced_layers(classifier: TransformerPredictor, count: int) -> list[int]:
     """
     if not classifier.has_model:
         return []
-    _, parts = _run(classifier, classifier.batch(classifier.encode_samples("a")))
+    transformer: TransformerPredictor = classifier.transformer
+    _, parts = _run(transformer, transformer.batch(transformer.encode_samples("a")))
     total = sum(len(part) for part in parts)
     return sorted({round(layer) for layer in np.linspace(0, total - 1, count).tolist()})
 
 
 @torch.no_grad()
-def read_states(classifier: TransformerPredictor, batch: Batch, layers: Sequence[int]) -> tuple[Tensor, Tensor]:
+def read_states(classifier: Predictor, batch: Batch, layers: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Return logits, (b, C), and the hidden states of some layers side by side, (b, n, layers d), from one pass.
 
     Without layers, for a function of texts, each sub-token gets the hashed pieces of its word (`hashed_pieces`).
@@ -90,14 +92,14 @@ def read_states(classifier: TransformerPredictor, batch: Batch, layers: Sequence
     """
     if not layers:
         return classifier.logits(batch), hashed_pieces(batch.encodings)
-    logits, parts = _run(classifier, batch)
+    logits, parts = _run(classifier.transformer, batch)
     states = list(chain.from_iterable(parts))
     if max(layers) >= len(states):
         raise ModelError(f"layers: got {max(layers)}; {classifier.name} gives {len(states)}, numbered from 0")
     return logits, torch.cat([states[layer].float() for layer in layers], -1)
 
 
-def text_states(classifier: TransformerPredictor, encodings: Sequence[Encoding], layers: Sequence[int]) -> list[Tensor]:
+def text_states(classifier: Predictor, encodings: Sequence[Encoding], layers: Sequence[int]) -> list[Tensor]:
     """Return what `read_states` reads of each text, (tokens, layers d), on the CPU; float16 if that holds its values.
 
     Raises:
@@ -162,7 +164,7 @@ def _pieces(word: str) -> list[str]:
     return pieces
 
 
-def word_embeddings(classifier: TransformerPredictor, encodings: Sequence[Encoding]) -> list[NDArray[np.float32]]:
+def word_embeddings(classifier: Predictor, encodings: Sequence[Encoding]) -> list[NDArray[np.float32]]:
     """Return the mean input embedding of each word's sub-tokens, one array (words, d) per text.
 
     Rows of words without a sub-token are NaN.
@@ -170,7 +172,7 @@ def word_embeddings(classifier: TransformerPredictor, encodings: Sequence[Encodi
     Raises:
         UnsupportedError: the model has no table of embeddings, or an offloaded one.
     """
-    weight = table_weight(classifier.model)
+    weight = table_weight(classifier.transformer.model)
     if weight.is_meta:
         raise UnsupportedError(f"{classifier.name}: its table of embeddings is offloaded; expected it on a device")
     table: Any = weight.detach().float().cpu().numpy()

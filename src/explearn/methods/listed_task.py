@@ -102,8 +102,8 @@ class ListedTask:
         return list(self._splits.get(split, ()))
 
     def features(self, split: str, hidden: bool = False) -> tuple[dict[str, Any], Iterable[ExampleFeatures]]:
-        source = feature_source(self.classifier, self.layers)
-        return source, compute_features(self.classifier, self.examples(split), self.layers, hidden)
+        source = feature_source(self.classifier.transformer, self.layers)
+        return source, compute_features(self.classifier.transformer, self.examples(split), self.layers, hidden)
 
     def signals(self, split: str) -> Iterable[WordSignals]:
         return compute_signals(self.classifier, self.examples(split))

@@ -42,6 +42,7 @@ from explearn.predictors.loading import (
     resolve_encoder,
 )
 from explearn.predictors.params import FinetuneParams, LoraParams, ScratchParams
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.problems import label_maps
 from explearn.predictors.transformer import TransformerPredictor
 
@@ -100,7 +101,7 @@ def classification_metrics(truth: NDArray[Any], predicted: NDArray[Any], labels:
 
 
 def evaluate_classifier(
-    classifier: TransformerPredictor, examples: Sequence[Example], description: str | None = None
+    classifier: Predictor, examples: Sequence[Example], description: str | None = None
 ) -> dict[str, Any]:
     """Return `classification_metrics` of a classifier on labelled examples."""
     encodings, truth = classifier.encode_labelled(examples)

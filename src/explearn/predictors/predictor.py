@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
+import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -147,6 +148,14 @@ class Predictor(Labelled, ABC):
         raise UnsupportedError(
             f"{self.name or 'the classifier'}: {self.does}; a token is for models that classify tokens"
         )
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Save what `explearn.load_classifier` reads. Raises UnsupportedError if there is no model to save."""
+        self.transformer.save_pretrained(folder)
+
+    def with_model(self, model: Any) -> Any:
+        """Return a copy with another model of the same architecture. Raises UnsupportedError if there is none."""
+        return self.transformer.with_model(model)
 
     def check_plain(self, what: str) -> None:
         """Raise UnsupportedError, naming `what`, unless the weights are on one device and not quantised."""

@@ -166,7 +166,7 @@ def model_settings(classifier: Predictor) -> dict[str, Any]:
     return {
         "classifier": classifier.fingerprint,
         "labels": classifier.labels,
-        "tokenizer": hashlib.sha256(classifier.tokenizer.backend_tokenizer.to_str().encode()).hexdigest(),
+        "tokenizer": hashlib.sha256(classifier.transformer.tokenizer.backend_tokenizer.to_str().encode()).hexdigest(),
         "max_length": classifier.max_length,
         "problem": str(classifier.problem),
         "device": f"{device.type} {name}",

@@ -23,8 +23,8 @@ from explearn.methods.expnet.network import log_attention
 from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.l2e.explainer import L2E, aimed
 from explearn.predictors.architectures import reads
-from explearn.predictors.predictor import Predictor
 from explearn.predictors.problems import Problem
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 from explearn_apps.onnx.metadata import CERTIFICATE, OUTPUTS, Input
 
@@ -35,7 +35,7 @@ class Graph(nn.Module):
     more: tuple[Input, ...] = ()
     outputs: tuple[str, ...] = OUTPUTS
 
-    def __init__(self, classifier: Predictor) -> None:
+    def __init__(self, classifier: TransformerPredictor) -> None:
         super().__init__()
         self.model = classifier.model
 
@@ -46,7 +46,7 @@ class Graph(nn.Module):
 class _Attending(Graph):
     """Base of graphs that read attention from and to the first token."""
 
-    def __init__(self, classifier: Predictor) -> None:
+    def __init__(self, classifier: TransformerPredictor) -> None:
         super().__init__(classifier)
         self.layers = layer_count(classifier.model)
         if (read := reads(classifier.model)) != "first":
@@ -81,7 +81,7 @@ class ExpNetGraph(_Attending):
 
     more = ("word_ids",)
 
-    def __init__(self, classifier: Predictor, explainer: ExpNet) -> None:
+    def __init__(self, classifier: TransformerPredictor, explainer: ExpNet) -> None:
         super().__init__(classifier)
         assert explainer.network is not None
         self.network, self.attended = explainer.network, explainer.layers
@@ -140,7 +140,7 @@ def word_places(word_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 class ExpNetPaperGraph(_Attending):
     """ExpNet as published, which scores each sub-token by itself."""
 
-    def __init__(self, classifier: Predictor, explainer: ExpNetPaper) -> None:
+    def __init__(self, classifier: TransformerPredictor, explainer: ExpNetPaper) -> None:
         super().__init__(classifier)
         self.explainer = explainer
         self.network = explainer.network
@@ -161,7 +161,7 @@ class L2EGraph(Graph):
 
     more: tuple[Input, ...] = ("word_ids", "target")
 
-    def __init__(self, classifier: Predictor, explainer: L2E) -> None:
+    def __init__(self, classifier: TransformerPredictor, explainer: L2E) -> None:
         super().__init__(classifier)
         assert explainer.network is not None and explainer.certifier is not None
         self.explainer = explainer
@@ -204,7 +204,7 @@ class L2EGraph(Graph):
         return logits, shown, self.certifier(features)
 
 
-def graph_of(classifier: Predictor, explainer: Explainer) -> Graph:
+def graph_of(classifier: TransformerPredictor, explainer: Explainer) -> Graph:
     """Return the module to export. Raises UnsupportedError for a method or classifier without one."""
     if isinstance(explainer, ExpNet):
         return ExpNetGraph(classifier, explainer)

@@ -25,6 +25,7 @@ from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.heads.token_classification import TokenPredictor
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.encoding import Text
 from explearn_apps.onnx.graphs import Graph, graph_of
 from explearn_apps.onnx.metadata import METADATA, TOKENIZER, Input, Metadata
@@ -93,7 +94,7 @@ def export_onnx(
     return Path(path)
 
 
-def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, Predictor]:
+def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, TransformerPredictor]:
     """Return the explainer, and the classifier that it explains, on the CPU in float32."""
     source, bundle = (explainer, None) if isinstance(explainer, Explainer) else find_explainer(explainer)
     classifier = classifier or (None if bundle is None else bundle.classifier_folder)
@@ -108,16 +109,16 @@ def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, Predictor]:
         what = "classifies by a prompt or candidate labels" if prompted else classifier.does
         raise UnsupportedError(f"{classifier.name}: {what}; expected a classifier with a head, for ONNX")
     classifier.check_plain("export to ONNX")
-    dtypes = {classifier.dtype, *(parameter.dtype for parameter in classifier.model.parameters())}
+    dtypes = {classifier.dtype, *(parameter.dtype for parameter in classifier.transformer.model.parameters())}
     if classifier.device.type != "cpu" or dtypes != {torch.float32}:
         raise ParamsError(f"{classifier.name}: is not on the CPU in float32; expected device='cpu', precision='fp32'")
     if bundle is not None:
         bundle.check_classifier(classifier)
     source.check_explains(classifier)
-    return source, classifier
+    return source, classifier.transformer
 
 
-def model_proto(graph: Graph, classifier: Predictor) -> Any:
+def model_proto(graph: Graph, classifier: TransformerPredictor) -> Any:
     """Return the graph as ONNX, traced on a batch, with dynamic batch size and length."""
     inputs = classifier.batch(classifier.encode(["slow", _SENTENCE])).model_inputs()
     ids = inputs["input_ids"]
@@ -165,7 +166,7 @@ def model_proto(graph: Graph, classifier: Predictor) -> Any:
     return proto
 
 
-def _metadata(explainer: Explainer, classifier: Predictor, graph: Graph) -> Metadata:
+def _metadata(explainer: Explainer, classifier: TransformerPredictor, graph: Graph) -> Metadata:
     tokenizer: Any = classifier.tokenizer
     config: Any = classifier.model.config
     types: list[Input] = ["token_type_ids"] if "token_type_ids" in tokenizer.model_input_names else []
@@ -189,7 +190,7 @@ def _metadata(explainer: Explainer, classifier: Predictor, graph: Graph) -> Meta
     )
 
 
-def _tokenizer(classifier: Predictor) -> str:
+def _tokenizer(classifier: TransformerPredictor) -> str:
     """Return tokenizer.json, without the padding and truncation that earlier calls left in it."""
     from tokenizers import Tokenizer
 

@@ -14,7 +14,7 @@ from explearn.methods.base.training import train_epochs
 from explearn.predictors.batching import random_batches
 from explearn.predictors.finetune import load_encoder
 from explearn.predictors.loading import EMBEDDED
-from explearn.predictors.predictor import Predictor
+from explearn.predictors.transformer import TransformerPredictor
 
 if TYPE_CHECKING:
     from transformers import BertForSequenceClassification
@@ -36,7 +36,7 @@ def headlines(split: str) -> tuple[list[str], list[str]]:
     return [row["text"] for row in rows], [row["label"] for row in rows]
 
 
-def demo_classifier(compute: ComputeOptions, seed: int, description: str | None = None) -> Predictor:
+def demo_classifier(compute: ComputeOptions, seed: int, description: str | None = None) -> TransformerPredictor:
     """Fine-tune the encoder's upper layers and a head on the headlines.
 
     Args:
@@ -48,7 +48,7 @@ def demo_classifier(compute: ComputeOptions, seed: int, description: str | None 
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model, tokenizer = load_encoder(EMBEDDED, sorted(set(labels)), LENGTH)
-        classifier = Predictor(model, tokenizer, compute, "the demo's classifier")
+        classifier = TransformerPredictor(model, tokenizer, compute, "the demo's classifier")
         encodings = classifier.encode(texts)
         truth = torch.tensor([classifier.label_index(label) for label in labels], device=classifier.device)
         bert = cast("BertForSequenceClassification", classifier.model)

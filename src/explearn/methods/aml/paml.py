@@ -305,8 +305,7 @@ class PAML(BoundExplainer, BatchExplainer):
             DivergedError: the loss, or a map, is not finite.
         """
         options = self.options
-        classifier = task.classifier
-        self.check_problem(classifier)
+        classifier: TransformerPredictor = self.check_problem(task.classifier)
         if isinstance(classifier, QuestionPredictor | TokenPredictor):
             raise UnsupportedError(f"{self.name}: masks whole texts for their class, and this model {classifier.does}")
         texts = chosen_texts(task, "train", options.max_texts, options.seed, "train on")

@@ -127,7 +127,7 @@ class Explainer(ABC):
         """Return notes on the last explanations, as JSON values. The default is none."""
         return {}
 
-    def check_problem(self, classifier: Predictor) -> Predictor:
+    def check_problem(self, classifier: Predictor) -> Any:
         """Return what the method sees of a classifier: its transformer if the method looks inside, else itself.
 
         Raises:

@@ -24,6 +24,7 @@ from explearn.methods.relevance.attn_lrp import AttnLRP, changed_backward
 from explearn.methods.relevance.gae import GAE, gae_row
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, Encoding
+from explearn.predictors.predictor import Predictor
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD, aggregate
 
@@ -37,18 +38,18 @@ gradients among it, takes more memory than classifying."""
 Scored = tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]
 
 
-def available_signals(classifier: TransformerPredictor, names: Sequence[str] = SIGNALS) -> tuple[str, ...]:
+def available_signals(classifier: Predictor, names: Sequence[str] = SIGNALS) -> tuple[str, ...]:
     """Return those of `names` whose methods explain a classifier: `gradient`, and all where attention is captured.
 
     Raises:
         UnsupportedError: none of them does.
     """
-    classifier = classifier.transformer
-    supported = [name for name in SIGNALS if _explains(METHODS[name]().check, classifier)]
+    transformer = classifier.transformer
+    supported = [name for name in SIGNALS if _explains(METHODS[name]().check, transformer)]
     available = tuple(name for name in names if name in supported)
     if not available:
         raise UnsupportedError(
-            f"a {classifier.model.config.model_type!r} model has none of the signals {', '.join(names)}; "
+            f"a {transformer.model.config.model_type!r} model has none of the signals {', '.join(names)}; "
             f"it has {', '.join(supported) or 'none at all'}"
         )
     return available
@@ -153,7 +154,7 @@ def text_signals(
 
 
 def compute_signals(
-    classifier: TransformerPredictor, examples: Sequence[Example], description: str | None = None
+    classifier: Predictor, examples: Sequence[Example], description: str | None = None
 ) -> list[WordSignals]:
     """Return all signals of some texts for their predicted classes.
 
@@ -166,12 +167,13 @@ def compute_signals(
         UnsupportedError: as `available_signals`.
     """
     available_signals(classifier)
-    encodings = classifier.encode(examples)
+    transformer: TransformerPredictor = classifier.transformer
+    encodings = transformer.encode(examples)
 
     def compute(chosen: list[int]) -> Iterator[WordSignals]:
-        batch = classifier.batch([encodings[i] for i in chosen])
-        with classifier.gathered():
-            scored = batch_signals(classifier, batch, None)
-        return text_signals(classifier, batch.encodings, *scored)
+        batch = transformer.batch([encodings[i] for i in chosen])
+        with transformer.gathered():
+            scored = batch_signals(transformer, batch, None)
+        return text_signals(transformer, batch.encodings, *scored)
 
-    return run_batches([len(encoding) for encoding in encodings], classifier, compute, PASSES, description)
+    return run_batches([len(encoding) for encoding in encodings], transformer, compute, PASSES, description)

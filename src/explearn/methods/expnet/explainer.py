@@ -107,7 +107,7 @@ class ExpNet(BoundExplainer, BatchExplainer):
             DataError: no text is marked where marks are needed; all words are marked, or none; the features were
                 computed with another classifier.
         """
-        layer_count(task.classifier.model)
+        layer_count(task.classifier.transformer.model)
         splits: Sequence[str] = PSEUDO_SPLITS
         if self.options.protocol == "in_domain":
             splits = (task.rationale_split,)

@@ -135,8 +135,7 @@ class IvRA(BoundExplainer, BatchExplainer):
             ModelError: a gradient is not finite.
         """
         options = self.options
-        classifier = task.classifier
-        self.check_problem(classifier)
+        classifier: TransformerPredictor = self.check_problem(task.classifier)
         if options.own_model or classifier.spread is not None:
             classifier.check_plain("training ivra")
         self._check_criteria(classifier)

@@ -13,7 +13,7 @@ from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import outputs, stand_in
 from explearn.methods.perturbation.predictor import CachedLogits
 from explearn.predictors.encoding import Encoding, text_seed
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.predictor import Predictor
 
 TEXTS_TOGETHER = 64
 """Texts that are answered in one go."""
@@ -55,7 +55,7 @@ def random_words(words: int, count: int, rng: np.random.Generator) -> NDArray[np
 
 
 def ask(
-    classifier: TransformerPredictor,
+    classifier: Predictor,
     encodings: Sequence[Encoding],
     counts: Sequence[int],
     seed: int,

@@ -44,7 +44,7 @@ from explearn.predictors.problems import ONE_CLASS, Problem
 from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:
-    from explearn.predictors.transformer import TransformerPredictor
+    from explearn.predictors.predictor import Predictor
 
 logger = logging.getLogger(__name__)
 
@@ -212,7 +212,7 @@ class L2E(BoundExplainer, BatchExplainer):
 
     def _answered(
         self,
-        classifier: TransformerPredictor,
+        classifier: Predictor,
         examples: Sequence[Example],
         marks: Mapping[str, WordTargets],
         description: str | None,
@@ -254,9 +254,7 @@ class L2E(BoundExplainer, BatchExplainer):
             texts.append(TrainingText(states, words[:, None] == owners, values, _marks_of_tokens(encoding, marks)))
         return texts
 
-    def _warn_of_one_class(
-        self, classifier: TransformerPredictor, texts: Sequence[TrainingText], description: str | None
-    ) -> None:
+    def _warn_of_one_class(self, classifier: Predictor, texts: Sequence[TrainingText], description: str | None) -> None:
         # The first set of words is the whole text; a teacher gives values for one class.
         classes = {int(np.nanargmax(text.values[0])) for text in texts}
         if classifier.problem in ONE_CLASS and len(classes) == 1:
@@ -271,7 +269,7 @@ class L2E(BoundExplainer, BatchExplainer):
     @torch.inference_mode()
     def _certify(
         self,
-        classifier: TransformerPredictor,
+        classifier: Predictor,
         texts: Sequence[TrainingText],
         held_out: Sequence[Example],
         description: str | None,
@@ -320,7 +318,7 @@ class L2E(BoundExplainer, BatchExplainer):
     def _parts(self) -> tuple[StateNetwork, Certifier]:
         return self._trained(self.network), self._trained(self.certifier)
 
-    def _scored(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> ScoredBatch:
+    def _scored(self, classifier: Predictor, batch: Batch, targets: torch.Tensor | None) -> ScoredBatch:
         network, certifier = self._parts()
         network.to(classifier.device)
         certifier.to(classifier.device)
@@ -335,7 +333,7 @@ class L2E(BoundExplainer, BatchExplainer):
         return ScoredBatch(logits, chosen, scores, self.marked(output.marks, word_ids), features)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Predictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         scored = self._scored(classifier, batch, targets)
         aim = scored.scores.new_full((len(batch), 1), self.options.aim)
         scores = aimed(scored.scores, scored.marks, aim)
@@ -359,7 +357,7 @@ class L2E(BoundExplainer, BatchExplainer):
         return torch.where(word_ids != NO_WORD, (slope * logits + offset).sigmoid() / pieces, 0.0)
 
     def score_texts(
-        self, classifier: TransformerPredictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
+        self, classifier: Predictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
     ) -> list[TextScores]:
         texts = super().score_texts(classifier, encodings, targets)
         budget = self.options.budget

@@ -34,7 +34,7 @@ from explearn.methods.l2e.student_training import (
 )
 from explearn.predictors.batching import budget_batches
 from explearn.predictors.encoding import Batch, Encoding
-from explearn.predictors.transformer import TransformerPredictor
+from explearn.predictors.predictor import Predictor
 from explearn.text.alignment import NO_WORD, aggregate
 
 
@@ -96,7 +96,7 @@ class L2EPaper(BoundExplainer, BatchExplainer):
 
     def fit_lessons(
         self,
-        classifier: TransformerPredictor,
+        classifier: Predictor,
         examples: Sequence[Example],
         lessons: Lessons,
         description: str | None = None,
@@ -113,7 +113,7 @@ class L2EPaper(BoundExplainer, BatchExplainer):
             DataError: there is nothing to learn from, or scores do not fit their text.
         """
         options = self.options
-        table: Any = classifier.model.get_input_embeddings().weight
+        table: Any = classifier.transformer.model.get_input_embeddings().weight
         by_id = {example.id: example for example in examples}
         splits = {}
         for split in ("train", "validation"):
@@ -134,7 +134,7 @@ class L2EPaper(BoundExplainer, BatchExplainer):
 
     def _student_lessons(
         self,
-        classifier: TransformerPredictor,
+        classifier: Predictor,
         by_id: dict[str, Example],
         lessons: Sequence[Lesson],
         signed: bool,
@@ -153,15 +153,15 @@ class L2EPaper(BoundExplainer, BatchExplainer):
 
     # ---- explaining ----------------------------------------------------------------------------------------------
 
-    def check(self, classifier: TransformerPredictor) -> None:
+    def check(self, classifier: Predictor) -> None:
         # Its scores do not depend on the classifier, so a sanity check with another one would say nothing.
         self.check_trained_for(classifier)
 
     @torch.inference_mode()
-    def score_batch(self, classifier: TransformerPredictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
+    def score_batch(self, classifier: Predictor, batch: Batch, targets: torch.Tensor | None) -> BatchScores:
         logits = classifier.logits(batch)
         chosen = resolve_targets(logits, targets)
-        with classifier.autocast():
+        with classifier.transformer.autocast():
             rows = self._run(batch.encodings, chosen.tolist(), classifier.device)
         scores = torch.zeros(batch.input_ids.shape)
         for row, (text_scores, _) in enumerate(rows):
