@@ -22,7 +22,6 @@ from explearn.cli.train import train
 from explearn.core.errors import UnsupportedError
 from explearn.methods.info import Family
 from explearn.methods.registry import explainer_class, get_explainer, get_info, known_infos
-from explearn.predictors.pretrained import load_classifier
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -71,6 +70,8 @@ def methods(
     infos = list(known_infos())
     refused: dict[str, str] = {}
     if classifier is not None:
+        from explearn.predictors.pretrained import load_classifier
+
         loaded = load_classifier(classifier)
         for info in infos:
             if not info.untrained:

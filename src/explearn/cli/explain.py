@@ -22,7 +22,6 @@ from explearn.core.errors import DataError, ParamsError, shown
 from explearn.core.escape import printable, printable_json
 from explearn.core.validation import whole_number
 from explearn.core.writing import atomic_path, check_own, is_page
-from explearn.predictors.pretrained import load_classifier
 from explearn.show.display import PAGE_END, PAGE_START, block, rows
 
 if TYPE_CHECKING:
@@ -116,6 +115,8 @@ def explain(
             )
     inputs: list[Any] = texts or _lines()
     from explearn.api import default_explainer
+
+    from explearn.predictors.pretrained import load_classifier
 
     loaded = load_classifier(source, compute, completion=completion).renamed(names)
     for chosen in methods:
