@@ -115,7 +115,6 @@ def explain(
             )
     inputs: list[Any] = texts or _lines()
     from explearn.api import default_explainer
-
     from explearn.predictors.pretrained import load_classifier
 
     loaded = load_classifier(source, compute, completion=completion).renamed(names)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from itertools import chain
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
