@@ -139,7 +139,7 @@ class Workspace:
         return [str(label) for label in self.read_task(task)["labels"]]
 
     def read_rationales(self, task: str) -> list[Rationale]:
-        return read_rationales(self.rationales(task), self.read_examples(task))
+        return read_rationales(self.rationales(task))
 
     def read_gold(self, task: str, params: Params) -> dict[str, tuple[bool, ...]]:
         """Return example id -> word mask, annotators merged; texts where no word remains are left out."""

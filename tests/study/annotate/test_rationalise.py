@@ -56,7 +56,7 @@ def succeed(project: Project, server: ChatServer | None = None, **environment: s
 
 def outputs(project: Project) -> tuple[dict[tuple[str, str], str], dict[str, Any]]:
     folder = project.root / "data" / "rationales"
-    rationales = read_rationales(folder / "films.parquet", project.examples)
+    rationales = read_rationales(folder / "films.parquet")
     actual = {(r.example_id, r.annotator): "".join("01"[m] for m in r.mask) for r in rationales}
     return actual, json.loads((folder / "films.json").read_text())
 
