@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from explearn.core.compute import ComputeOptions
+from explearn.core.documents import read_json
 from explearn.core.errors import DataError
 from explearn.core.examples import Example
 from explearn.core.parquet import read_metadata
@@ -23,7 +24,7 @@ from explearn.predictors.pretrained import load_classifier
 from explearn_study.feature_files import check_refusal, read_features, read_signals
 from explearn_study.params import Params
 from explearn_study.teacher_files import read_lessons
-from explearn_study.workspace import Workspace, read_document
+from explearn_study.workspace import Workspace
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every method needs it.
@@ -61,7 +62,7 @@ class WorkspaceTask:
 
     @cached_property
     def skill(self) -> float | None:
-        judged = read_document(self.workspace.classifier_figures(self.name), dict[str, Any], "finetune")["validation"]
+        judged = read_json(self.workspace.classifier_figures(self.name))["validation"]
         return None if judged is None else float(judged["mcc"])
 
     @cached_property

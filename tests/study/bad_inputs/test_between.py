@@ -18,14 +18,6 @@ from explearn.core.attribution import Attribution
 from explearn.core.parquet import METADATA_KEY, read_metadata
 from explearn.core.storage import ATTRIBUTION_SCHEMA, read_attributions
 from explearn_study.example_files import read_examples, read_rationales
-from explearn_study.workspace import Workspace
-
-
-def test_the_facts_of_a_task(tmp_path: Path) -> None:
-    path = Workspace(tmp_path).examples("films") / "task.json"
-    path.parent.mkdir(parents=True)
-    path.write_text('{"labels": "yes no", "dropped": {}, "unused_ids": []}', encoding="utf-8")
-    complaint(lambda: Workspace(tmp_path).read_labels("films"), str(path), "run the stage prepare again")
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"\xff", b"[" * 100_000, b'{"a": NaN}'])
