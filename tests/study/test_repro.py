@@ -64,7 +64,7 @@ class Project:
 
 
 @pytest.mark.slow
-def test_as_dvc_repro_would(tmp_path: Path, repository: Path) -> None:
+def test_as_dvc_repro_would(tmp_path, repository):
     alone, together = Project(tmp_path / "alone", repository), Project(tmp_path / "together", repository)
     alone.run("dvc", "repro")
     output = together.repro().stdout

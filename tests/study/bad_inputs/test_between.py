@@ -21,7 +21,7 @@ from explearn_study.example_files import read_examples, read_rationales
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"\xff", b"[" * 100_000, b'{"a": NaN}'])
-def test_metadata(tmp_path: Path, raw: bytes) -> None:
+def test_metadata(tmp_path, raw):
     path = tmp_path / "d.parquet"
     pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({METADATA_KEY: raw}), path)
     complaint(lambda: read_metadata(path), str(path))
@@ -44,9 +44,7 @@ ROWS: list[tuple[Callable[[Path], Any], dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("read", "row", "change"), ROWS, ids=[ascii(change) for *_, change in ROWS])
-def test_a_row_of_another_kind(
-    tmp_path: Path, read: Callable[[Path], Any], row: dict[str, Any], change: dict[str, Any]
-) -> None:
+def test_a_row_of_another_kind(tmp_path, read, row, change):
     path = tmp_path / "t.parquet"
     fields = [field.with_nullable(True) for field in ATTRIBUTION_SCHEMA] if row is ATTRIBUTION else None
     pq.write_table(pa.Table.from_pylist([{**row, **change}], schema=fields and pa.schema(fields)), path)
@@ -56,7 +54,7 @@ def test_a_row_of_another_kind(
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", ["config.json", "w.safetensors"])
 @pytest.mark.parametrize("damage", ["text", "pipe"])
-def test_trained_explainers(tmp_path: Path, name: str, damage: str) -> None:
+def test_trained_explainers(tmp_path, name, damage):
     folder = tmp_path / "kept"
     keep(folder, {"w": torch.zeros(2)}, more=1)
     assert Kept.from_pretrained(folder).state.record == {"more": 1}

@@ -56,7 +56,7 @@ JSONL: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", JSONL)
-def test_json_lines(tmp_path: Path, name: str) -> None:
+def test_json_lines(tmp_path, name):
     (tmp_path / "films.jsonl").write_bytes(JSONL[name])
     complaint(lambda: load(tmp_path), "films")
 
@@ -73,7 +73,7 @@ CSV: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", CSV)
-def test_csv(tmp_path: Path, name: str) -> None:
+def test_csv(tmp_path, name):
     (tmp_path / "films.csv").write_bytes(CSV[name])
     complaint(lambda: load(tmp_path), "films")
 
@@ -95,13 +95,13 @@ PARQUET: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", PARQUET)
-def test_parquet(tmp_path: Path, name: str) -> None:
+def test_parquet(tmp_path, name):
     pq.write_table(PARQUET[name](), tmp_path / "films.parquet")
     complaint(lambda: load(tmp_path), "films")
 
 
 @pytest.mark.parametrize("damage", ["text", "half", "page"])
-def test_damaged_parquet(tmp_path: Path, damage: str) -> None:
+def test_damaged_parquet(tmp_path, damage):
     path = tmp_path / "films.parquet"
     pq.write_table(parquet(), path)
     raw = path.read_bytes()
@@ -115,7 +115,7 @@ def test_damaged_parquet(tmp_path: Path, damage: str) -> None:
     complaint(lambda: load(tmp_path), "films.parquet")
 
 
-def test_columns_that_are_not_read_are_not_decoded(tmp_path: Path) -> None:
+def test_columns_that_are_not_read_are_not_decoded(tmp_path):
     """A time stamp that no calendar has fails only where somebody asks for it."""
     broken = pa.array([2**60] * 20, pa.timestamp("ms"))
     pq.write_table(parquet(when=broken, picture=[b"\x89PNG"] * 20), tmp_path / "films.parquet")
@@ -141,7 +141,7 @@ SOURCES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda value: ascii(value)[:50])
-def test_sources(tmp_path: Path, source: dict[str, Any], hub_cache: Path) -> None:
+def test_sources(tmp_path, source, hub_cache):
     (tmp_path / "films.jsonl").write_bytes(jsonl(GOOD))
     (tmp_path / "films.txt").write_bytes(b"a film\n")
     complaint(lambda: load(tmp_path, **source))
@@ -175,6 +175,6 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("adapter", "row"), ROWS, ids=lambda value: ascii(value)[:60])
-def test_rows_of_known_data_sets(tmp_path: Path, adapter: str, row: dict[str, Any]) -> None:
+def test_rows_of_known_data_sets(tmp_path, adapter, row):
     (tmp_path / "films.jsonl").write_bytes(jsonl([row]))
     complaint(lambda: load(tmp_path, adapter=adapter, columns={}), "films")

@@ -74,7 +74,7 @@ def stand_in(folder: Path, adapter: str) -> None:
 @pytest.mark.usefixtures("hub_cache")
 class TestHub:
     @pytest.mark.parametrize("adapter", HUB)
-    def test_every_adapter_reads_the_hub_s_layout(self, tmp_path: Path, adapter: str) -> None:
+    def test_every_adapter_reads_the_hub_s_layout(self, tmp_path, adapter):
         stand_in(tmp_path / "copy", adapter)
         data = load_task("task", source(kind="hub", adapter=adapter, path="copy"), tmp_path, seed=13)
         assert {e.split for e in data.examples} == {"train", "validation", "test"}
@@ -84,7 +84,7 @@ class TestHub:
         marked = {"hatexplain": 4 * 2 * 3, "movie_rationales": 12 * 3}  # posts or reviews, masks, splits
         assert len(data.rationales) == marked.get(adapter, 0)
 
-    def test_a_view_drops_posts_without_a_majority(self, tmp_path: Path) -> None:
+    def test_a_view_drops_posts_without_a_majority(self, tmp_path):
         stand_in(tmp_path / "copy", "hatexplain")
         params = source(kind="hub", adapter="hatexplain", path="copy", view="three_class")
         data = load_task("task", params, tmp_path, seed=13)
@@ -92,17 +92,17 @@ class TestHub:
         assert Counter(e.label for e in data.examples) == {"normal": 12, "offensive": 12}
         assert data.labels == ["hatespeech", "normal", "offensive"]
 
-    def test_a_slice_of_a_split(self, tmp_path: Path) -> None:
+    def test_a_slice_of_a_split(self, tmp_path):
         stand_in(tmp_path / "copy", "sst2")
         splits = {"train": "train[:10]", "test": "validation[:4]"}
         data = load_task("task", source(kind="hub", path="copy", splits=splits), tmp_path, seed=13)
         assert counts(data) == {"train": 9, "validation": 1, "test": 4}
 
-    def test_a_data_set_that_cannot_be_reached(self, tmp_path: Path) -> None:
+    def test_a_data_set_that_cannot_be_reached(self, tmp_path):
         message = complaint(tmp_path, source(kind="hub", adapter="imdb"))
         assert message.startswith("hub data set 'stanfordnlp/imdb': cannot be loaded (")
 
-    def test_a_split_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_a_split_that_is_not_there(self, tmp_path):
         stand_in(tmp_path / "copy", "imdb")
         params = source(kind="hub", adapter="imdb", path="copy", splits={"train": "train", "test": "dev"})
         assert "cannot be loaded" in complaint(tmp_path, params)

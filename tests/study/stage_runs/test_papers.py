@@ -85,7 +85,7 @@ def project(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
     return folder
 
 
-def test_ids_are_those_the_readme_tells(project: Path) -> None:
+def test_ids_are_those_the_readme_tells(project):
     folder = project / "data/examples/sst2"
     train, *held_out = (read_examples(folder / f"{split}.parquet") for split in ("train", "validation", "test"))
     # Half of the hub's validation part is the test part.
@@ -97,7 +97,7 @@ def test_ids_are_those_the_readme_tells(project: Path) -> None:
     assert words["sst2-validation-3"] == (*TEXTS[0].split(), ",", "validation", "3")
 
 
-def test_the_rationales_of_the_readme_fit(project: Path) -> None:
+def test_the_rationales_of_the_readme_fit(project):
     mask = (False, True, False, True, False)
     assert read_rationales(project / "data/rationales/sst2.parquet") == [
         Rationale("sst2-train-0", "ana", "human", mask),
@@ -108,7 +108,7 @@ def test_the_rationales_of_the_readme_fit(project: Path) -> None:
     assert agreement["alpha"] is None  # one annotator
 
 
-def test_the_folder_of_the_profile_is_in_the_repository(tmp_path: Path, repository: Path) -> None:
+def test_the_folder_of_the_profile_is_in_the_repository(tmp_path, repository):
     """DVC does not start where a dependency is missing."""
     params = compose(tmp_path / "params.yaml", repository)
     assert (repository / params.data_dir / "README.md").is_file()
@@ -118,7 +118,7 @@ def test_the_folder_of_the_profile_is_in_the_repository(tmp_path: Path, reposito
         assert f"* `{file}`" in readme
 
 
-def test_a_method_that_the_paper_does_not_pin_down_has_no_row() -> None:
+def test_a_method_that_the_paper_does_not_pin_down_has_no_row():
     """What ExpNet's paper calls LRP and FullLRP cannot be told apart with certainty."""
     tables = [table for table in published().tables if table.paper == "ExpNet"]
     assert len(tables) == 5
