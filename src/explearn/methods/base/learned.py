@@ -10,7 +10,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
@@ -62,7 +62,7 @@ class TrainedState:
     """
 
     tensors: Mapping[str, torch.Tensor]
-    record: Mapping[str, Any]
+    record: Mapping[str, Any] = field(default_factory=dict)
 
     def value(self, name: str, kind: Any) -> Any:
         """Return a value of the record.
@@ -277,6 +277,7 @@ class BoundExplainer(LearnedExplainer):
 
     instead: str = "train one for the classifier given"
     """Advice for other classifiers."""
+    kept: ClassVar[Mapping[str, Any]] = {"trained_classifier": str}
     trained_classifier: str = ""
     """Fingerprint of the classifier that it was trained for."""
 

@@ -295,7 +295,7 @@ class TestFiles:
             {"options": {"hidden": 65536}},
             {"layers": [[0]]},
             {"calibration": [1.0]},
-            {"classifier": None},
+            {"trained_classifier": None},
         ):
             path.write_text(json.dumps({**written, **change}))
             with pytest.raises(ModelError, match="not a trained expnet"):
