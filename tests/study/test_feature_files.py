@@ -72,7 +72,7 @@ def test_the_metadata_say_where_the_features_come_from(tmp_path):
 def test_reading_holds_one_row_group_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr(feature_files, "SHARD_TEXTS", 2)
     write_features(tmp_path / "f.parquet", tiny.classifier("bert"), EXAMPLES)
-    read: list[int] = []
+    read = []
     original = pq.ParquetFile.read_row_group
     monkeypatch.setattr(
         pq.ParquetFile, "read_row_group", lambda self, group, **kw: (read.append(group), original(self, group, **kw))[1]

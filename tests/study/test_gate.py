@@ -13,6 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from explearn.cli.app import app
+from explearn.core.documents import read_json
 from explearn.core.errors import DataError, ParamsError
 from explearn_study.report.gate import METRICS, Gate, Rule, check, load_gate, summary
 
@@ -87,7 +88,7 @@ def test_bad_rules_are_named(tmp_path, text, words):
 
 
 def test_the_repository_s_own_rules_speak_of_figures_that_there_are(repository):
-    metrics = json.loads((repository / METRICS).read_text(encoding="utf-8"))
+    metrics = read_json(repository / METRICS)
     changes = check(load_gate(repository / "conf" / "gate.yaml"), metrics, metrics)
     assert summary(changes) == f"Within noise: all {len(changes)} figures ({len(changes)} same)."
 
@@ -97,7 +98,7 @@ def gate(folder: Path, *arguments: str | Path) -> Any:
         return CliRunner().invoke(app, ["gate", *map(str, arguments)])
 
 
-def write(folder: Path, f1: float) -> None:
+def write(folder: Path, f1: float):
     (folder / METRICS).parent.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(json.dumps({"f1": f1, "auroc": 0.5}))
 
@@ -123,7 +124,7 @@ def test_files_and_folders_are_compared(project):
 
 
 def test_by_default_the_last_commit_with_the_files_as_they_stand(project):
-    def git(*arguments: str) -> None:
+    def git(*arguments: str):
         identity = ("-c", "user.name=test", "-c", "user.email=test@example.org")
         subprocess.run(["git", *identity, *arguments], cwd=project, check=True, capture_output=True)
 

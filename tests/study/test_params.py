@@ -18,7 +18,7 @@ from explearn_study.params import Params, load_params
 from explearn_study.workspace import Workspace
 
 SOURCE = {"kind": "embedded", "adapter": "corpus"}
-LEAST: dict[str, Any] = {
+LEAST = {
     "profile": "mine",
     "tasks": ["a", "b"],
     "sources": {"a": SOURCE, "b": SOURCE},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ import tiny
 import yaml
 from warm_python import LOADED, warm_python
 
+from explearn.core.documents import read_json
 from explearn_study.code import SHOWING_STAGES, SHOWS_ONLY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -131,7 +131,7 @@ def test_a_second_run_has_nothing_to_do(ran):
 
 
 def test_the_metrics_have_the_form_that_later_work_relies_on(ran):
-    metrics = json.loads((ran.root / "reports" / "metrics.json").read_text(encoding="utf-8"))
+    metrics = read_json(ran.root / "reports" / "metrics.json")
     assert set(metrics) == {"headline", "classifiers", "tasks"} and metrics["headline"]
     assert set(metrics["tasks"]) == set(metrics["classifiers"]) == {"reviews"}
     assert set(metrics["tasks"]["reviews"]) == METHODS
@@ -139,7 +139,7 @@ def test_the_metrics_have_the_form_that_later_work_relies_on(ran):
     for figures in metrics["tasks"]["reviews"].values():
         assert named <= set(figures)
         assert all(value is None or value == round(value, 3) for value in figures.values())
-    costs = json.loads((ran.root / "reports" / "costs.json").read_text(encoding="utf-8"))["tasks"]["reviews"]
+    costs = read_json(ran.root / "reports" / "costs.json")["tasks"]["reviews"]
     assert set(costs) == METHODS and all(method["relative_throughput"] > 0 for method in costs.values())
     report = (ran.root / "reports" / "report.md").read_text(encoding="utf-8")
     for figure in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", report):
@@ -174,7 +174,7 @@ def test_an_experiment_with_another_option_runs_what_depends_on_it(ran):
     assert stages(output) == {"code", "fit-features", "explain", "judge", "report"}
     assert output.count("are kept") == 0 or "expnet_in_domain are kept" not in output
     config = ran.root / "data" / "explainers" / "reviews" / "expnet_in_domain" / "config.json"
-    assert json.loads(config.read_text(encoding="utf-8"))["options"]["hidden"] == 8
+    assert read_json(config)["options"]["hidden"] == 8
     assert "methods.expnet_in_domain.options.hidden" in ran.run("dvc", "exp", "show", "--csv")
 
 

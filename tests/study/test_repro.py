@@ -42,7 +42,7 @@ open("join-" + task, "w").write(task + ": " + "".join(open("cut-" + other).read(
 
 
 class Project:
-    def __init__(self, root: Path, repository: Path) -> None:
+    def __init__(self, root: Path, repository: Path):
         self.root = root
         (root / "scripts").mkdir(parents=True)
         shutil.copy(repository / "scripts" / "repro.py", root / "scripts")

@@ -33,9 +33,9 @@ class Teacher(Explainer):
 
     signed = True
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.name = "teacher"
-        self.explained: list[str] = []
+        self.explained = []
 
     def score_texts(
         self, classifier: TransformerPredictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
@@ -48,9 +48,7 @@ def examples(count: int, split: str = "train") -> list[Example]:
     return [Example(f"{split}-{i}", ("fox", "dog", "sea"), "yes", split, TASK) for i in range(count)]  # type: ignore[arg-type]
 
 
-def run(
-    folder: Path, teacher: Explainer, splits: dict[str, list[Example]], options: dict[str, Any] | None = None
-) -> None:
+def run(folder: Path, teacher: Explainer, splits: dict[str, list[Example]], options: dict[str, Any] | None = None):
     teach(folder, teacher, options or {}, tiny.classifier("bert"), splits, shard_texts=4)
 
 

@@ -35,7 +35,7 @@ def line(number: int) -> bytes:
     return answer(number).model_dump_json().encode() + b"\n"
 
 
-def fill(path: Path, *answers: CachedAnswer) -> None:
+def fill(path: Path, *answers: CachedAnswer):
     with AnswerCache(path) as cache:
         for item in answers:
             cache.append(item)
@@ -67,7 +67,7 @@ def test_answers_come_back_as_they_were(path):
 
 def test_an_append_counts_once_it_is_on_disk(path, monkeypatch):
     """When `append` returns, fsync has been called after the answer was written."""
-    synced: list[int] = []
+    synced = []
     monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle).st_size))
     with AnswerCache(path) as cache:
         for n in range(3):
@@ -93,7 +93,7 @@ def test_two_runs_at_once_are_refused(path):
 
 
 def test_a_full_disk_ends_in_one_sentence_and_tears_no_line(path, monkeypatch):
-    def full(_: int) -> None:
+    def full(_: int):
         raise OSError(28, "No space left on device")
 
     fill(path, answer(1))

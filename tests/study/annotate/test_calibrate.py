@@ -13,6 +13,7 @@ from chat_server import ChatServer, Reply, Request, answer_json
 from places import ROOT as REPOSITORY
 from project_cases import TEXTS
 
+from explearn.core.documents import read_json
 from explearn.core.examples import Example, Rationale
 from explearn_study.annotate import command
 from explearn_study.annotate.llm.quotes import quote_evidence
@@ -41,7 +42,7 @@ class TestCalibrate:
         server = ChatServer(lambda request: Reply(replay[request.text]))
         with server, patch.object(command, "JUDGED_TEXTS", 10_000):
             project.succeed("calibrate", "--model", "m", "--prompt", "evidence", server=server)
-        document = json.loads((project.root / "reports" / "annotation" / f"{task}.json").read_text())["best"]
+        document = read_json(project.root / "reports" / "annotation" / f"{task}.json")["best"]
         author = np.concatenate([marks[e.id]["author"] for e in both])
         reader = np.concatenate([marks[e.id]["reader"] for e in both])
         hits, chosen, marked = (author & reader).sum(), reader.sum(), author.sum()
@@ -72,7 +73,7 @@ class TestCalibrate:
         with ChatServer(answer) as server:
             prompts = ["--prompt", "evidence", "--prompt", "fewest"]
             printed = films.succeed("calibrate", *models, *prompts, server=server, EXPLEARN_LLM_PRICES="1,2")
-        document = json.loads((films.root / "reports" / "annotation" / "films.json").read_text())
+        document = read_json(films.root / "reports" / "annotation" / "films.json")
         figures = {(c["model"], c["prompt"]): c for c in document["candidates"]}
         assert len(figures) == 6
         good = figures["good", "evidence-1"]

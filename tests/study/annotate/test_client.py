@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(60)
 
 
 @pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_waits(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", 0.01)
 
 
@@ -174,7 +174,7 @@ def test_nobody_at_the_address_ends_the_run_at_once():
     with ChatServer(lambda _: Reply(GOOD)) as server:
         url = server.url
 
-    async def complete() -> None:
+    async def complete():
         async with ChatClient(Endpoint(url), Meter()) as client:
             await client.complete("m", MESSAGES, SCHEMA, max_tokens=50, temperature=0.0)
 
@@ -244,7 +244,7 @@ class TestTheKey:
         caplog.set_level(logging.DEBUG)
         ((result,), _, _) = ask(lambda _: reply, attempts=2, timeout=0.3)
         assert isinstance(result, Exception)
-        seen: BaseException | None = result
+        seen = result
         while seen is not None:
             assert KEY not in str(seen) + repr(seen) + repr(vars(seen))
             assert not hasattr(seen, "request")

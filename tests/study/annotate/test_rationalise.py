@@ -17,6 +17,7 @@ from places import ROOT as REPOSITORY
 from project_cases import KEY, NATIVE, TEXTS, Project, mask
 from typer.testing import CliRunner
 
+from explearn.core.documents import read_json
 from explearn_study.annotate.llm.prompts import (
     FOLDER,
     BoundPrompt,
@@ -49,7 +50,7 @@ def run(project: Project, server: ChatServer | None = None, **environment: str) 
     return result
 
 
-def succeed(project: Project, server: ChatServer | None = None, **environment: str) -> None:
+def succeed(project: Project, server: ChatServer | None = None, **environment: str):
     result = run(project, server, **environment)
     assert result.exit_code == 0, result.output
 
@@ -58,7 +59,7 @@ def outputs(project: Project) -> tuple[dict[tuple[str, str], str], dict[str, Any
     folder = project.root / "data" / "rationales"
     rationales = read_rationales(folder / "films.parquet")
     actual = {(r.example_id, r.annotator): "".join("01"[m] for m in r.mask) for r in rationales}
-    return actual, json.loads((folder / "films.json").read_text())
+    return actual, read_json(folder / "films.json")
 
 
 def first_word(request: Any) -> Reply:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import threading
 from pathlib import Path
@@ -11,7 +10,7 @@ from unittest.mock import patch
 import pytest
 from chat_server import ChatServer, Reply, answer_json
 from project_cases import TEXTS, Project, mask
-from sheet_cases import HOSTILE, rows
+from sheet_cases import HOSTILE, rows, write
 
 from explearn.core.examples import Rationale
 from explearn_study.annotate import command
@@ -24,11 +23,7 @@ def fill(path: Path, **changes: dict[str, str]) -> Path:
     lines = rows(path)
     for row in lines:
         row.update(changes.get(row["id"].replace("-", "_"), {}))
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(lines[0]))
-        writer.writeheader()
-        writer.writerows(lines)
-    return path
+    return write(path, lines)
 
 
 class TestTable:
@@ -43,10 +38,7 @@ class TestTable:
         write_new_sheet(tmp_path / "s.csv", "adjudicate", "t", [SheetRow(item, marks)])
         lines = rows(tmp_path / "s.csv")
         lines[0] |= {"verdict": "accept", "annotator": "ana"}
-        with (tmp_path / "s.csv").open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(lines[0]))
-            writer.writeheader()
-            writer.writerows(lines)
+        write(tmp_path / "s.csv", lines)
         assert read_sheet(tmp_path / "s.csv", [item], None).decisions == [Rationale(item.id, "ana", "human", marks)]
 
 
@@ -191,7 +183,7 @@ def test_imports_at_the_same_time_lose_nothing(tmp_path):
     store = Store(tmp_path)
     texts = TEXTS[:4]
 
-    def add(annotator: str) -> None:
+    def add(annotator: str):
         for text in texts:
             store.add(store.human, [Rationale(text.id, annotator, "human", (True,) * len(text.all_words))], texts)
 

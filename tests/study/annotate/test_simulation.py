@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 from project_cases import Project, example, make_project
-from sheet_cases import rows
+from sheet_cases import rows, write
 
 from explearn.core.attribution import Attribution
 from explearn.core.documents import read_json
@@ -45,12 +44,7 @@ def sheets(project: Project) -> list[Path]:
 
 
 def answer(path: Path, person: str, answers: dict[str, str]) -> Path:
-    actual = [{**row, "annotator": person, "verdict": answers.get(row["id"], "")} for row in rows(path)]
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(actual[0]))
-        writer.writeheader()
-        writer.writerows(actual)
-    return path
+    return write(path, [{**row, "annotator": person, "verdict": answers.get(row["id"], "")} for row in rows(path)])
 
 
 def explained(path: Path) -> set[str]:
@@ -117,10 +111,7 @@ def test_what_is_no_answer_is_refused(predicted, change, said):
     answer(path, "", {})
     lines = rows(path)
     lines[0] |= change
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(lines[0]))
-        writer.writeheader()
-        writer.writerows(lines)
+    write(path, lines)
     assert said in predicted.complaint("simulated", path, "--method", "random")
 
 

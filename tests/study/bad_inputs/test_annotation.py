@@ -26,7 +26,7 @@ def studio(**change: Any) -> dict[str, Any]:
     return {"data": {"text": "one two"}, "annotations": [{"result": [{"value": {**REGION, **change}}]}]}
 
 
-LABEL_STUDIO: list[Any] = [
+LABEL_STUDIO = [
     [{"data": {"text": "another text"}, "annotations": [{"result": []}]}],
     [{"data": {"text": "one two"}, "annotations": [{"result": [{"value": [REGION]}]}]}],
     [{"data": {"text": "one two"}, "annotations": [{"result": [], "completed_by": {"email": {}, "id": [3]}}]}],
@@ -45,7 +45,7 @@ def test_label_studio(tmp_path, document):
     complaint(lambda: read_label_studio(path, EXAMPLES), str(path))
 
 
-SHEETS: list[dict[str, Any]] = [
+SHEETS = [
     {},
     {"sheet": ["mark"]},
     {"sheet": "mark", "id": "a", "text": "one two"},

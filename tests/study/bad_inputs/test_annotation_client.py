@@ -21,7 +21,7 @@ from explearn_study.annotate.llm.transport import MAX_REPLY_BYTES
 
 KEY = "sk-0123456789-secret"
 
-ENDPOINTS: list[dict[str, str]] = [
+ENDPOINTS = [
     {},
     {"BASE_URL": "file:///etc/passwd"},
     {"BASE_URL": "http://me:secret@localhost/v1"},
@@ -68,7 +68,7 @@ def protocol(**change: Any) -> bytes:
     return json.dumps({"id": "c", "choices": [{"message": message, "finish_reason": "stop"}], **change}).encode()
 
 
-REPLIES: dict[str, Reply] = {
+REPLIES = {
     "nested 100,000 deep": Reply(raw=b'{"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
     "a terminal's commands": Reply(status=401, error="\x1b[2J\x1b]0;title\x07 wrong \u202e key"),
     "a packed bomb": Reply(raw=gzip.compress(b" " * 100_000_000, 9), headers={"content-encoding": "gzip"}),

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,7 +29,7 @@ RATIONALE = {"example_id": "e0", "annotator": "ana", "kind": "human", "mask": [T
 ATTRIBUTION = Attribution.from_dict({"words": ["a"], "scores": [0.5], "target": "x", "method": "m"}).to_dict()
 ATTRIBUTION["probability"] = 0.5
 
-ROWS: list[tuple[Callable[[Path], Any], dict[str, Any], dict[str, Any]]] = [
+ROWS = [
     (read_examples, EXAMPLE, {"words": []}),
     (read_examples, EXAMPLE, {"id": None}),
     (read_examples, EXAMPLE, {"split": "dev"}),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from saying import complaint
@@ -21,7 +20,7 @@ def test_scores_from_elsewhere(tmp_path, score):
     complaint(lambda: read_scores([path]), "row 1", "'scores.1'", "expected")
 
 
-MANIFEST: dict[str, Any] = {
+MANIFEST = {
     "manifest": 2,
     "root": ".",
     "parts": {},
@@ -29,7 +28,7 @@ MANIFEST: dict[str, Any] = {
     "classifiers": {},
 }
 
-MANIFESTS: list[tuple[str, Any]] = [
+MANIFESTS = [
     ("manifest", True),
     ("root", 3),
     ("parts", []),

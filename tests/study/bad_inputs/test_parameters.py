@@ -13,7 +13,7 @@ from explearn.methods.registry import explainer_class
 from explearn_study.params import Params, load_params
 from explearn_study.report.gate import load_gate
 
-DOCUMENTS: dict[str, bytes] = {
+DOCUMENTS = {
     "a list": b"- 1\n",
     "a date that does not exist": b"profile: 2026-02-30\n",
     "a mapping inside itself": b"&m\nprofile: *m\n",

@@ -38,7 +38,7 @@ def with_line(line: bytes) -> bytes:
     return jsonl(GOOD[:3]) + line + b"\n" + jsonl(GOOD[4:])
 
 
-JSONL: dict[str, bytes] = {
+JSONL = {
     "empty": b"",
     "cut short": with_line(b'{"id": "3", "te'),
     "many digits": with_line(b'{"id": ' + b"9" * 5000 + b', "text": "a", "label": "no"}'),
@@ -61,7 +61,7 @@ def test_json_lines(tmp_path, name):
     complaint(lambda: load(tmp_path), "films")
 
 
-CSV: dict[str, bytes] = {
+CSV = {
     "empty": b"",
     "a column twice": b"id,text,text,label\n1,a,b,yes\n",
     "a cell too many": b"id,text,label\n1,a,yes\n2,b,no,more\n",
@@ -83,7 +83,7 @@ def parquet(**columns: Any) -> pa.Table:
     return pa.table({key: value for key, value in {**base, **columns}.items() if value is not ...})
 
 
-PARQUET: dict[str, Any] = {
+PARQUET = {
     "a label that is NaN": lambda: parquet(label=[0.0, 1.0, float("nan")] + [1.0] * 17),
     "labels of bytes": lambda: parquet(label=[b"yes", b"no"] * 10),
     "texts of nothing": lambda: parquet(text=pa.nulls(20)),
@@ -122,7 +122,7 @@ def test_columns_that_are_not_read_are_not_decoded(tmp_path):
     assert len(load(tmp_path).examples) == 20
 
 
-SOURCES: list[dict[str, Any]] = [
+SOURCES = [
     {"path": "none"},
     {"path": "a\x00b"},
     {"columns": {"id": "nummer", "text": "text"}},
@@ -147,7 +147,7 @@ def test_sources(tmp_path, source, hub_cache):
     complaint(lambda: load(tmp_path, **source))
 
 
-ROWS: list[tuple[str, dict[str, Any]]] = [
+ROWS = [
     ("sst2", {"text": "a film", "label": 2}),
     ("sst2", {"text": "a film", "label": 1, "id": {}}),
     ("snli", {"premise": "a", "label": 0}),

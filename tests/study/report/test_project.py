@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -11,6 +10,7 @@ import yaml
 from parameter_cases import EXPNETS
 from task_reports import metrics, run, task
 
+from explearn.core.documents import read_json
 from explearn.metrics.registry import CATALOGUE
 from explearn.report.figures.style import svg
 from explearn.show.blocks import Picture, Table
@@ -64,7 +64,7 @@ def test_metrics_and_costs_are_two_files(tmp_path):
     methods = {name: metrics(0.4, throughput=45.0, relative_throughput=0.5) for name in ("expnet", "rollout")}
     meals = {"expnet": metrics(0.2, relative_throughput=0.5), "rollout": metrics(0.9)}
     write_metrics(tmp_path, params(), [task("films", methods), task("meals", meals)])
-    actual = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in ("metrics", "headline", "costs")}
+    actual = {name: read_json(tmp_path / f"{name}.json") for name in ("metrics", "headline", "costs")}
     of_machine = {name for name, metric in CATALOGUE.items() if metric.of_machine}
     assert not of_machine & {*keys(actual["metrics"]), *keys(actual["headline"])}
     assert actual["costs"]["headline"] == {"explainer": "expnet", "relative_throughput": 0.5}

@@ -126,7 +126,7 @@ class TestCustom:
         assert row.marks[0].mask == (True, False, False, False)
 
     def test_codes_are_translated(self):
-        options: dict[str, Any] = {"label_names": {"0": "bad", "2": "good", "true": "good"}}
+        options = {"label_names": {"0": "bad", "2": "good", "true": "good"}}
         for code, label in ((0, "bad"), ("2", "good"), (True, "good"), ("good", "good")):
             assert self.row({"t": "soup", "label": code}, {"text": "t"}, **options).label == label
         message = complaint("custom", {"t": "soup", "label": 1}, columns={"text": "t"}, **options)

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from source_cases import counts, source
+from source_cases import counts, load
 
 from explearn.text.agreement import agreement_metrics
 from explearn_study.params import Params, load_params
@@ -78,7 +78,7 @@ def test_the_rationale_formats_of_the_documentation_agree(tmp_path, repository, 
     train = re.findall(r"<!-- file: data/mine/kitchen/train.csv -->\n```csv\n(.*?)```", text, flags=re.DOTALL)[0]
     (tmp_path / "kitchen.csv").write_text(train, encoding="utf-8")
     columns = {"id": "nr", "text": "comment", "label": "verdict"}
-    data = load_task("kitchen", source(adapter="custom", columns=columns), tmp_path, seed=13)
+    data = load(tmp_path, "kitchen", adapter="custom", columns=columns)
     spec = RationaleFile.model_validate({"path": "marks.jsonl", "format": format, "annotator": "ana", "kind": "human"})
     (rationale,) = import_rationales(tmp_path / "marks.jsonl", spec, data.examples)
     # Cold chips, and a long wait for them.
@@ -97,7 +97,7 @@ class TestSharedData:
         ],
     )
     def test_the_corpus_has_the_figures_of_its_readme(self, shared_dir, task, sizes, length, alpha, texts):
-        data = load_task(task, source(kind="embedded", adapter="corpus"), shared_dir / "corpus", seed=13)
+        data = load(shared_dir / "corpus", task, kind="embedded", adapter="corpus")
         assert counts(data) == dict(zip(("train", "validation", "test"), sizes, strict=True))
         metrics = agreement_metrics(data.rationales, data.examples, "train")
         assert metrics["alpha"] == pytest.approx(alpha, abs=0.005)
@@ -115,15 +115,14 @@ class TestSharedData:
         ],
     )
     def test_the_data_sets_have_the_counts_of_their_readme(self, shared_dir, task, sizes):
-        data = load_task(task, source(adapter=task), shared_dir / "datasets", seed=13)
+        data = load(shared_dir / "datasets", task, adapter=task)
         assert counts(data) == dict(zip(("train", "validation", "test"), sizes, strict=True))
         assert {e.label for e in data.examples} == set(data.labels)
         assert data.dropped == {}
 
     @pytest.mark.parametrize(("task", "train", "test", "length"), [("sst2", 680, 120, 3.2), ("cola", 600, 120, 1.6)])
     def test_rationales_fit_their_texts(self, shared_dir, task, train, test, length):
-        params = source(adapter=task, splits={"train": "train", "test": "validation"})
-        data = load_task(task, params, shared_dir / "datasets", seed=13)
+        data = load(shared_dir / "datasets", task, adapter=task, splits={"train": "train", "test": "validation"})
         path = shared_dir / "datasets" / task / "rationales.jsonl"
         rationales = import_rationales(path, RationaleFile(path=path.name), data.examples)
         texts = agreement_metrics(rationales, data.examples, "train")["texts"]

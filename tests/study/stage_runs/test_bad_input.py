@@ -71,7 +71,7 @@ def test_another_task_whose_rationales_mark_no_word(project, explainer):
     assert f"task 'meals': no word is marked in any of its {len(empty)} rationales" in message
 
 
-FILES: list[tuple[str, str, list[str] | None]] = [
+FILES = [
     ("data/examples/films/native.parquet", "rationalise", []),
     ("data/classifiers/films/model.safetensors", "features", []),
     ("data/features/films/train.parquet", "fit", ["--method", "expnet"]),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 from pathlib import Path
@@ -27,6 +26,7 @@ from stage_cases import (
 from typer.testing import CliRunner
 
 from explearn.cli.app import app
+from explearn.core.documents import read_json
 from explearn.evaluation import compare_methods
 from explearn.metrics.registry import compared_metrics
 from explearn.metrics.runs import read_run
@@ -37,7 +37,7 @@ SIZES = {"train": 24, "validation": 8, "test": 8}
 
 
 def document(root: Path, name: str) -> Any:
-    return json.loads((root / name).read_text(encoding="utf-8"))
+    return read_json(root / name)
 
 
 def report(root: Path) -> str:
