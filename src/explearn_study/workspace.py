@@ -60,10 +60,6 @@ class Workspace:
             return self.explainer(task, method) / "classifier"
         return self.classifier(task)
 
-    def permuted_labels(self, task: str) -> Path:
-        """Scratch of the training on permuted labels; no stage reads it."""
-        return self.root / "data" / "studies" / task / "permuted_labels.log"
-
     def attributions(self, task: str) -> Path:
         """Folder of METHOD.parquet files."""
         return self.root / "data" / "attributions" / task
