@@ -48,12 +48,12 @@ class TaskMarks:
         return [*open_ones, *self.adjudicated]
 
 
-class OfExample(Protocol):
+class HasExample(Protocol):
     @property
     def example(self) -> Example: ...
 
 
-Item = TypeVar("Item", bound=OfExample)
+Item = TypeVar("Item", bound=HasExample)
 Taken = TypeVar("Taken")
 
 

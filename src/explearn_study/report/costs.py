@@ -22,12 +22,12 @@ def split_costs(metrics: Mapping[str, Mapping[str, Number]]) -> tuple[Figures, F
     Args:
         metrics: method -> metric -> figure.
     """
-    of_machine = {name for name, metric in CATALOGUE.items() if metric.of_machine}
+    dependent = {name for name, metric in CATALOGUE.items() if metric.of_machine}
     figures: Figures = {}
     costs: Figures = {}
     for method, row in metrics.items():
-        figures[method] = {name: value for name, value in row.items() if name not in of_machine}
-        costs[method] = {name: value for name, value in row.items() if name in of_machine}
+        figures[method] = {name: value for name, value in row.items() if name not in dependent}
+        costs[method] = {name: value for name, value in row.items() if name in dependent}
     return figures, costs
 
 

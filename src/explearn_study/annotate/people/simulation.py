@@ -125,7 +125,7 @@ def simulation_figures(guesses: Sequence[Guess], seed: int) -> dict[str, Any]:
     for guess in guesses:
         by_person[guess.person].append(guess)
         by_text[guess.example_id].append(guess)
-    both = [_by_way(of_text) for of_text in by_text.values()]
+    both = [_by_way(answers) for answers in by_text.values()]
     both = [ways for ways in both if all(ways)]
     test = "independent"
     samples = list(_by_way(guesses))
