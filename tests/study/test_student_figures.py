@@ -68,8 +68,8 @@ class TestJudge:
         actual = judge(
             (teacher, student, student),
             order,
-            texts,  # type: ignore[arg-type]
-            Predictions(classifier),  # type: ignore[arg-type]
+            texts,
+            Predictions(classifier),
             {"lexical": near, "semantic": near},
             gold,
             2,

@@ -45,7 +45,7 @@ class Teacher(Explainer):
 
 
 def examples(count: int, split: str = "train") -> list[Example]:
-    return [Example(f"{split}-{i}", ("fox", "dog", "sea"), "yes", split, TASK) for i in range(count)]  # type: ignore[arg-type]
+    return [Example(f"{split}-{i}", ("fox", "dog", "sea"), "yes", split, TASK) for i in range(count)]
 
 
 def run(folder: Path, teacher: Explainer, splits: dict[str, list[Example]], options: dict[str, Any] | None = None):

@@ -56,7 +56,7 @@ class TestHateXplain:
     def test_labels_are_by_majority(self, make, labels, binary, three_class):
         assert example("hatexplain", make(*labels, masks=[])).label == binary
         three = mapped("hatexplain", make(*labels, masks=[]), view="three_class")
-        assert three == Dropped("no majority label") or three.label == three_class  # type: ignore[union-attr]
+        assert three == Dropped("no majority label") or three.label == three_class
         assert isinstance(three, Dropped) == (three_class is None)
         without_normal = mapped("hatexplain", make(*labels, masks=[]), view="toxic")
         assert without_normal == (Dropped("label normal") if three_class == "normal" else three)

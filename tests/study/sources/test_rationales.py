@@ -105,7 +105,7 @@ def write_jsonl(path: Path, *rows: object) -> Path:
 
 def read(path: Path, format: str = "mask", **options: object) -> list[Rationale]:
     spec = RationaleFile.model_validate({"path": path.name, "format": format, "annotator": "ana", "kind": "human"})
-    return import_rationales(path, spec, EXAMPLES, **options)  # type: ignore[arg-type]
+    return import_rationales(path, spec, EXAMPLES, **options)
 
 
 class TestImport:
