@@ -1,4 +1,4 @@
-"""Stage code: fingerprints of what each stage and each method runs, on which the others depend."""
+"""Stage code: fingerprints of the code of each stage and each method, on which the other stages depend."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from explearn_study.workspace import Workspace
 def code(params: Params) -> None:
     """Write data/code/STAGE.txt and data/code/methods/METHOD.txt: a line with hash and name for each module.
 
-    An edit makes just those stages stale whose file it changes. Imports neither torch nor a method.
+    An edit makes only the stages stale whose file changes. Imports neither torch nor a method.
     """
     methods = {method.name: method.of for method in (*params.teachers.values(), *params.methods.values())}
     write_fingerprints(Workspace(), Path(__file__).parent, methods)

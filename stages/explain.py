@@ -11,11 +11,10 @@ from explearn_study.workspace import Workspace
 def explain(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
     """Explain the predicted class of a task's test texts with every method.
 
-    Writes data/attributions/TASK/METHOD.parquet and, of the baselines run on the classifier that an explainer trained
-    for itself, data/attributions/TASK/on_EXPLAINER/METHOD.parquet, with the passes through the classifier in the file's
-    metadata; times and memory go to data/costs, beside DVC's files. A file that was made by the same code of the same
-    texts, classifier, options and training is kept, so that an edit of one method explains by that one alone, and a
-    run that was ended goes on.
+    Writes data/attributions/TASK/METHOD.parquet, with the number of passes through the classifier in the file's
+    metadata; times and memory go to data/costs, outside DVC's outputs. A file is kept if it was made with the same
+    code, texts, classifier, options and training: after an edit of one method only that method runs, and an interrupted
+    run resumes.
     """
     explain_task(Workspace(), params, task, compute, seed)
 

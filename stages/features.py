@@ -1,4 +1,4 @@
-"""Stage features: what learned explainers read of a classifier: its attention, and word scores of many methods."""
+"""Stage features: the inputs of learned explainers: a classifier's attention, and word scores of many methods."""
 
 from explearn.core.compute import ComputeOptions
 from explearn_study.features import write_task_features
@@ -9,7 +9,7 @@ from explearn_study.workspace import Workspace
 
 @stage
 def features(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
-    """Write what learned explainers read of a task's classifier, or why there is nothing to read.
+    """Write the inputs of learned explainers for a task, or why there are none.
 
     data/features/TASK/SPLIT.parquet: every sub-token's attention from and to the [CLS] token, in every layer and head,
     and the prediction. data/signals/TASK/train.parquet and validation.parquet: word scores of many methods for the

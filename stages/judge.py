@@ -1,4 +1,4 @@
-"""Stage judge: all metrics of every method on a task, how the methods compare, and what their scores depend on."""
+"""Stage judge: all metrics of every method on a task, comparisons of the methods, and sanity checks."""
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.writing import write_json
@@ -11,12 +11,12 @@ from explearn_study.workspace import Workspace
 
 @stage
 def judge(task: TaskOption, params: Params, compute: ComputeOptions, seed: int) -> None:
-    """Judge every method's attributions of a task's test texts, all on the same texts and the same perturbed inputs.
+    """Evaluate every method's attributions of a task's test texts, all on the same texts and perturbed inputs.
 
-    Writes into reports/metrics/TASK/: explanations.json (method -> metric -> value), comparisons.json (who is best, and
-    who is not significantly worse, metric by metric), pairs.parquet (the paired tests), texts.parquet (every metric's
-    value on every text) and sanity.json (some test texts explained anew on classifiers with random weights and with
-    noise on their embeddings: by method random_model, random_labels, max_sensitivity and skipped).
+    Writes into reports/metrics/TASK/: explanations.json (method -> metric -> value), comparisons.json (by metric, the
+    best methods and those not significantly worse), pairs.parquet (paired tests), texts.parquet (every metric's value
+    on every text) and sanity.json (some test texts explained again on classifiers with random weights and with noise on
+    their embeddings: by method random_model, random_labels, max_sensitivity and skipped).
     """
     workspace = Workspace()
     judge_task(workspace, params, task, compute, seed)

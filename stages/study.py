@@ -16,11 +16,11 @@ StudyOption = Annotated[str, typer.Option(help="A name under `studies`.", envvar
 
 @stage
 def run(study: StudyOption, params: Params, compute: ComputeOptions, seed: int) -> None:
-    """Make a study on all of its tasks.
+    """Run a study on all of its tasks.
 
-    marks_curve: ExpNet with none, some and all of a task's marked texts, judged on the run's test texts; writes
-    reports/studies/marks_curve/TASK.json. students: students of teachers against these, as in L2E's tables; writes
-    reports/studies/students/TASK/TEACHER.json, and times to data/costs, beside DVC's files.
+    marks_curve: ExpNet trained with none, some and all of a task's marked texts, evaluated on the run's test texts;
+    writes reports/studies/marks_curve/TASK.json. students: students compared with their teachers, as in L2E's tables;
+    writes reports/studies/students/TASK/TEACHER.json, and times to data/costs, outside DVC's outputs.
     """
     studies = [name for name in STUDIES if getattr(params.studies, name) is not None]
     if study not in studies:

@@ -194,16 +194,6 @@ class Params(Section):
 
     _name_methods = field_validator("methods", "teachers", mode="before")(_named)
 
-    @field_validator("classifiers", mode="before")
-    @classmethod
-    def _name_classifiers(cls, entries: Any) -> Any:
-        if not isinstance(entries, Mapping):
-            return entries
-        named = {}
-        for task, entry in entries.items():
-            named[task] = {"name": entry} if isinstance(entry, str) else entry
-        return named
-
     @field_validator("methods")
     @classmethod
     def _in_order(cls, methods: dict[str, RunMethod]) -> dict[str, RunMethod]:
@@ -222,7 +212,7 @@ class Params(Section):
         for name in ("rationales", "encoder", "encoder_revision", "classifiers"):
             by_task = getattr(self, name)
             if isinstance(by_task, dict):
-                _check_known(f"task under {name!r}", by_task, self.sources)
+                _check_names(f"task under {name!r}", by_task, self.sources)
         if isinstance(self.encoder, dict):
             self._check_tasks("'encoder' or 'classifiers'", {*self.encoder, *self.classifiers})
         return self
@@ -236,7 +226,7 @@ class Params(Section):
     def _methods_are_in_place(self) -> Self:
         listed = [*self.learned.from_texts, *self.learned.from_features]
         _check_once("learned", listed)
-        _check_known("method under 'learned'", listed, self.methods)
+        _check_names("method under 'learned'", listed, self.methods)
         # If nothing is trained, weights that come with the package replace training.
         nothing_trained = not listed and set(self.tasks) <= set(self.classifiers)
         for name, method in self.methods.items():
@@ -268,15 +258,15 @@ class Params(Section):
             if method.info.learned or method.of != name:
                 raise ValueError(f"teachers.{name}: expected the name of a method that needs no training")
         if self.explainer is not None:
-            _check_known("explainer", [self.explainer], self.methods)
-        _check_known("method under sanity.methods", self.sanity.methods or (), self.methods)
+            _check_names("explainer", [self.explainer], self.methods)
+        _check_names("method under sanity.methods", self.sanity.methods or (), self.methods)
         return self
 
     @model_validator(mode="after")
     def _studies_fit_the_run(self) -> Self:
         curve = self.studies.marks_curve
         if curve is not None:
-            _check_known("task under studies.marks_curve.tasks", curve.tasks or (), self.tasks)
+            _check_names("task under studies.marks_curve.tasks", curve.tasks or (), self.tasks)
             if len(self.tasks) < 2:
                 raise ValueError("studies.marks_curve starts from the other tasks' marks, but there is one task")
             if curve.marks != sorted(set(curve.marks)):
@@ -287,7 +277,7 @@ class Params(Section):
 
     def _check_teacher(self, where: str, teacher: str) -> None:
         try:
-            _check_known(f"teacher under {where}", members(teacher), self.teachers)
+            _check_names(f"teacher under {where}", members(teacher), self.teachers)
         except ParamsError as error:
             raise ValueError(f"{where}: {error}") from error
 
@@ -367,10 +357,10 @@ def load_params(path: str | os.PathLike[str] | None = None) -> Params:
         raise ParamsError(problems_sentence(error, Params, f"{path}, ")) from error
 
 
-def _check_known(what: str, names: Iterable[str], known: Collection[str]) -> None:
+def _check_names(what: str, names: Iterable[str], allowed: Collection[str]) -> None:
     for name in names:
-        if name not in known:
-            raise ValueError(str(UnknownNameError(what, name, known)))
+        if name not in allowed:
+            raise ValueError(str(UnknownNameError(what, name, allowed)))
 
 
 def _check_once(what: str, names: list[str]) -> None:

@@ -98,8 +98,10 @@ class MethodInfo(About):
     @classmethod
     def of_class(cls, method: type) -> MethodInfo:
         """Return the facts of a method's class. Raises ParamsError if it has no `about` or no docstring of its own."""
-        target, declared = _target(method), vars(method)
-        if not isinstance(about := declared.get("about"), About):
+        target = _target(method)
+        declared = vars(method)
+        about = declared.get("about")
+        if not isinstance(about, About):
             raise ParamsError(f"class {target}: its `about` is missing; expected `about = About(name=..., ...)`")
         summary = first_sentence(declared.get("__doc__") or "")
         if not summary.endswith("."):

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from explearn.methods.results import RunFacts, TaskReport
-from explearn.show.blocks import Block, Fold, Heading, Paragraph, Picture, Table, columns
+from explearn.show.blocks import Block, Fold, Heading, Paragraph, Picture, Table, columns, figure
 from explearn_study.curve_figures import FIGURES
 
 SHOWN = {"f1_topk": "F1 top-K", "auroc": "AUROC", "f1": "F1"}
@@ -46,8 +46,7 @@ def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str
     rows = []
     for task in reports:
         for point in curves[task.task]["points"]:
-            figures = ["–" if point[name] is None else f"{point[name]:.3f}" for name in FIGURES]
-            rows.append([task.task, str(point["marks"]), *figures])
+            rows.append([task.task, str(point["marks"]), *(figure(point[name]) for name in FIGURES)])
     return [
         Heading("What marked texts bring"),
         Paragraph(INTRODUCTION),
@@ -87,7 +86,7 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mappi
     for row, task in zip(grid, tasks, strict=True):
         for axes, metric in zip(row, ("f1_topk", "auroc"), strict=True):
             points = [point for point in curves[task.task]["points"] if point[metric] is not None]
-            known = [point for point in points if point[f"{metric}_low"] is not None]
+            bounded = [point for point in points if point[f"{metric}_low"] is not None]
             marks = [point["marks"] for point in points]
             axes.set_title(f"{task.task}: {SHOWN[metric]}", fontsize=9, fontweight="bold", loc="left")
             axes.set_xscale("symlog", linthresh=LINEAR_TO, linscale=0.6)
@@ -97,9 +96,9 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str, Mappi
             axes.yaxis.set_major_locator(MaxNLocator(5))
             axes.grid(axis="y", color="#EEEEEE", linewidth=0.6)
             axes.fill_between(
-                [point["marks"] for point in known],
-                [point[f"{metric}_low"] for point in known],
-                [point[f"{metric}_high"] for point in known],
+                [point["marks"] for point in bounded],
+                [point[f"{metric}_low"] for point in bounded],
+                [point[f"{metric}_high"] for point in bounded],
                 color=colour, alpha=0.15, linewidth=0,
             )  # fmt: skip
             axes.plot(marks, [point[metric] for point in points], color=colour, marker="o", markersize=3.5, zorder=3)

@@ -44,9 +44,9 @@ class Rule(Section):
     @classmethod
     def _direction_of_catalogue(cls, rule: Any) -> Any:
         if isinstance(rule, Mapping) and "direction" not in rule and isinstance(rule.get("metric"), str):
-            known = CATALOGUE.get(rule["metric"].rpartition(".")[2])
-            if known is not None and known.direction is not None:
-                return {**rule, "direction": known.direction}
+            metric = CATALOGUE.get(rule["metric"].rpartition(".")[2])
+            if metric is not None and metric.direction is not None:
+                return {**rule, "direction": metric.direction}
         return rule
 
 

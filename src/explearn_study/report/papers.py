@@ -108,9 +108,9 @@ def _table(table: PaperTable, shared: Sequence[Sequence[TaskReport]], machine: b
 def _cells(name: str, values: Mapping[str, float | None]) -> dict[str, Cell]:
     """Return the cells of a column, the best marked."""
     metric = CATALOGUE[name]
-    known = [value for value in values.values() if value is not None]
+    defined = [value for value in values.values() if value is not None]
     choose = max if metric.larger_is_better else min
-    best = metric.shown(choose(known, default=None))
+    best = metric.shown(choose(defined, default=None))
     cells = {}
     for row, value in values.items():
         text = metric.shown(value)

@@ -115,9 +115,9 @@ def combine_lessons(lessons: Sequence[Lessons]) -> Lessons:
                     weights[lesson.example_id].append(lesson.weights)
         combined[split] = []
         for text in texts:
-            of_members = weights[text.example_id]
-            if len(of_members) == len(lessons):
-                combined[split].append(Lesson(text.example_id, text.target, combine_weights(of_members, signed)))
+            by_member = weights[text.example_id]
+            if len(by_member) == len(lessons):
+                combined[split].append(Lesson(text.example_id, text.target, combine_weights(by_member, signed)))
     return Lessons(combined, signed)
 
 

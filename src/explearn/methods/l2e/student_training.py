@@ -178,10 +178,10 @@ def train(
 
 def _loss(student: Student, lessons: Sequence[StudentLesson], formulation: str, device: torch.device) -> torch.Tensor:
     ids, lengths = collate([lesson.ids for lesson in lessons], device)
-    of_words = [torch.from_numpy(lesson.owner != NO_WORD) for lesson in lessons]
+    has_word = [torch.from_numpy(lesson.owner != NO_WORD) for lesson in lessons]
     # NO_WORD = -1 reads the last word's value, which is masked by `real`.
     values = [torch.from_numpy(lesson.values[lesson.owner]) for lesson in lessons]
-    real = pad_sequence(of_words, batch_first=True).to(device)
+    real = pad_sequence(has_word, batch_first=True).to(device)
     wanted = pad_sequence(values, batch_first=True).to(device)
     outputs = student(ids, lengths)
     if formulation == "ranking":

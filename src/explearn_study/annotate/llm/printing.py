@@ -51,15 +51,15 @@ def print_candidates(candidates: Sequence[Candidate], best: Candidate) -> None:
 
 def print_estimate(questions: Sequence[Question], marks: TaskMarks, meter: Meter) -> None:
     """Print what the questions that have no answer yet would cost, by the texts' lengths and the answers there are."""
-    known: set[str] = set()
+    answered_keys: set[str] = set()
     written: list[int] = []
     versions = {(question.model, question.prompt.version) for question in questions}
     for answer in read_answers(marks.store.answers):
-        known.add(answer.key)
+        answered_keys.add(answer.key)
         if (answer.model, answer.version) in versions and answer.requests:
             written.append(answer.output_tokens // answer.requests)
     output_each = round(fmean(written)) if written else TYPICAL_OUTPUT_TOKENS
-    new = {question.key: question for question in questions if question.key not in known}
+    new = {question.key: question for question in questions if question.key not in answered_keys}
     inputs = 0
     money = 0.0
     worst = 0.0
@@ -74,7 +74,7 @@ def print_estimate(questions: Sequence[Question], marks: TaskMarks, meter: Meter
             continue
         money += price.cost(read, output_each)
         worst += price.cost(worst_input_tokens(messages, question.prompt.schema), question.prompt.max_tokens)
-    answered = sum(question.key in known for question in questions)
+    answered = sum(question.key in answered_keys for question in questions)
     print(f"texts:         {len(questions):,} to be answered, {answered:,} of them already are")
     print(f"requests:      {len(new):,}, more where the server fails for the moment")
     print(f"tokens:        about {inputs:,} read and {output_each * len(new):,} written")
