@@ -223,8 +223,7 @@ def best_method(figures: Mapping[str, Mapping[str, int | float | None]], metric:
             values[method] = value
     if not values or found.direction is None:
         raise ParamsError(f"metric: got {metric!r}, which no method has, or which has no better direction")
-    best = max if found.larger_is_better else min
-    return best(values, key=values.__getitem__)
+    return found.best(values)
 
 
 def evaluate(

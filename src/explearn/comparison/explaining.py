@@ -16,7 +16,7 @@ from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.predictions import Predictions
 from explearn.metrics.runs import MethodRun, write_run
-from explearn.report.verdict import several
+from explearn.show.blocks import several
 
 CLOCKED_TEXTS = 25
 """Classify at least this many texts (or all) around each method to time it against."""

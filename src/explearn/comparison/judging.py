@@ -22,7 +22,8 @@ from explearn.metrics.sanity import SanityResult, check_methods
 from explearn.metrics.stability import SHARED_UNITS
 from explearn.predictors.finetune import evaluate_classifier
 from explearn.report.examples import draw_examples
-from explearn.report.verdict import LEADING, several
+from explearn.report.verdict import LEADING
+from explearn.show.blocks import several
 from explearn.text.agreement import agreement_metrics
 from explearn.text.sampling import texts_to_explain
 from explearn.text.units import unit_name

@@ -11,7 +11,7 @@ from explearn.comparison.texts import UserTexts
 from explearn.core.attribution import Attribution
 from explearn.core.examples import Example, Rationale
 from explearn.predictors.predictor import Predictor
-from explearn.report.verdict import several
+from explearn.show.blocks import several
 from explearn.text.encoding import Encoding
 from explearn.text.rationales import merge_annotators
 from explearn.text.sampling import texts_to_explain

@@ -30,7 +30,7 @@ from explearn.predictors.params import Prompt
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
 from explearn.predictors.problems import CLASSES, Problem
-from explearn.report.verdict import several
+from explearn.show.blocks import several
 from explearn.text.units import Unit, check_unit, unit_name
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
@@ -141,6 +141,12 @@ class Metric:
         if self.direction is None:
             raise ValueError(f"metric {self.name!r} has no direction: neither larger nor smaller is better")
         return self.direction == "higher"
+
+    def best(self, values: Mapping[str, float]) -> str:
+        """Return the first key with the best of some values. Raises ValueError for a metric without a direction."""
+        if self.larger_is_better:
+            return max(values, key=values.__getitem__)
+        return min(values, key=values.__getitem__)
 
     @property
     def title(self) -> str:
