@@ -7,7 +7,7 @@ import pytest
 from fakes import MASK, FakeClassifier, encode
 from scipy.stats import wilcoxon
 
-from explearn.metrics.predictions import Predictions
+from explearn.predictors.cached import CachedPredictions
 from explearn_study.student_figures import ChosenWords, SideScores, choose, judge, summarise
 
 
@@ -68,8 +68,8 @@ class TestJudge:
         actual = judge(
             (teacher, student, student),
             order,
-            texts,
-            Predictions(classifier),
+            texts,  # type: ignore[arg-type]
+            CachedPredictions(classifier),  # type: ignore[arg-type]
             {"lexical": near, "semantic": near},
             gold,
             2,
