@@ -55,6 +55,11 @@ class EvaluateOptions:
         own: method -> the classifier that it trained, and explains instead.
         predictions: what the classifier has predicted before (default: nothing).
         encodings: example id -> the text as the classifier reads it. Needed for other units than words.
+
+    Example:
+        >>> import explearn
+        >>> explearn.EvaluateOptions(seed=1, k=3).k
+        3
     """
 
     params: EvaluateParams = field(default_factory=EvaluateParams)

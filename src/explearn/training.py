@@ -74,9 +74,10 @@ def train(
         DeviceError: the device cannot be used.
 
     Example:
+        >>> import explearn
         >>> from explearn.testing import make_classifier
         >>> texts = ["a warm funny sequel", "slow delivery and a broken box", "the lazy dog sleeps"] * 4
-        >>> l2e = train("l2e", make_classifier("bert"), texts, epochs=1, samples=4, width=8)
+        >>> l2e = explearn.train("l2e", make_classifier("bert"), texts, epochs=1, samples=4, width=8)
         >>> l2e.texts
         {'training': 8, 'held_out': 0}
     """
@@ -137,6 +138,14 @@ def finetune(
         ParamsError: there are no labels, or an argument or option cannot be used.
         ModelError: the encoder cannot be loaded, or training diverged.
         MissingExtraError: `explearn[finetune]` is not installed.
+
+    Example:
+        >>> import explearn
+        >>> texts = ["a warm funny sequel", "slow delivery and a broken box"] * 5
+        >>> labels = ["good", "bad"] * 5
+        >>> history = explearn.finetune("scratch", texts, "my-classifier", labels=labels, epochs=1)
+        >>> len(history), sorted(explearn.load_classifier("my-classifier").labels)
+        (1, ['bad', 'good'])
     """
     if labels is None:
         columns = columns or TextColumns()

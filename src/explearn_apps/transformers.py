@@ -47,11 +47,14 @@ class RationalePipeline(transformers.Pipeline):
     A text is a string, a pair of strings, or {"text": ..., "text_pair": ...}; several texts are a list, a generator or
     a data set. `batch_size` texts are explained together. For each text the pipeline returns a dictionary, or a list of
     dictionaries, one per class, for several targets and for multi-label classifiers:
-        label: the explained class. score: its probability, or a regression's value.
-        predicted: the predicted class. method: the method.
-        words: words of the text. scores: one per word; None if the classifier did not read the word.
-        spans: [start, end) of each word, in the characters of its text. pair_start: index of the second text's first
-            word, None if there is one text.
+        label: the explained class.
+        score: its probability, or a regression's value.
+        predicted: the predicted class.
+        method: the method.
+        words: words of the text.
+        scores: one per word; None if the classifier did not read the word.
+        spans: [start, end) of each word, in the characters of its text.
+        pair_start: index of the second text's first word, None if there is one text.
 
     The model's parameters are frozen: `requires_grad` is switched off.
 

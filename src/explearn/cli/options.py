@@ -145,9 +145,12 @@ def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[Chose
 
     Args:
         methods: names; if None or empty, the methods in the folders, or DEFAULT if there are no folders.
+        folders: folders of trained explainers, and bundles.
 
-    Raises UnknownNameError; ParamsError for a repeated method, a learned method without a folder and a folder that
-    belongs to none of the methods; ModelError for a folder or bundle that cannot be used.
+    Raises:
+        UnknownNameError: there is no such method.
+        ParamsError: a method is repeated, a learned method has no folder, or a folder belongs to none of the methods.
+        ModelError: a folder or bundle cannot be used.
     """
     from explearn.bundle.loading import method_of, open_bundle  # brings torch
 

@@ -51,6 +51,11 @@ class CompareOptions:
         compute: where and how to compute.
         completion: prompt and label words of a generative model (`explearn.load_classifier`).
         tell: called with a line for each finished method, with its main figures (default: silent).
+
+    Example:
+        >>> import explearn
+        >>> explearn.CompareOptions(max_texts=200, unit="sentence").seed
+        13
     """
 
     max_texts: int | None = None

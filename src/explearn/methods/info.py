@@ -27,8 +27,13 @@ MethodName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 class About(Section):
     """The declaration of a method's class, its `about`. The first sentence of its docstring is the method's summary.
 
-    Raises pydantic's ValidationError for a name of another form, and for a family, need or binarisation that does not
-    exist.
+    Raises:
+        ValidationError: pydantic's, for a name of another form, or an unknown family, need or binarisation.
+
+    Example:
+        >>> import explearn
+        >>> explearn.About(name="word_length", family="chance", cost="one forward pass").binarisation
+        'top_k'
     """
 
     name: MethodName
@@ -68,7 +73,14 @@ class Variant(Section):
 
 
 class MethodInfo(About):
-    """The facts of a method, or of a variant of one, without importing its class."""
+    """The facts of a method, or of a variant of one, without importing its class.
+
+    Example:
+        >>> import explearn
+        >>> info = explearn.get_info("lime")
+        >>> info.family, info.learned
+        ('perturbation', False)
+    """
 
     target: str
     """`module:Class`."""
@@ -97,7 +109,11 @@ class MethodInfo(About):
 
     @classmethod
     def of_class(cls, method: type) -> MethodInfo:
-        """Return the facts of a method's class. Raises ParamsError if it has no `about` or no docstring of its own."""
+        """Return the facts of a method's class.
+
+        Raises:
+            ParamsError: it has no `about`, or no docstring of its own.
+        """
         target, declared = _target(method), vars(method)
         if not isinstance(about := declared.get("about"), About):
             raise ParamsError(f"class {target}: its `about` is missing; expected `about = About(name=..., ...)`")

@@ -34,7 +34,8 @@ class RunFacts:
     """Facts about a run as a whole.
 
     Attributes:
-        title, subtitle: the page's title, and a sentence on what was evaluated.
+        title: the page's title.
+        subtitle: a sentence on what was evaluated.
         methods: name -> its facts, in the order of `in_table_order`, including variants.
         study: the method under study, if any.
         trained: the learned methods that this run trained; others were already trained.
@@ -47,8 +48,8 @@ class RunFacts:
         untried: methods that are among the best elsewhere, but were not tried.
         parameters: the run's parameters to show, as YAML; empty for none.
         unit: what is scored, chosen and marked in every text, in the singular.
-        made: when, how and from what the page was made: heading -> fact. versions: of the run's packages; empty for
-            all that the pipeline may use.
+        made: when, how and from what the page was made: heading -> fact.
+        versions: versions of the run's packages; empty for all that the pipeline may use.
     """
 
     title: str

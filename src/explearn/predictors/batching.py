@@ -56,12 +56,14 @@ def run_batches(
     remaining texts continue in smaller batches. A failed batch must be repeatable in parts.
 
     Args:
-        lengths: of the texts. owner: holds the budget, and says whether all texts of a batch must have one length.
-        run: returns a result for each index that it gets.
+        lengths: number of sub-tokens of each text.
+        owner: holder of the budget, which says whether all texts of a batch must have one length.
+        run: function that returns a result for each index that it gets.
         share: a batch gets 1 / share of the budget.
-        description: text of a progress bar (default: no bar).
+        description: text of a progress bar. None: no bar.
 
-    Raises torch.OutOfMemoryError if a single text does not fit.
+    Raises:
+        torch.OutOfMemoryError: a single text does not fit.
     """
     import torch
 
@@ -110,8 +112,10 @@ def random_batches(
     cut into batches, so that there is little padding and the order stays random.
 
     Args:
-        lengths: of the texts. size: texts per batch.
+        lengths: number of sub-tokens of each text.
+        size: texts per batch.
         generator: generator for the order.
+        stretch: number of batches within which texts are sorted by length.
         most: number of shuffled texts to use (default: all).
         least: if fewer texts than this remain, they join the previous batch.
         mix_stretches: yield the batches of all stretches in random order. Otherwise one stretch follows the other, its

@@ -32,6 +32,8 @@ def encode_texts(
     """Tokenise texts and align sub-tokens with words.
 
     Args:
+        tokenizer: the classifier's tokenizer.
+        texts: strings, pairs of strings, or examples.
         limit: most sub-tokens per text, special ones included; pairs are cut from the longer segment first. None: any.
         first: number of the first text, for messages.
     """

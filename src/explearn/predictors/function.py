@@ -133,10 +133,11 @@ class FunctionPredictor(Predictor):
         ModelError: when it is asked: the function failed, or gave another shape, NaN, or rows that do not sum to 1.
 
     Example:
+        >>> import explearn
         >>> def predict_proba(texts):
         ...     good = [0.9 if "good" in text else 0.2 for text in texts]
         ...     return [[1 - p, p] for p in good]
-        >>> predictor = FunctionPredictor(predict_proba, ["negative", "positive"])
+        >>> predictor = explearn.FunctionPredictor(predict_proba, ["negative", "positive"])
         >>> predictor.predict(["a good film", "a film"])
         ['positive', 'negative']
     """

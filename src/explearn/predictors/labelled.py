@@ -40,7 +40,9 @@ class Labelled:
     """Base of classifiers.
 
     Attributes:
-        name: for messages. labels: names of the C classes. problem: how logits become probabilities.
+        name: for messages.
+        labels: names of the C classes.
+        problem: how logits become probabilities.
         short_names: other names of outputs -> their index, where the labels say more than a class.
         of_classes: whether the values of a regression stand for classes, of which the largest alone is explained by
             default (`problems.Answers.versus`).

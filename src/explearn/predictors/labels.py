@@ -15,7 +15,10 @@ def check_labels(name: str, known: Sequence[str], wanted: Collection[str], remed
     """Raise ModelError, with both lists, unless every label of the texts is a class of the classifier.
 
     Args:
-        name: of the classifier. known: its classes. wanted: the texts' labels. remedy: how to map one to the other.
+        name: name of the classifier.
+        known: its classes.
+        wanted: the texts' labels.
+        remedy: how to map labels to classes, for the message.
     """
     if not set(wanted) <= set(known):
         classes, labels = (shorten(", ".join(names), SHOWN_CHARS, placeholder=" ...") for names in (known, wanted))

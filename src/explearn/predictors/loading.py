@@ -159,13 +159,17 @@ def load_model(loader: str, place: str, revision: str | None, kind: str, **optio
     """Load a model, in float32 unless `dtype` says otherwise, and its tokenizer with transformers.
 
     Args:
-        loader: name of the transformers class. place: folder or hub name. revision: git revision of a hub name.
+        loader: name of the transformers class.
+        place: folder or hub name.
+        revision: git revision of a hub name.
         kind: kind of model, for messages.
         options: options for the model's `from_pretrained`.
 
-    Returns model, tokenizer, and the names of the weights that the files lack or have in another shape.
+    Returns:
+        Model, tokenizer, and the names of the weights that the files lack or have in another shape.
 
-    Raises ModelError for any exception of transformers, and for weights that are not finite.
+    Raises:
+        ModelError: transformers raises an exception, or weights are not finite.
     """
     import transformers
 
@@ -197,8 +201,10 @@ def check_size(place: str, revision: str | None, kind: str, name: str) -> None:
     """Raise ModelError as `check_sizes` does, before anything is built.
 
     Args:
-        place: folder or hub name, whose configuration and weights are fetched. revision: git revision of a hub name.
-        kind, name: kind of model, and the name that the user gave, for messages.
+        place: folder or hub name, whose configuration and weights are fetched.
+        revision: git revision of a hub name.
+        kind: kind of model, for messages.
+        name: the name that the user gave, for messages.
     """
     import transformers
 

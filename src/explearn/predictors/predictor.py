@@ -66,6 +66,13 @@ class Predictor(Labelled, ABC):
         file_labels: name of a class -> its name in the model's file, for names that `renamed` gave.
         spread: how the model is spread over several devices; None if it is on one.
         completion: the prompt around each text, for a generative model.
+
+    Example:
+        >>> import explearn
+        >>> from explearn.testing import make_classifier
+        >>> predictor = make_classifier()
+        >>> isinstance(predictor, explearn.Predictor), predictor.labels
+        (True, ['no', 'yes'])
     """
 
     device: torch.device

@@ -29,13 +29,18 @@ QUANTISED = ("nf4", "int8")
 def quantisation(loader: str, config: Any, name: str, compute: ComputeOptions) -> dict[str, Any]:
     """Return the options of `from_pretrained` to load a model with quantised weights, or to quantise it.
 
-    Args:
-        loader: name of the transformers class. config: of the saved model. name: of the model, for messages.
-
     The encoder's linear maps are quantised, but never the head: its rounding would change the logits themselves.
 
-    Raises MissingExtraError without bitsandbytes; ModelError for a model quantised by another library, or one that
-    `compute` would quantise a second time; ParamsError for a device_map.
+    Args:
+        loader: name of the transformers class.
+        config: configuration of the saved model.
+        name: name of the model, for messages.
+        compute: the precision asked for.
+
+    Raises:
+        MissingExtraError: bitsandbytes is not installed.
+        ModelError: the model was quantised by another library, or `compute` would quantise it a second time.
+        ParamsError: there is a device_map.
     """
     precision = compute.precision
     if compute.device_map is not None:
@@ -89,9 +94,12 @@ def prepare_quantised(model: Any, dtype: torch.dtype | None, name: str) -> None:
     """Let gradients pass through a model's quantised weights, and warn about a quantised head.
 
     Args:
-        dtype: dtype of matrix products with 4-bit weights; None: as saved.
+        model: the model.
+        dtype: dtype of matrix products with 4-bit weights. None: as saved.
+        name: name of the model, for messages.
 
-    Raises ModelError for weights that bitsandbytes has packed for passes without gradients.
+    Raises:
+        ModelError: bitsandbytes has packed weights for passes without gradients.
     """
     maps = {path: module for path, module in model.named_modules() if is_quantised(module)}
     for path, module in maps.items():

@@ -94,6 +94,8 @@ def stretches(owners: NDArray[np.integer], room: int, stride: int) -> list[tuple
 
     Args:
         owners: word of each sub-token, NO_WORD for none, (n,).
+        room: most sub-tokens in a stretch.
+        stride: sub-tokens from the start of a stretch to that of the next.
     """
     count = len(owners)
     # A stretch may begin or end anywhere but between two pieces of one word.

@@ -30,7 +30,10 @@ SIZES = (*((kind, 3) for kind in tiny.ARCHITECTURES), ("bert", 2))
 class _Case:
     """A method on a classifier.
 
-    make: makes the method. name: its registry name. of: the classifier. where: the classifier, in words.
+    make: makes the method.
+    name: its registry name.
+    of: the classifier.
+    where: the classifier, in words.
     tolerance: of a score, as a share of the text's largest, and of a probability.
     """
 

@@ -150,8 +150,12 @@ def encoding_of(
     """Return a text's encoding from what a tokenizer gives.
 
     Args:
-        segments: one, or two of a pair.
-        sequence: segment of each sub-token, None for special tokens. offsets: its characters in that segment.
+        segments: one segment, or the two of a pair.
+        input_ids: id of each sub-token.
+        token_type_ids: token type of each sub-token.
+        sequence: segment of each sub-token, None for special tokens.
+        offsets: characters of each sub-token in its segment.
+        example_id: id of the text.
     """
     shift = len(segments[0].text) + 1
     places = [

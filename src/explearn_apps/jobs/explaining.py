@@ -32,11 +32,17 @@ class Job:
     """Texts to explain, how, and where the results go.
 
     Attributes:
-        input: the texts. folder: for the parts. part_texts: texts per part.
-        classifier: folder or hub name. label_names: class -> new name.
-        choices: the methods. options: as for `cli.options.make`.
+        input: the texts.
+        folder: folder of the parts.
+        part_texts: texts per part.
+        classifier: folder or hub name.
+        label_names: class -> new name.
+        choices: the methods.
+        options: as for `cli.options.make`.
         targets: classes to explain for every text; empty for the predicted one.
-        windows, unit: see `Explainer.explain`. compute: device and precision.
+        windows: see `Explainer.explain`.
+        unit: see `Explainer.explain`.
+        compute: device and precision.
     """
 
     input: Input
@@ -94,10 +100,13 @@ class Worker:
         A block that overlaps two of them is computed once.
 
         Args:
-            numbers: consecutive numbers. texts: number of texts in the input. advance: called with 1 after each text.
+            numbers: consecutive numbers of parts.
+            texts: number of texts in the input.
+            advance: called with 1 after each text.
 
-        Raises DataError, naming file and row, for a text that the classifier cannot read, and for an input that
-        changed meanwhile. Finished parts stay.
+        Raises:
+            DataError: the classifier cannot read a text (the message names file and row), or the input changed
+                meanwhile. Finished parts stay.
         """
         size = self.job.part_texts
         first, end = numbers[0] * size, min((numbers[-1] + 1) * size, texts)

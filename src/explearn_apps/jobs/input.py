@@ -39,7 +39,9 @@ class Input:
 
     Attributes:
         path: the file. It must be a regular one, because it is read more than once.
-        text, pair, id: columns with the text, its second segment and an identifier; None if there is none.
+        text: column with the text.
+        pair: column with its second segment; None if there is none.
+        id: column with an identifier; None if there is none.
     """
 
     path: Path

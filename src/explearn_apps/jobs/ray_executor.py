@@ -31,7 +31,9 @@ class Share:
     """A worker's share of the cluster.
 
     Attributes:
-        workers: number of workers. gpus: 1 on clusters with GPUs, else 0. cpus: CPUs that a worker reserves.
+        workers: number of workers.
+        gpus: 1 on clusters with GPUs, else 0.
+        cpus: CPUs that a worker reserves.
         threads: threads that it computes with.
     """
 
@@ -167,10 +169,12 @@ def share_of(nodes: Sequence[Mapping[str, Any]], workers: int | None, threads: i
     """Divide the cluster among workers.
 
     Args:
-        nodes: result of `ray.nodes`. workers: None: one per GPU, else one per node.
-        threads: threads of an earlier run of the job, or requested ones; None: as many as a worker's CPUs.
+        nodes: result of `ray.nodes`.
+        workers: number of workers. None: one per GPU, or one per node without GPUs.
+        threads: threads of an earlier run of the job, or requested ones. None: as many as a worker's CPUs.
 
-    Raises ParamsError for more workers than devices.
+    Raises:
+        ParamsError: there are more workers than devices.
     """
     resources = [node["Resources"] for node in nodes if node["Alive"] and node["Resources"].get("CPU")]
     gpus = int(sum(node.get("GPU", 0) for node in resources))

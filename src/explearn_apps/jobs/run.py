@@ -43,18 +43,22 @@ class Executor(Protocol):
         """Load the classifier, and return the settings, other than the job's, that affect the results.
 
         Args:
+            job: the job.
             stamp: the input's stamp (`Input.stamp`).
             begun: settings of an earlier run of the job, of which `threads` and `max_tokens` are kept; empty for a new
                 job.
 
-        Returns `explaining.model_settings` and `threads`, the CPU threads of a worker.
+        Returns:
+            `explaining.model_settings`, and `threads`, the CPU threads of a worker.
         """
 
     def parts(self, numbers: Sequence[int], texts: int, advance: Advance) -> Iterator[tuple[int, Part]]:
         """Write parts, in any order; yield each with its number once its file is in place.
 
         Args:
-            numbers: ascending. texts: number of texts in the input. advance: called with numbers of finished texts.
+            numbers: numbers of the parts, ascending.
+            texts: number of texts in the input.
+            advance: called with numbers of finished texts.
         """
 
 

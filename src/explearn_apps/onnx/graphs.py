@@ -114,6 +114,8 @@ def _shifted(real: torch.Tensor, numbers: torch.Tensor, by: int) -> torch.Tensor
 
     Args:
         real: whether there is a word, (b, n).
+        numbers: features of the words, (b, n, ...).
+        by: number of words; negative: towards the start.
     """
     numbers, tokens, sides = numbers * real[..., None], numbers.shape[1], abs(by)
     return functional.pad(numbers, (0, 0, sides, sides))[:, sides + by : sides + by + tokens]

@@ -41,12 +41,18 @@ class Metadata(Shape):
 
     Attributes:
         explearn: version that wrote it.
-        method: registry name. aggregation: of sub-token scores to word scores. signed: as in `Attribution`.
+        method: registry name.
+        aggregation: how sub-token scores become word scores.
+        signed: as in `Attribution`.
         classifier: name, architecture and fingerprint.
-        labels: names of the classes. problem: how logits become probabilities.
-        inputs: of the graph. aim: option of the exported explainer.
+        labels: names of the classes.
+        problem: how logits become probabilities.
+        inputs: names of the graph's inputs.
+        aim: option of the exported explainer.
         max_length: most sub-tokens per text, including special ones; longer texts are cut, pairs from the longer
-            segment. truncation_side: where texts are cut. pad_token_id: pads the shorter texts of a batch.
+            segment.
+        truncation_side: side on which texts are cut.
+        pad_token_id: id of the token that pads the shorter texts of a batch.
         split_special_tokens: whether special tokens written in a text are split like any text.
         words: a sentence that says how sub-tokens belong to words.
     """

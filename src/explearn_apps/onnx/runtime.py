@@ -42,7 +42,8 @@ class OnnxExplainer(Labelled):
     """A classifier and a trained explainer in one graph.
 
     Attributes:
-        path: the file. metadata: what the file says about its explainer (`explearn_apps.onnx.metadata.Metadata`).
+        path: the file.
+        metadata: what the file says about its explainer (`explearn_apps.onnx.metadata.Metadata`).
         max_tokens: most padded sub-tokens in a batch.
         aim: which of L2E's two questions the scores answer.
     """
@@ -65,11 +66,14 @@ class OnnxExplainer(Labelled):
             max_tokens: most padded sub-tokens in a batch.
             aim: which of L2E's two questions to answer, if it was trained with `people` (default: as exported).
 
-        Raises ModelError for a file that is not such a graph, ParamsError for providers that onnxruntime does not have
-        and for an `aim` that the graph does not take, MissingExtraError if onnxruntime is not installed.
+        Raises:
+            ModelError: the file is not such a graph.
+            ParamsError: onnxruntime does not have a provider, or the graph does not take an `aim`.
+            MissingExtraError: onnxruntime is not installed.
         """
         ort: Any = need("onnxruntime", extra="onnx", what="an explanation by ONNX")
-        self.path, self.max_tokens = Path(path_of("path", path)), max_tokens
+        self.path = Path(path_of("path", path))
+        self.max_tokens = max_tokens
         if not os.path.isfile(path):  # noqa: PTH113 (Path.is_file raises for names that no file can have)
             raise ModelError(f"{self.path}: no such file; expected one that explearn export-onnx wrote")
         available = ort.get_available_providers()

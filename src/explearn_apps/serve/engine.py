@@ -50,7 +50,8 @@ class Engine:
     """Explains texts, joining requests into batches (`Batcher`).
 
     Attributes:
-        classifier: the classifier, named without the path of a local folder. explainers: by name, in the order given.
+        classifier: the classifier, named without the path of a local folder.
+        explainers: by name, in the order given.
         takes_pairs: whether the classifier reads a second segment.
         seconds: by method, time for a short text; empty before `warm_up`.
         verdict: verdict of a comparison of the methods, if any.
@@ -72,7 +73,10 @@ class Engine:
             # The folder's path is private, but errors name the classifier.
             folder = Path(classifier.name)
             classifier = classifier.named(folder.resolve().name)
-        self.classifier, self.limits, self.metrics, self.verdict = classifier, limits, Metrics(), verdict
+        self.classifier = classifier
+        self.limits = limits
+        self.metrics = Metrics()
+        self.verdict = verdict
         self.takes_pairs = True
         try:
             classifier.logits(classifier.batch(classifier.encode([(WARM_UP, WARM_UP)])))
@@ -150,6 +154,7 @@ class Engine:
 
         Args:
             key: method or "probabilities", whether labels are chosen, and the unit that is scored.
+            items: texts with their labels.
         """
         (name, chosen, unit), start = key, time.perf_counter()
         texts = [text for text, _ in items]

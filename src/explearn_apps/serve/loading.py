@@ -28,13 +28,17 @@ def load(
 
     Args:
         sources: bundles (folders or hub names), folders of trained explainers, or names of methods.
-        classifier: folder or hub name; None: the classifier of the first bundle that has one.
+        classifier: folder or hub name. None: the classifier of the first bundle that has one.
+        compute: device and precision.
         label_names: class -> new name.
 
-    Also returns, by name, why methods of QUICK cannot explain the classifier.
+    Returns:
+        The classifier, its explainers, and, by name, why methods of QUICK cannot explain the classifier.
 
-    Raises ParamsError without a classifier, ModelError for a source that cannot be read or was made for another
-    classifier, UnsupportedError for a named method that cannot explain it.
+    Raises:
+        ParamsError: there is no classifier.
+        ModelError: a source cannot be read, or was made for another classifier.
+        UnsupportedError: a named method cannot explain the classifier.
     """
     chosen = [find_explainer(source) for source in sources]
     bundles = [bundle for _, bundle in chosen if bundle is not None]

@@ -40,9 +40,12 @@ def demo_classifier(compute: ComputeOptions, seed: int, description: str | None 
     """Fine-tune the encoder's upper layers and a head on the headlines.
 
     Args:
-        description: text of a progress bar (default: no bar).
+        compute: device and precision.
+        seed: seed of the head's weights and of the batches.
+        description: text of a progress bar. None: no bar.
 
-    Raises ModelError where the package with the encoder is missing or holds other weights.
+    Raises:
+        ModelError: the package with the encoder is missing, or holds other weights.
     """
     texts, labels = headlines("train")
     with torch.random.fork_rng():

@@ -31,13 +31,20 @@ if TYPE_CHECKING:
 class BatchScores:
     """A method's result for a batch.
 
-    scores: (batch, tokens), one number per position; special tokens and padding are ignored.
-    logits: (batch, C), from the same forward pass, so that texts are not classified twice.
-    targets: int64, (batch,), the explained classes.
-    completeness_error: (batch,), for methods whose scores should add up to a known number: by how much they miss it,
-        counting scores of special tokens. None for other methods.
-    unread: number of words per text that the classifier reads but the method's own model does not. None: no word.
-    certificates: for each text how far its scores can be relied on, for methods that say so.
+    Attributes:
+        scores: (batch, tokens), one number per position; special tokens and padding are ignored.
+        logits: (batch, C), from the same forward pass, so that texts are not classified twice.
+        targets: int64, (batch,), the explained classes.
+        completeness_error: (batch,), for methods whose scores should add up to a known number: by how much they miss
+            it, counting scores of special tokens. None for other methods.
+        unread: number of words per text that the classifier reads but the method's own model does not. None: no word.
+        certificates: for each text how far its scores can be relied on, for methods that say so.
+
+    Example:
+        >>> import explearn, torch
+        >>> logits = torch.tensor([[0.2, 1.5]])
+        >>> explearn.BatchScores(torch.zeros(1, 4), logits, logits.argmax(dim=1)).targets
+        tensor([1])
     """
 
     scores: torch.Tensor
@@ -52,9 +59,14 @@ class BatchScores:
 class TextScores:
     """A method's result for one text, or one window of it.
 
-    scores: float, (tokens,) of the text's encoding; special tokens are ignored.
-    logits: float, (C,). target: index of the explained class. seconds: this text's share of the time.
-    completeness_error, unread, certificate: as in BatchScores.
+    Attributes:
+        scores: float, (tokens,) of the text's encoding; special tokens are ignored.
+        logits: float, (C,).
+        target: index of the explained class.
+        seconds: this text's share of the time.
+        completeness_error: as in BatchScores.
+        unread: as in BatchScores.
+        certificate: as in BatchScores.
     """
 
     scores: NDArray[Any]
@@ -83,10 +95,17 @@ def attribution_of(
     """Make a text's attribution from the scores of its windows.
 
     Args:
-        text: its words are the scored units, named `unit`; phrases are formed from words here.
-        method, aggregation, signed: the method's.
+        classifier: the predictor that is explained.
+        text: the text; its words are the scored units, but phrases are formed from words here.
+        windows: scores of each of the text's windows.
+        method: registry name of the method.
+        aggregation: how sub-token scores become word scores.
+        signed: whether scores below zero are evidence against the target.
+        unit: name of the scored units.
 
-    Raises ModelError for a logit, ExplearnError for a score, that is not finite.
+    Raises:
+        ModelError: a logit is not finite.
+        ExplearnError: a score is not finite.
     """
     encoding, first, whole = text.whole, windows[0], len(windows) == 1
     logits = np.array([window.logits for window in windows], dtype=np.float64)

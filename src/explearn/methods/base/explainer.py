@@ -67,6 +67,11 @@ class Explainer(ABC):
         variants: other names of the method with other options, by name.
         aggregation: how sub-token scores are combined to word scores: `max`, or `sum` for additive scores.
         signed: whether scores below zero are evidence against the target; an instance's own if training decides.
+
+    Example:
+        >>> import explearn
+        >>> isinstance(explearn.get_explainer("occlusion"), explearn.Explainer)
+        True
     """
 
     Options: ClassVar[type[Section]] = Section
@@ -293,7 +298,21 @@ class UnreadWords:
 
 
 class BatchExplainer(Explainer):
-    """Base of methods that score the sub-tokens of one batch at a time, as most do."""
+    """Base of methods that score the sub-tokens of one batch at a time, as most do.
+
+    Example:
+        >>> import explearn
+        >>> from explearn.testing import make_classifier
+        >>> class First(explearn.BatchExplainer):
+        ...     '''1 for the first word, 0 for all others.'''
+        ...     about = explearn.About(name="first", family="chance", cost="one forward pass")
+        ...     def score_batch(self, classifier, batch, targets):
+        ...         logits = classifier.logits(batch)
+        ...         scores = (batch.word_ids() == 0).float()
+        ...         return explearn.BatchScores(scores, logits, logits.argmax(dim=1))
+        >>> First().explain(make_classifier(), ["a warm sequel"])[0].scores
+        array([1., 0., 0.], dtype=float32)
+    """
 
     passes: ClassVar[int] = 1
     """Copies of the text that the method holds in memory; batches are smaller by this factor."""

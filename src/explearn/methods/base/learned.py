@@ -109,6 +109,15 @@ class LearnedExplainer(Explainer):
 
     A subclass trains (`learn`), returns the result of its training (`_state`) and restores itself from that
     (`_restore`).
+
+    Example:
+        >>> import explearn
+        >>> from explearn.testing import make_classifier
+        >>> from explearn.testing.tiny import TEXTS
+        >>> explainer = explearn.get_explainer("l2e", epochs=1, samples=4, width=8)
+        >>> explainer.fit(make_classifier(), TEXTS * 3).save_pretrained("my-l2e")
+        >>> explearn.load("my-l2e").name
+        'l2e'
     """
 
     weights_file: ClassVar[str]

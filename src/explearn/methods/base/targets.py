@@ -48,12 +48,18 @@ def targeted_texts(
     """Read texts, `chunk_texts` at a time; within a chunk either all texts' targets are known, or none.
 
     Args:
-        targets: each text's targets; None: `default_targets`.
-        windows: stride, in sub-tokens, of the windows through which longer texts are read; None: they are cut.
+        classifier: the predictor that is explained.
+        texts: strings, pairs of strings, or examples.
+        targets: each text's targets. None: `default_targets`.
+        windows: stride, in sub-tokens, of the windows through which longer texts are read. None: they are cut.
+        chunk_texts: texts read at a time.
         unit: what is scored.
 
-    Raises what `in_units` raises, DataError for a text without usable words, ParamsError unless there is one target per
-    text, UnknownNameError for a target that is not a class.
+    Raises:
+        DataError: a text has no usable words, or none of the units (`in_units`).
+        ParamsError: there is not one target for each text, or a function of units does not return spans.
+        UnknownNameError: a target is not a class.
+        UnsupportedError: a question is to be explained by other units than words.
     """
     if targets is not None:
         check_listed("targets", targets)
@@ -98,10 +104,15 @@ def _indices(classifier: Predictor, target: Target) -> tuple[int, ...]:
 
 
 def check_classifier(classifier: Any, reader: str = "") -> None:
-    """Raise ParamsError for anything but a classifier.
+    """Check that an argument is a predictor.
 
     Args:
-        reader: name of a method that reads weights directly; then raises UnsupportedError if weights are offloaded.
+        classifier: the argument to check.
+        reader: name of a method that reads weights directly, which offloaded weights do not allow.
+
+    Raises:
+        ParamsError: it is not a predictor.
+        UnsupportedError: its weights are offloaded, and `reader` needs them.
     """
     # Checked by an attribute, because importing the class takes seconds.
     if not hasattr(classifier, "problem"):

@@ -181,8 +181,8 @@ class Consensus(LearnedExplainer, BatchExplainer):
         """Return its coefficients.
 
         Returns:
-            coefficients: by feature, the change of the logit for one standard deviation. intervals: their 95 %
-            intervals over the texts, empty if unknown. trained_on: the tasks.
+            `coefficients`, by feature, the change of the logit for one standard deviation; `intervals`, their 95 %
+            intervals over the texts, empty if unknown; `trained_on`, the tasks.
         """
         notes = {
             "coefficients": self.model.coefficients(),

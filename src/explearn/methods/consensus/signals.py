@@ -135,9 +135,12 @@ def word_scores(encoding: Encoding, tokens: Mapping[str, NDArray[np.float32]]) -
 
 
 def text_signals(
-    classifier: TransformerPredictor, encodings: Sequence[Encoding], scores: Mapping[str, torch.Tensor], logits: torch.Tensor,
+    classifier: TransformerPredictor,
+    encodings: Sequence[Encoding],
+    scores: Mapping[str, torch.Tensor],
+    logits: torch.Tensor,
     targets: torch.Tensor,
-) -> Iterator[WordSignals]:  # fmt: skip
+) -> Iterator[WordSignals]:
     """Yield the word signals of a batch's texts from what `batch_signals` gives."""
     tokens = {name: values.float().cpu().numpy() for name, values in scores.items()}
     probabilities = classifier.probabilities(logits.double()).cpu().numpy()

@@ -66,7 +66,9 @@ class Completion:
     """A prompt in the sub-tokens of a model.
 
     Args:
-        params: the prompt. tokenizer: the model's fast tokenizer. name: the model's name, for messages.
+        params: the prompt.
+        tokenizer: the model's fast tokenizer.
+        name: the model's name, for messages.
 
     Attributes:
         labels: the classes, in the order of their words.
@@ -118,11 +120,13 @@ class Completion:
         """Tokenise texts within their prompts; a long text is cut from its end, the longer one of a pair.
 
         Args:
-            limit: most sub-tokens, the prompt's with them. None: any.
+            texts: strings, pairs of strings, or examples.
+            limit: most sub-tokens, including the prompt's. None: any.
             first: number of the first text, for messages.
 
-        Raises DataError for a text without words, a pair where the template takes none or the other way round, and
-        where the prompt leaves no room.
+        Raises:
+            DataError: a text has no words, does not fit the template (a pair, or a single text), or the prompt leaves
+                no room for it.
         """
         encodings = []
         for number, given in enumerate(texts, start=first):
