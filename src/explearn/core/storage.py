@@ -6,8 +6,8 @@ The columns are the fields of an `Attribution`, and their types are derived from
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import pyarrow as pa
@@ -33,9 +33,7 @@ def arrow_type(annotation: Any) -> pa.DataType:
         return pa.list_(pa.float32())
     if origin is tuple:
         return pa.list_(arrow_type(arguments[0]))
-    if origin in (UnionType, Union):
-        return arrow_type(arguments[0])
-    if origin is not None:  # Annotated
+    if origin is not None:  # Annotated, or a type or None
         return arrow_type(arguments[0])
     return pa.struct([(name, arrow_type(field.annotation)) for name, field in annotation.model_fields.items()])
 
