@@ -11,16 +11,8 @@ import pytest
 import explearn
 
 WITHOUT_EXAMPLE_YET = (
-    "About",
-    "BatchExplainer",
-    "BatchScores",
-    "FunctionPredictor",
-    "Classifier",
     "Comparison",
-    "Explainer",
-    "LearnedExplainer",
     "ListedTask",
-    "MethodInfo",
     "TextColumns",
     "compare",
     "finetune",

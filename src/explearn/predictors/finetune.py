@@ -30,7 +30,8 @@ from explearn.core.extras import check_installed
 from explearn.core.numeric_checks import check_weights
 from explearn.core.seeds import seed_everything
 from explearn.core.writing import atomic_folder, check_replaceable
-from explearn.predictors.encoding import collate, max_length
+from explearn.predictors.architectures import max_length
+from explearn.predictors.encoding import collate
 from explearn.predictors.heads.question_answering import QuestionPredictor, reached
 from explearn.predictors.loading import (
     CLASSIFICATION,

@@ -8,7 +8,7 @@ import hashlib
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
@@ -24,8 +24,9 @@ from explearn.core.numeric_checks import check_logits
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text, collate
 from explearn.predictors.labelled import ONE_CLASS, Labelled, Problem
-from explearn.predictors.problems import OutputFunction, changed_logits
-from explearn.predictors.spread import Spread
+
+OutputFunction = Callable[[torch.Tensor], torch.Tensor]
+"""Logits, (texts, C) -> values, (texts,) or (texts, values)."""
 
 
 class Inside(NamedTuple):
@@ -64,8 +65,16 @@ class Predictor(Labelled, ABC):
         has_model: whether there is a transformer to look into.
         does: what the model does, for error messages.
         file_labels: name of a class -> its name in the model's file, for names that `renamed` gave.
-        spread: how the model is spread over several devices; None if it is on one.
+        spread: how the model is spread over several devices (`explearn.predictors.spread`); None if it is on one.
         completion: the prompt around each text, for a generative model.
+
+    Example:
+        >>> from explearn.testing import make_classifier
+        >>> predictor = make_classifier()
+        >>> predictor.labels, predictor.predict(["the quick brown fox"])
+        (['no', 'yes'], ['yes'])
+        >>> predictor.versus("no").labels
+        ['yes versus no']
     """
 
     device: torch.device
@@ -75,7 +84,7 @@ class Predictor(Labelled, ABC):
     has_model: ClassVar[bool] = False
     does: ClassVar[str] = "classifies texts"
     file_labels: Mapping[str, str] = MappingProxyType({})
-    spread: Spread | None = None
+    spread: Any = None
     completion: Any = None
 
     # ---- what a predictor has to say -------------------------------------------------------------------------------
@@ -253,7 +262,9 @@ class Predictor(Labelled, ABC):
         """
         if self.problem not in ONE_CLASS:
             raise UnsupportedError(self.why_not(ONE_CLASS))
-        return logits / 2 if self.problem is Problem.BINARY else logits
+        if self.problem is Problem.BINARY:
+            return logits / 2
+        return logits
 
     # ---- other names, other outputs --------------------------------------------------------------------------------
 
@@ -302,12 +313,12 @@ class Predictor(Labelled, ABC):
             UnsupportedError: the model is spread over several devices.
         """
         index = self.label_index(other)
-        kept = [i for i in range(len(self.labels)) if i != index]
-        change = torch.eye(len(self.labels))[kept]
+        others = [i for i in range(len(self.labels)) if i != index]
+        change = torch.eye(len(self.labels))[others]
         change[:, index] = -1
         if self.problem is Problem.BINARY:
             change /= 2
-        classes = [self.labels[i] for i in kept]
+        classes = [self.labels[i] for i in others]
         labels = [f"{label} versus {self.labels[index]}" for label in classes]
         return self.with_outputs(labels, classes, lambda logits: logits @ change.to(logits).T, change)
 
@@ -331,7 +342,9 @@ class Predictor(Labelled, ABC):
             return self.with_outputs([name or getattr(output, "__name__", "value")], [], output)
         if output not in ("probability", "log_probability"):
             raise ParamsError(f"output: got {shown(output)}; expected probability, log_probability or a function")
-        change = self.probabilities if output == "probability" else self.log_probabilities
+        change = self.probabilities
+        if output == "log_probability":
+            change = self.log_probabilities
         change(torch.zeros(1, len(self.labels)))  # raises if there are no probabilities
         values = output.replace("_", "-")
         return self.with_outputs([f"{values} of {label}" for label in self.labels], self.labels, change)
@@ -348,6 +361,20 @@ class Predictor(Labelled, ABC):
             rows: the matrix, (values, C), by which `change` multiplies. None: it does something else.
         """
         return ChangedOutputs(self, labels, classes, change)
+
+
+def changed_logits(logits: torch.Tensor, change: OutputFunction) -> torch.Tensor:
+    """Return values, (texts, values), of logits, (texts, C).
+
+    Raises:
+        ParamsError: `change` does not give a row for each text.
+    """
+    values = change(logits)
+    if values.shape == logits.shape[:1]:
+        values = values[:, None]
+    if values.ndim != 2 or len(values) != len(logits):
+        raise ParamsError(f"output: gave shape {tuple(values.shape)}; expected one value a text")
+    return values
 
 
 class HeldPredictor(Predictor):

@@ -22,7 +22,7 @@ import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DeviceError, ModelError, UnknownNameError
 from explearn.core.examples import Example
-from explearn.predictors.encoding import max_length
+from explearn.predictors.architectures import max_length
 from explearn.predictors.loading import embedded_encoder, resolve_encoder
 from explearn.predictors.pretrained import load_classifier
 from explearn.predictors.transformer import TransformerPredictor

@@ -15,7 +15,7 @@ from rounding import assert_close
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError
-from explearn.predictors.padding import reads_last
+from explearn.predictors.architectures import reads_last
 from explearn.predictors.transformer import TransformerPredictor
 
 

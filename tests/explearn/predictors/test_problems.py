@@ -16,8 +16,8 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.examples import Example
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
+from explearn.predictors.labelled import Problem
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.problems import Problem
 from explearn.predictors.transformer import TransformerPredictor
 
 TEXT = "a warm funny sequel"
