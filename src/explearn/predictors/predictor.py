@@ -72,7 +72,7 @@ class Predictor(Labelled, ABC):
         >>> from explearn.testing import make_classifier
         >>> predictor = make_classifier()
         >>> predictor.labels, predictor.predict(["the quick brown fox"])
-        (['no', 'yes'], ['yes'])
+        (['no', 'yes'], ['no'])
         >>> predictor.versus("no").labels
         ['yes versus no']
     """

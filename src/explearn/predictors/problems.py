@@ -94,9 +94,7 @@ def problem_of(config: Any) -> Problem:
     return Problem.SINGLE_LABEL
 
 
-def with_both_classes(
-    model: transformers.PreTrainedModel, name: str = "the classifier"
-) -> transformers.PreTrainedModel:
+def with_both_classes(model: transformers.PreTrainedModel, name: str) -> transformers.PreTrainedModel:
     """Make a model with two outputs, -z and z, from one with the output z; return others as they are.
 
     All weights but those of the last layer are shared with the given model, which does not change. The classes are
