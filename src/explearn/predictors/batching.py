@@ -28,10 +28,7 @@ class BatchBudget(Protocol):
 
 def progress(description: str | None, total: int | None = None) -> tqdm[Any]:
     """Return a progress bar over texts; it shows nothing without a description, or if the output is not a terminal."""
-    disable = True
-    if description:
-        disable = None
-    return tqdm(total=total, desc=description, unit="text", disable=disable)
+    return tqdm(total=total, desc=description, unit="text", disable=not description or None)
 
 
 def budget_batches(lengths: Sequence[int], max_tokens: int, same_length: bool = False) -> Iterator[list[int]]:

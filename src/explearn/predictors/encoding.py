@@ -103,7 +103,7 @@ class Batch:
             owners[row, : len(encoding)] = torch.tensor(encoding.word_ids)
         return owners.to(self.input_ids.device)
 
-    def of_words(self, scores: Iterable[ArrayLike]) -> torch.Tensor:
+    def token_scores(self, scores: Iterable[ArrayLike]) -> torch.Tensor:
         """Give each sub-token its word's score, 0 if it has no word.
 
         Args:
@@ -115,8 +115,8 @@ class Batch:
         values = torch.zeros(self.input_ids.shape)
         for row, (encoding, word_scores) in enumerate(zip(self.encodings, scores, strict=True)):
             owners = np.asarray(encoding.word_ids, dtype=np.int64)
-            token_scores = np.where(owners == NO_WORD, 0.0, np.asarray(word_scores)[owners])
-            values[row, : len(owners)] = torch.from_numpy(token_scores)
+            by_token = np.where(owners == NO_WORD, 0.0, np.asarray(word_scores)[owners])
+            values[row, : len(owners)] = torch.from_numpy(by_token)
         return values
 
     def model_inputs(self) -> dict[str, torch.Tensor]:

@@ -89,30 +89,25 @@ class FunctionEncoding(Encoding):
         return self._joined(self.input_ids[:between]), self._joined(self.input_ids[between:])
 
     def _joined(self, ids: Sequence[int]) -> str:
+        """Return some words as a text, with a blank between two of them if either had one there."""
+        mask = Piece(self.mask_word, True, True)
         text = ""
-        previous: int | None = None
+        before = mask
         for number in ids:
-            word = self._piece(number).word
-            if not word:
+            if number in (START, BETWEEN):
                 continue
-            if previous is not None and self._has_blank(previous, number):
+            piece = mask
+            if number != MASKED:
+                piece = self.pieces[number]
+            if not piece.word:
+                continue
+            # Whether there was a blank between two masked words is unknown.
+            joined = before.joins_behind and piece.joins_before and piece is not before
+            if text and not joined:
                 text += " "
-            text += word
-            previous = number
+            text += piece.word
+            before = piece
         return text
-
-    def _piece(self, number: int) -> Piece:
-        if number == MASKED:
-            return Piece(self.mask_word, True, True)
-        if number < 0:
-            return Piece("", False, False)
-        return self.pieces[number]
-
-    def _has_blank(self, first: int, second: int) -> bool:
-        """Return whether a blank stands between two pieces: if either had one there; between masks it is unknown."""
-        if first == second == MASKED:
-            return True
-        return not (self._piece(first).joins_behind and self._piece(second).joins_before)
 
 
 class FunctionPredictor(Predictor):
@@ -232,12 +227,13 @@ class FunctionPredictor(Predictor):
             raise DataError(f"{where} has {len(words):,} words; expected at most {self.max_words:,} (max_words)")
         joined = set(joined_words(fields["spans"], pair_start))
         pieces = [Piece(word, i in joined, i + 1 in joined) for i, word in enumerate(words)]
-        special = tuple(offset is None for offset in offsets)
-        ids = [BETWEEN if is_start else owner for is_start, owner in zip(special, fields["word_ids"], strict=True)]
+        ids = list(fields["word_ids"])
+        if pair_start is not None:
+            ids[pair_start + 1] = BETWEEN
         return FunctionEncoding(
             input_ids=(START, *ids[1:]),
             token_type_ids=(),
-            special=special,
+            special=tuple(offset is None for offset in offsets),
             example_id=example_id,
             pair_start=pair_start,
             pieces=tuple(pieces),
@@ -299,14 +295,14 @@ class FunctionPredictor(Predictor):
         self._check_rows(texts, rows, ~np.isfinite(rows), "finite numbers")
         if self.problem is Problem.REGRESSION:
             return rows
-        outside = (rows < -SUM_TOLERANCE) | (rows > 1 + SUM_TOLERANCE)
+        wrong = (rows < -SUM_TOLERANCE) | (rows > 1 + SUM_TOLERANCE)
         if self.problem is Problem.MULTI_LABEL:
-            self._check_rows(texts, rows, outside, "probabilities")
-            return rows.clip(0, 1)
-        outside |= np.abs(rows.sum(1, keepdims=True) - 1) > SUM_TOLERANCE
-        self._check_rows(texts, rows, outside, "probabilities, which add up to 1")
-        rows = rows.clip(0, 1)
-        return rows / rows.sum(1, keepdims=True)
+            self._check_rows(texts, rows, wrong, "probabilities")
+            return np.clip(rows, 0, 1)
+        wrong |= np.abs(rows.sum(1, keepdims=True) - 1) > SUM_TOLERANCE
+        self._check_rows(texts, rows, wrong, "probabilities, which add up to 1")
+        rows = np.clip(rows, 0, 1)
+        return np.asarray(rows / rows.sum(1, keepdims=True))
 
     def _check_rows(self, texts: list[Any], rows: NDArray[np.float64], wrong: NDArray[np.bool_], expected: str) -> None:
         if wrong.any():

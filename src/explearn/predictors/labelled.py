@@ -51,7 +51,7 @@ class Labelled:
         labels: names of the C classes.
         problem: how logits become probabilities.
         short_names: other names of outputs -> their index, where the labels say more than a class.
-        of_classes: whether the values of a regression stand for classes; only the largest is then explained by default
+        by_class: whether the values of a regression stand for classes; only the largest is then explained by default
             (`Predictor.versus`).
     """
 
@@ -59,7 +59,7 @@ class Labelled:
     labels: list[str]
     problem: Problem
     short_names: Mapping[str, int] = {}
-    of_classes: bool = False
+    by_class: bool = False
 
     def probabilities_of(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the classes' probabilities, (.., C), of logits (.., C)."""

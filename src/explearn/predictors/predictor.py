@@ -445,7 +445,7 @@ class ChangedOutputs(HeldPredictor):
         super().__init__(held)
         self.labels = labels
         self.problem = Problem.REGRESSION
-        self.of_classes = True
+        self.by_class = True
         self.short_names = {name: number for number, name in enumerate(classes)}
         self._change = change
 

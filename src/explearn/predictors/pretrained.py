@@ -56,10 +56,10 @@ def newest_checkpoint(name: str) -> str:
     folder = Path(name)
     if not is_folder(name) or (folder / "config.json").exists():
         return name
-    steps = {int(of[1]): path for path in folder.iterdir() if (of := re.fullmatch(r"checkpoint-(\d+)", path.name))}
-    if not steps:
+    checkpoints = [path for path in folder.iterdir() if re.fullmatch(r"checkpoint-\d+", path.name)]
+    if not checkpoints:
         return name
-    newest = steps[max(steps)]
+    newest = max(checkpoints, key=lambda path: int(path.name.partition("-")[2]))
     logger.warning("%s: holds no model itself; its newest checkpoint is taken, %s", name, newest.name)
     return str(newest)
 
@@ -147,7 +147,9 @@ def load_classifier(
     prompted = is_folder(name) and (Path(name) / COMPLETION_FILE).exists()
     if prompt is None and prompted:
         prompt = Path(name) / COMPLETION_FILE
-    params = None if prompt is None else read_completion(prompt)
+    params: Params = None
+    if prompt is not None:
+        params = read_completion(prompt)
     quiet_transformers()
     source = find_source(name, revision, compute, prompted)
     return LOADERS[source.head](source, params)

@@ -203,7 +203,7 @@ class TransformerPredictor(Predictor):
         view = self._copy(with_values(self.model, len(self.labels), change, rows))
         view.labels = labels
         view.problem = Problem.REGRESSION
-        view.of_classes = True
+        view.by_class = True
         view.short_names = {name: number for number, name in enumerate(classes)}
         return view
 

@@ -159,12 +159,12 @@ def default_targets(classifier: Predictor, texts: Sequence[Windowed]) -> list[tu
     They are each value of a regression, each label that applies of a multi-label classifier, and else the predicted
     class. The predicted class is (None,), unless a text is read through windows, whose outputs are averaged.
     """
-    if classifier.problem is Problem.REGRESSION and not classifier.of_classes:
+    if classifier.problem is Problem.REGRESSION and not classifier.by_class:
         return [tuple(range(len(classifier.labels)))] * len(texts)
     if classifier.problem is not Problem.MULTI_LABEL and all(len(text.windows) == 1 for text in texts):
         return [(None,)] * len(texts)
     rows = iter(classifier.predict_proba(list(chain.from_iterable(text.windows for text in texts))))
-    targets = []
+    targets: list[tuple[int | None, ...]] = []
     for text in texts:
         mean = joint_probabilities(np.array(list(islice(rows, len(text.windows)))))
         targets.append(tuple(classifier.default_targets(mean)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -57,7 +57,7 @@ def read_completion(prompt: Prompt) -> CompletionParams | CandidateLabels:
     where = ""
     if isinstance(prompt, str | os.PathLike):
         where = f"{os.fspath(prompt)}, "
-        read = read_yaml
+        read: Callable[[Any], Any] = read_yaml
         if Path(prompt).suffix == ".json":
             read = read_json
         prompt = read(prompt)
@@ -65,9 +65,11 @@ def read_completion(prompt: Prompt) -> CompletionParams | CandidateLabels:
         return prompt
     if not isinstance(prompt, Mapping):
         raise ParamsError(f"{where}completion: got {kind_of(prompt)}; expected a template and label words, or labels")
+    section: type[CompletionParams | CandidateLabels] = CompletionParams
     if "labels" in prompt:
-        return check(CandidateLabels, dict(prompt), ParamsError, where)
-    return check(CompletionParams, dict(prompt), ParamsError, where)
+        section = CandidateLabels
+    params: CompletionParams | CandidateLabels = check(section, dict(prompt), ParamsError, where)
+    return params
 
 
 def _first_id(*candidates: Any) -> int | None:

@@ -62,7 +62,7 @@ class SpanScorer(WrappedModel):
     ) -> tuple[torch.Tensor, torch.Tensor, Any]:
         """Return log p of a span's start and of its end at each token, (b, n) each, and the model's output."""
         output = self.model(input_ids=input_ids, attention_mask=attention_mask, **options)
-        bias: Any = 0.0
+        bias = torch.zeros((), device=attention_mask.device)
         if attention_mask.dim() == 4:
             bias = attention_mask[:, 0, 0]
 
