@@ -85,9 +85,7 @@ class Labelled:
         try:
             number = operator.index(target)  # of Python, numpy or torch
         except (TypeError, ValueError):
-            number = None
-        if number is None or isinstance(target, bool) or str(getattr(target, "dtype", "")) == "torch.bool":
-            raise ParamsError(f"target: got {shown(target)}; expected the name of a class or its number")
+            raise ParamsError(f"target: got {shown(target)}; expected the name of a class or its number") from None
         if not 0 <= number < len(self.labels):
             raise UnknownNameError("label index", str(number), map(str, range(len(self.labels))))
         return number

@@ -158,11 +158,11 @@ def quiet_transformers() -> None:
 
 
 @contextmanager
-def errors_of_loading(place: str, kind: str) -> Iterator[None]:
+def errors_of_loading(location: str, kind: str) -> Iterator[None]:
     """Turn any exception of transformers while it loads a model into a ModelError.
 
     Args:
-        place: folder or hub name.
+        location: folder or hub name.
         kind: kind of model.
     """
     try:
@@ -173,15 +173,17 @@ def errors_of_loading(place: str, kind: str) -> Iterator[None]:
         reason = first_line(error)
         if "ignore_mismatched_sizes" in reason:  # transformers' own message refers to a report in its log
             reason = "its weights are not of the shapes that its config.json says"
-        raise ModelError(f"{place}: cannot be loaded as {kind} ({reason}); {SAVED}") from error
+        raise ModelError(f"{location}: cannot be loaded as {kind} ({reason}); {SAVED}") from error
 
 
-def load_model(loader: str, place: str, revision: str | None, kind: str, **options: Any) -> tuple[Any, Any, list[str]]:
+def load_model(
+    loader: str, location: str, revision: str | None, kind: str, **options: Any
+) -> tuple[Any, Any, list[str]]:
     """Load a model, in float32 unless `dtype` says otherwise, and its tokenizer with transformers.
 
     Args:
         loader: name of the transformers class.
-        place: folder or hub name.
+        location: folder or hub name.
         revision: git revision of a hub name.
         kind: kind of model, for messages.
         options: options for the model's `from_pretrained`.
@@ -196,13 +198,13 @@ def load_model(loader: str, place: str, revision: str | None, kind: str, **optio
 
     shared: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
     options = {"dtype": torch.float32, **shared, **options}
-    with errors_of_loading(place, kind):
-        model, info = getattr(transformers, loader).from_pretrained(place, output_loading_info=True, **options)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(place, **shared)
+    with errors_of_loading(location, kind):
+        model, info = getattr(transformers, loader).from_pretrained(location, output_loading_info=True, **options)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(location, **shared)
     # mismatched_keys holds (name, shape in the file, expected shape).
     unloaded = sorted([*info["missing_keys"], *(entry[0] for entry in info.get("mismatched_keys", ()))])
     loaded = ((name, value) for name, value in model.named_parameters() if name not in unloaded)
-    check_weights(loaded, f"{place}: damaged, or training diverged", "download or make it again")
+    check_weights(loaded, f"{location}: damaged, or training diverged", "download or make it again")
     return model, tokenizer, unloaded
 
 
@@ -218,11 +220,11 @@ _MOST = {"num_hidden_layers": "tensors", "encoder_layers": "tensors", "decoder_l
 """Field of a configuration -> kind of thing of which the weights must have at least that many."""
 
 
-def check_size(place: str, revision: str | None, kind: str, name: str) -> None:
+def check_size(location: str, revision: str | None, kind: str, name: str) -> None:
     """Do as `check_sizes` for a saved model, before anything is built.
 
     Args:
-        place: folder or hub name, whose configuration and weights are fetched.
+        location: folder or hub name, whose configuration and weights are fetched.
         revision: git revision of a hub name.
         kind: kind of model, for messages.
         name: name that the user gave, for messages.
@@ -230,13 +232,13 @@ def check_size(place: str, revision: str | None, kind: str, name: str) -> None:
     import transformers
 
     with errors_of_loading(name, kind):
-        config, _ = transformers.PretrainedConfig.get_config_dict(place, revision=revision or "main")
-        shapes = list(_shapes(place, revision or "main"))
+        config, _ = transformers.PretrainedConfig.get_config_dict(location, revision=revision or "main")
+        shapes = list(_shapes(location, revision or "main"))
     if shapes:
-        check_sizes(config, shapes, place)
+        check_sizes(config, shapes, location)
 
 
-def check_sizes(config: Mapping[str, Any], shapes: Sequence[Sequence[int]], place: str) -> None:
+def check_sizes(config: Mapping[str, Any], shapes: Sequence[Sequence[int]], location: str) -> None:
     """Raise ModelError for a configuration whose sizes do not fit weights of these shapes."""
     import transformers
 
@@ -249,24 +251,24 @@ def check_sizes(config: Mapping[str, Any], shapes: Sequence[Sequence[int]], plac
         size = config.get(field, config.get(aliases.get(field, field)))
         if isinstance(size, int) and not 1 <= size <= limits[what]:
             raise ModelError(
-                f"{place}: config.json, {field}: got {shown(size)}; its weights, {len(shapes)} tensors of at most "
+                f"{location}: config.json, {field}: got {shown(size)}; its weights, {len(shapes)} tensors of at most "
                 f"{largest} rows or columns, allow 1 to {limits[what]}"
             )
 
 
-def _shapes(place: str, revision: str) -> Iterator[Sequence[int]]:
+def _shapes(location: str, revision: str) -> Iterator[Sequence[int]]:
     """Yield the shape of each tensor in the weights that transformers would load; no tensor is read."""
     from transformers.utils import hub
 
     files: Any = hub  # without types
     for name in ("model.safetensors", "pytorch_model.bin"):
         optional: dict[str, Any] = {"revision": revision, "_raise_exceptions_for_missing_entries": False}
-        parts = [files.cached_file(place, name, **optional)]
+        parts = [files.cached_file(location, name, **optional)]
         if parts == [None]:
-            index = files.cached_file(place, f"{name}.index.json", **optional)
+            index = files.cached_file(location, f"{name}.index.json", **optional)
             if index is None:
                 continue
-            parts = files.get_checkpoint_shard_files(place, index, revision=revision)[0]
+            parts = files.get_checkpoint_shard_files(location, index, revision=revision)[0]
         for part in parts:
             if name.endswith(".bin"):
                 tensors = torch.load(part, map_location="meta", weights_only=True)

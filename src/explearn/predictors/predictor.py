@@ -118,7 +118,11 @@ class Predictor(Labelled, ABC):
 
     @property
     def mask_token_id(self) -> int:
-        """Id that replaces a masked unit. Raises ModelError if there is none."""
+        """Id that replaces a masked unit.
+
+        Raises:
+            ModelError: there is none.
+        """
         raise ModelError(f"{self.name}: has no mask for a unit")
 
     @property
@@ -134,7 +138,11 @@ class Predictor(Labelled, ABC):
 
     @property
     def transformer(self) -> Any:
-        """The transformer inside (`explearn.predictors.transformer`). Raises UnsupportedError if there is none."""
+        """The transformer inside (`explearn.predictors.transformer`).
+
+        Raises:
+            UnsupportedError: there is none.
+        """
         raise UnsupportedError(
             f"{self.name} has no model to look into; use a method that needs only predictions, such as occlusion, "
             "lime, shap, kernel_shap or solvex, or train l2e for it"
@@ -153,17 +161,29 @@ class Predictor(Labelled, ABC):
         return Inside(self.transformer, encodings, targets)
 
     def at(self, token: int | str) -> Predictor:
-        """Return a view that classifies one word of each text. Raises UnsupportedError unless it classifies tokens."""
+        """Return a view that classifies one word of each text.
+
+        Raises:
+            UnsupportedError: it does not classify tokens.
+        """
         raise UnsupportedError(
             f"{self.name or 'the classifier'}: {self.does}; a token is for models that classify tokens"
         )
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Save what `explearn.load_classifier` reads. Raises UnsupportedError if there is no model to save."""
+        """Save what `explearn.load_classifier` reads.
+
+        Raises:
+            UnsupportedError: there is no model to save.
+        """
         self.transformer.save_pretrained(folder)
 
     def with_model(self, model: Any) -> Any:
-        """Return a copy with another model of the same architecture. Raises UnsupportedError if there is none."""
+        """Return a copy with another model of the same architecture.
+
+        Raises:
+            UnsupportedError: there is none.
+        """
         return self.transformer.with_model(model)
 
     def check_plain(self, what: str) -> None:
@@ -229,7 +249,11 @@ class Predictor(Labelled, ABC):
         return self.probabilities(torch.from_numpy(logits)).numpy()
 
     def predict(self, texts: Iterable[Encoding] | Iterable[Text]) -> list[str]:
-        """Return the name of each text's most probable class. Raises UnsupportedError for a regression."""
+        """Return the name of each text's most probable class.
+
+        Raises:
+            UnsupportedError: this is a regression.
+        """
         return [self.labels[i] for i in self.predict_proba(texts).argmax(-1)]
 
     def encoded(self, texts: Iterable[Encoding] | Iterable[Text]) -> Sequence[Encoding]:
@@ -241,7 +265,11 @@ class Predictor(Labelled, ABC):
         return self.encode(cast("Sequence[Text]", listed))
 
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return the classes' probabilities, (.., C), of logits (.., C). Raises UnsupportedError for a regression."""
+        """Return the classes' probabilities, (.., C), of logits (.., C).
+
+        Raises:
+            UnsupportedError: this is a regression.
+        """
         if self.problem is Problem.MULTI_LABEL:
             return logits.sigmoid()
         return self.softmax_logits(logits).softmax(-1)

@@ -59,8 +59,8 @@ def spread_of(model: nn.Module) -> Spread | None:
     hook: Any = getattr(model, "_hf_hook", None)
     if hook is None:
         return None
-    places: Any = [hook.execution_device, *getattr(model, "hf_device_map", {}).values()]
-    devices = dict.fromkeys(torch.device(_device(place)) for place in places if place not in _ELSEWHERE)
+    parts: Any = [hook.execution_device, *getattr(model, "hf_device_map", {}).values()]
+    devices = dict.fromkeys(torch.device(_device(device)) for device in parts if device not in _ELSEWHERE)
     offloaded = any(parameter.device.type == "meta" for parameter in model.parameters())
     return Spread(tuple(devices) or (torch.device("cpu"),), offloaded)
 
@@ -83,24 +83,24 @@ def spread(model: nn.Module, compute: ComputeOptions, name: str) -> Spread | Non
         UnsupportedError: the model cannot be divided.
     """
     accelerate = need("accelerate", extra="large", what="device-map")
-    places: Any = compute.device_map
+    device_map: Any = compute.device_map
     named = list(compute.max_memory or ())
-    if isinstance(places, Mapping):
-        named.extend(places.values())
+    if isinstance(device_map, Mapping):
+        named.extend(device_map.values())
     folder = None
     try:
-        for place in named:
-            if place not in _ELSEWHERE:
-                ComputeOptions(_device(place)).resolve_device()
-        if not isinstance(places, Mapping):
-            places = _device_map(accelerate, model, compute)
-        if "" in places:
+        for device in named:
+            if device not in _ELSEWHERE:
+                ComputeOptions(_device(device)).resolve_device()
+        if not isinstance(device_map, Mapping):
+            device_map = _device_map(accelerate, model, compute)
+        if "" in device_map:
             # accelerate writes weights to disk under the names of modules, and "" is not a name.
-            children = {path: places[""] for path, module in model.named_children() if module.state_dict()}
-            places = children | {path: place for path, place in places.items() if path}
-        if "disk" in places.values():
+            children = {path: device_map[""] for path, module in model.named_children() if module.state_dict()}
+            device_map = children | {path: device for path, device in device_map.items() if path}
+        if "disk" in device_map.values():
             folder = tempfile.TemporaryDirectory(prefix="explearn-offload-")
-        accelerate.dispatch_model(model, dict(places), offload_dir=folder and folder.name)
+        accelerate.dispatch_model(model, dict(device_map), offload_dir=folder and folder.name)
     except ValueError as error:
         raise ParamsError(f"device-map: does not fit {name} ({first_line(error):.200})") from error
     devices = spread_of(model)
@@ -128,10 +128,10 @@ def _device_map(accelerate: Any, model: Any, compute: ComputeOptions) -> Any:
     return accelerate.infer_auto_device_map(model, memory, no_split_module_classes=classes)
 
 
-def _device(place: Any) -> str:
-    if str(place).isdigit():
-        return f"cuda:{place}"
-    return str(place)
+def _device(device: Any) -> str:
+    if str(device).isdigit():
+        return f"cuda:{device}"
+    return str(device)
 
 
 class OnOneDevice(TorchFunctionMode):

@@ -262,9 +262,12 @@ class TransformerPredictor(Predictor):
         Raises:
             DataError: a text has no words, or an unusable one (see `explearn.core.examples.check_words`).
         """
-        limit: int | None = self.max_length
         if whole:
-            limit = None
+            return self.encode_within(None, texts, first)
+        return self.encode_within(self.max_length, texts, first)
+
+    def encode_within(self, limit: int | None, texts: Sequence[Text], first: int = 1) -> list[Encoding]:
+        """Do as `encode` for another limit than `max_length`; None: texts are not cut."""
         if self.completion is not None:
             return self.completion.encode(texts, limit, first)
         encodings = encode_texts(self.tokenizer, texts, limit, first)

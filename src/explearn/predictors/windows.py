@@ -29,13 +29,13 @@ class Windowed:
     Attributes:
         whole: the text without a limit.
         windows: the windows; only the text itself if it is within the limit.
-        places: for each window, its positions in `whole`.
+        positions: for each window, its positions in `whole`.
         weights: for each window, the weights of its positions, float64.
     """
 
     whole: Encoding
     windows: tuple[Encoding, ...]
-    places: tuple[NDArray[np.intp], ...]
+    positions: tuple[NDArray[np.intp], ...]
     weights: tuple[NDArray[np.float64], ...]
 
     @classmethod
@@ -47,9 +47,9 @@ class Windowed:
         """Return scores of the whole text's positions, (tokens,), from the scores of each window's positions."""
         total = np.zeros(len(self.whole))
         weight = np.zeros(len(self.whole))
-        for window_scores, places, weights in zip(scores, self.places, self.weights, strict=True):
-            total[places] += weights * window_scores[: len(places)]
-            weight[places] += weights
+        for window_scores, positions, weights in zip(scores, self.positions, self.weights, strict=True):
+            total[positions] += weights * window_scores[: len(positions)]
+            weight[positions] += weights
         return total / weight
 
 
@@ -83,22 +83,22 @@ def cut(encoding: Encoding, limit: int, stride: int, where: str = "the text") ->
     always = np.setdiff1d(np.arange(len(encoding)), long)
     bounds = stretches(np.array(encoding.word_ids)[long], room, stride)
     windows = []
-    places = []
+    positions = []
     weights = []
     for start, end in bounds:
-        positions = np.sort(np.concatenate([always, long[start:end]]))
+        window = np.sort(np.concatenate([always, long[start:end]]))
         # Distances from the edges at which the text was cut; the ends of the text are not such edges.
         distances = np.full(end - start, len(long))
         if start > 0:
             distances = np.minimum(distances, np.arange(1, end - start + 1))
         if end < len(long):
             distances = np.minimum(distances, np.arange(end - start, 0, -1))
-        window_weights = np.ones(len(positions))
-        window_weights[np.searchsorted(positions, long[start:end])] = distances
-        windows.append(encoding.select(positions.tolist()))
-        places.append(positions)
+        window_weights = np.ones(len(window))
+        window_weights[np.searchsorted(window, long[start:end])] = distances
+        windows.append(encoding.select(window.tolist()))
+        positions.append(window)
         weights.append(window_weights)
-    return Windowed(encoding, tuple(windows), tuple(places), tuple(weights))
+    return Windowed(encoding, tuple(windows), tuple(positions), tuple(weights))
 
 
 def stretches(owners: NDArray[np.integer], room: int, stride: int) -> list[tuple[int, int]]:
@@ -114,12 +114,12 @@ def stretches(owners: NDArray[np.integer], room: int, stride: int) -> list[tuple
     inside = (owners[1:] == owners[:-1]) & (owners[1:] != NO_WORD)
     free = np.flatnonzero(np.concatenate([[True], ~inside, [True]]))
 
-    def back(place: int, lowest: int) -> int:
-        """Return the last free place up to `place` that is above `lowest`; `place` itself if there is none."""
-        before = int(free[np.searchsorted(free, place, side="right") - 1])
+    def back(position: int, lowest: int) -> int:
+        """Return the last free position up to this one that is above `lowest`; this one if there is none."""
+        before = int(free[np.searchsorted(free, position, side="right") - 1])
         if before > lowest:
             return before
-        return place
+        return position
 
     bounds: list[tuple[int, int]] = []
     start = 0

@@ -26,7 +26,7 @@ class TestCutting:
         actual = cut(whole, of.max_length, stride)
         assert max(map(len, actual.windows)) <= of.max_length
         assert set.union(*(set(window.word_ids) for window in actual.windows)) == set(whole.word_ids)
-        for window, places in zip(actual.windows, actual.places, strict=True):
+        for window, places in zip(actual.windows, actual.positions, strict=True):
             assert window.input_ids == tuple(whole.input_ids[i] for i in places)
             assert sum(window.special) == sum(whole.special)
 

@@ -97,7 +97,7 @@ def targeted_texts(
 def _in_units(read: Windowed, text: Text, number: int, unit: Unit) -> Windowed:
     segments, example_id = as_segments(text, number)
     whole = in_units(read.whole, segments, unit, name_of(example_id, number))
-    return replace(read, whole=whole, windows=tuple(whole.select(places.tolist()) for places in read.places))
+    return replace(read, whole=whole, windows=tuple(whole.select(positions.tolist()) for positions in read.positions))
 
 
 def check_request(classifier: Predictor, targets: Iterable[Target], windows: int | None) -> None:

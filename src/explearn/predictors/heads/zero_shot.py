@@ -13,13 +13,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from explearn.core.errors import DataError, ModelError
 from explearn.core.writing import write_json
-from explearn.predictors.checks import check_ends
 from explearn.predictors.encoding import Batch, Encoding, Text, encode_texts
 from explearn.predictors.heads.completion import COMPLETION_FILE
 from explearn.predictors.labelled import Problem
@@ -149,16 +148,6 @@ class ZeroShotPredictor(HeldPredictor):
         """The classifier of pairs."""
         return self.held
 
-    @property
-    def model(self) -> Any:
-        """The model of the classifier of pairs."""
-        return self.held.model
-
-    @property
-    def tokenizer(self) -> Any:
-        """The tokenizer of the classifier of pairs."""
-        return self.held.tokenizer
-
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Save model, tokenizer and candidate labels, for `explearn.load_classifier`."""
         self.held.save_pretrained(folder)
@@ -190,20 +179,12 @@ class ZeroShotPredictor(HeldPredictor):
         return self.held.max_length - self.hypotheses.room
 
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
-        limit: int | None = self.max_length
-        if whole:
-            limit = None
-        encodings = encode_texts(self.tokenizer, texts, limit, first)
-        check_ends(self.model.config, encodings, first)
+        encodings = self.held.encode_within(None if whole else self.max_length, texts, first)
         for number, encoding in enumerate(encodings, start=first):
             if encoding.pair_start is not None:
                 where = name_of(encoding.example_id, number)
                 raise DataError(f"{where}: is a pair; expected one text, which is paired with each label's hypothesis")
         return encodings
-
-    def encode_samples(self, *texts: str) -> list[Encoding]:
-        """Encode short texts that the model is tried on."""
-        return self.encode(texts)
 
     def logits(self, batch: Batch) -> torch.Tensor:
         by_label = []
