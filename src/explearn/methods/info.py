@@ -28,12 +28,13 @@ class About(Section):
     """The declaration of a method's class, its `about`. The first sentence of its docstring is the method's summary.
 
     Raises:
-        ValidationError: pydantic's, for a name of another form, or an unknown family, need or binarisation.
+        pydantic.ValidationError: a name of another form, or an unknown family, need or binarisation.
 
     Example:
-        >>> import explearn
-        >>> explearn.About(name="word_length", family="chance", cost="one forward pass").binarisation
-        'top_k'
+        >>> from explearn import About
+        >>> about = About(name="word_length", family="chance", cost="one forward pass")
+        >>> about.name, about.binarisation
+        ('word_length', 'top_k')
     """
 
     name: MethodName
@@ -114,8 +115,10 @@ class MethodInfo(About):
         Raises:
             ParamsError: it has no `about`, or no docstring of its own.
         """
-        target, declared = _target(method), vars(method)
-        if not isinstance(about := declared.get("about"), About):
+        target = _target(method)
+        declared = vars(method)
+        about = declared.get("about")
+        if not isinstance(about, About):
             raise ParamsError(f"class {target}: its `about` is missing; expected `about = About(name=..., ...)`")
         summary = first_sentence(declared.get("__doc__") or "")
         if not summary.endswith("."):
@@ -123,8 +126,10 @@ class MethodInfo(About):
                 f"class {target}: its docstring does not start with a sentence; expected the method's summary"
             )
         options = getattr(method, "Options", Section)
-        named = _target(options) if options.model_fields else None
-        return cls(**about.model_dump(), target=target, summary=summary, options_class=named)
+        options_class = None
+        if options.model_fields:
+            options_class = _target(options)
+        return cls(**about.model_dump(), target=target, summary=summary, options_class=options_class)
 
 
 def _target(cls: type) -> str:

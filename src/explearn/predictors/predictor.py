@@ -8,7 +8,7 @@ import hashlib
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
@@ -24,8 +24,9 @@ from explearn.core.numeric_checks import check_logits
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text, collate
 from explearn.predictors.labelled import ONE_CLASS, Labelled, Problem
-from explearn.predictors.problems import OutputFunction, changed_logits
-from explearn.predictors.spread import Spread
+
+OutputFunction = Callable[[torch.Tensor], torch.Tensor]
+"""Logits, (texts, C) -> values, (texts,) or (texts, values)."""
 
 
 class Inside(NamedTuple):
@@ -64,15 +65,16 @@ class Predictor(Labelled, ABC):
         has_model: whether there is a transformer to look into.
         does: what the model does, for error messages.
         file_labels: name of a class -> its name in the model's file, for names that `renamed` gave.
-        spread: how the model is spread over several devices; None if it is on one.
+        spread: how the model is spread over several devices (`explearn.predictors.spread`); None if it is on one.
         completion: the prompt around each text, for a generative model.
 
     Example:
-        >>> import explearn
         >>> from explearn.testing import make_classifier
         >>> predictor = make_classifier()
-        >>> isinstance(predictor, explearn.Predictor), predictor.labels
-        (True, ['no', 'yes'])
+        >>> predictor.labels, predictor.predict(["the quick brown fox"])
+        (['no', 'yes'], ['no'])
+        >>> predictor.versus("no").labels
+        ['yes versus no']
     """
 
     device: torch.device
@@ -82,7 +84,7 @@ class Predictor(Labelled, ABC):
     has_model: ClassVar[bool] = False
     does: ClassVar[str] = "classifies texts"
     file_labels: Mapping[str, str] = MappingProxyType({})
-    spread: Spread | None = None
+    spread: Any = None
     completion: Any = None
 
     # ---- what a predictor has to say -------------------------------------------------------------------------------
@@ -116,7 +118,11 @@ class Predictor(Labelled, ABC):
 
     @property
     def mask_token_id(self) -> int:
-        """Id that replaces a masked unit. Raises ModelError if there is none."""
+        """Id that replaces a masked unit.
+
+        Raises:
+            ModelError: there is none.
+        """
         raise ModelError(f"{self.name}: has no mask for a unit")
 
     @property
@@ -132,7 +138,11 @@ class Predictor(Labelled, ABC):
 
     @property
     def transformer(self) -> Any:
-        """The transformer inside (`explearn.predictors.transformer`). Raises UnsupportedError if there is none."""
+        """The transformer inside (`explearn.predictors.transformer`).
+
+        Raises:
+            UnsupportedError: there is none.
+        """
         raise UnsupportedError(
             f"{self.name} has no model to look into; use a method that needs only predictions, such as occlusion, "
             "lime, shap, kernel_shap or solvex, or train l2e for it"
@@ -151,17 +161,29 @@ class Predictor(Labelled, ABC):
         return Inside(self.transformer, encodings, targets)
 
     def at(self, token: int | str) -> Predictor:
-        """Return a view that classifies one word of each text. Raises UnsupportedError unless it classifies tokens."""
+        """Return a view that classifies one word of each text.
+
+        Raises:
+            UnsupportedError: it does not classify tokens.
+        """
         raise UnsupportedError(
             f"{self.name or 'the classifier'}: {self.does}; a token is for models that classify tokens"
         )
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Save what `explearn.load_classifier` reads. Raises UnsupportedError if there is no model to save."""
+        """Save what `explearn.load_classifier` reads.
+
+        Raises:
+            UnsupportedError: there is no model to save.
+        """
         self.transformer.save_pretrained(folder)
 
     def with_model(self, model: Any) -> Any:
-        """Return a copy with another model of the same architecture. Raises UnsupportedError if there is none."""
+        """Return a copy with another model of the same architecture.
+
+        Raises:
+            UnsupportedError: there is none.
+        """
         return self.transformer.with_model(model)
 
     def check_plain(self, what: str) -> None:
@@ -227,7 +249,11 @@ class Predictor(Labelled, ABC):
         return self.probabilities(torch.from_numpy(logits)).numpy()
 
     def predict(self, texts: Iterable[Encoding] | Iterable[Text]) -> list[str]:
-        """Return the name of each text's most probable class. Raises UnsupportedError for a regression."""
+        """Return the name of each text's most probable class.
+
+        Raises:
+            UnsupportedError: this is a regression.
+        """
         return [self.labels[i] for i in self.predict_proba(texts).argmax(-1)]
 
     def encoded(self, texts: Iterable[Encoding] | Iterable[Text]) -> Sequence[Encoding]:
@@ -239,7 +265,11 @@ class Predictor(Labelled, ABC):
         return self.encode(cast("Sequence[Text]", listed))
 
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return the classes' probabilities, (.., C), of logits (.., C). Raises UnsupportedError for a regression."""
+        """Return the classes' probabilities, (.., C), of logits (.., C).
+
+        Raises:
+            UnsupportedError: this is a regression.
+        """
         if self.problem is Problem.MULTI_LABEL:
             return logits.sigmoid()
         return self.softmax_logits(logits).softmax(-1)
@@ -260,7 +290,9 @@ class Predictor(Labelled, ABC):
         """
         if self.problem not in ONE_CLASS:
             raise UnsupportedError(self.why_not(ONE_CLASS))
-        return logits / 2 if self.problem is Problem.BINARY else logits
+        if self.problem is Problem.BINARY:
+            return logits / 2
+        return logits
 
     # ---- other names, other outputs --------------------------------------------------------------------------------
 
@@ -309,12 +341,12 @@ class Predictor(Labelled, ABC):
             UnsupportedError: the model is spread over several devices.
         """
         index = self.label_index(other)
-        kept = [i for i in range(len(self.labels)) if i != index]
-        change = torch.eye(len(self.labels))[kept]
+        others = [i for i in range(len(self.labels)) if i != index]
+        change = torch.eye(len(self.labels))[others]
         change[:, index] = -1
         if self.problem is Problem.BINARY:
             change /= 2
-        classes = [self.labels[i] for i in kept]
+        classes = [self.labels[i] for i in others]
         labels = [f"{label} versus {self.labels[index]}" for label in classes]
         return self.with_outputs(labels, classes, lambda logits: logits @ change.to(logits).T, change)
 
@@ -338,7 +370,9 @@ class Predictor(Labelled, ABC):
             return self.with_outputs([name or getattr(output, "__name__", "value")], [], output)
         if output not in ("probability", "log_probability"):
             raise ParamsError(f"output: got {shown(output)}; expected probability, log_probability or a function")
-        change = self.probabilities if output == "probability" else self.log_probabilities
+        change = self.probabilities
+        if output == "log_probability":
+            change = self.log_probabilities
         change(torch.zeros(1, len(self.labels)))  # raises if there are no probabilities
         values = output.replace("_", "-")
         return self.with_outputs([f"{values} of {label}" for label in self.labels], self.labels, change)
@@ -355,6 +389,20 @@ class Predictor(Labelled, ABC):
             rows: the matrix, (values, C), by which `change` multiplies. None: it does something else.
         """
         return ChangedOutputs(self, labels, classes, change)
+
+
+def changed_logits(logits: torch.Tensor, change: OutputFunction) -> torch.Tensor:
+    """Return values, (texts, values), of logits, (texts, C).
+
+    Raises:
+        ParamsError: `change` does not give a row for each text.
+    """
+    values = change(logits)
+    if values.shape == logits.shape[:1]:
+        values = values[:, None]
+    if values.ndim != 2 or len(values) != len(logits):
+        raise ParamsError(f"output: gave shape {tuple(values.shape)}; expected one value a text")
+    return values
 
 
 class HeldPredictor(Predictor):
@@ -425,7 +473,7 @@ class ChangedOutputs(HeldPredictor):
         super().__init__(held)
         self.labels = labels
         self.problem = Problem.REGRESSION
-        self.of_classes = True
+        self.by_class = True
         self.short_names = {name: number for number, name in enumerate(classes)}
         self._change = change
 

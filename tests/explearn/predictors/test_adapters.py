@@ -33,7 +33,7 @@ HEADS = {"bert": ["classifier"], "llama": ["score"]}
 
 
 @pytest.fixture(params=("bert", "llama"))
-def encoder(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
+def encoder(request, tmp_path):
     """A model without a trained head, and its tokenizer."""
     kind: str = request.param
     encoder: Any = tiny.model(kind, 3).base_model
@@ -64,9 +64,7 @@ def scores(of: TransformerPredictor, method: str) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("adapter", KINDS)
-def test_a_folder_of_adapters_is_the_adapted_classifier(
-    adapter: str, encoder: tuple[str, Path], tmp_path: Path
-) -> None:
+def test_a_folder_of_adapters_is_the_adapted_classifier(adapter, encoder, tmp_path):
     kind, base = encoder
     model = adapted(kind, adapter, base)
     model.save_pretrained(tmp_path / "adapters")
@@ -81,7 +79,7 @@ def test_a_folder_of_adapters_is_the_adapted_classifier(
         assert np.abs(other - expected).max() > 0.01 * scale
 
 
-def test_methods_that_read_weights_take_merged_adapters_only(tmp_path: Path) -> None:
+def test_methods_that_read_weights_take_merged_adapters_only(tmp_path):
     tiny.classifier("bert", 3).save_pretrained(tmp_path / "base")
     # peft keeps the head of a task that it knows beside the old one.
     model = adapted("bert", "lora", tmp_path / "base", modules_to_save=None, task_type=None)
@@ -91,7 +89,7 @@ def test_methods_that_read_weights_take_merged_adapters_only(tmp_path: Path) -> 
     assert scores(load_classifier(tmp_path / "adapters", device="cpu"), "decompx")
 
 
-def test_adapters_of_a_quantised_model(encoder: tuple[str, Path], tmp_path: Path) -> None:
+def test_adapters_of_a_quantised_model(encoder, tmp_path):
     pytest.importorskip("bitsandbytes")
     kind, base = encoder
     adapted(kind, "lora", base).save_pretrained(tmp_path / "adapters")
@@ -114,7 +112,7 @@ class TestIsRefused:
         (folder / "adapter_config.json").write_text(json.dumps(config | values), encoding="utf-8")
         return folder
 
-    def test_without_their_model(self, tmp_path: Path) -> None:
+    def test_without_their_model(self, tmp_path):
         folder = self.saved(tmp_path)
         self.rewritten(folder, base_model_name_or_path=None)
         complaint(lambda: load_classifier(folder, device="cpu"), "names no base_model_name_or_path")
@@ -122,13 +120,13 @@ class TestIsRefused:
         self.rewritten(folder, base_model_name_or_path=str(tmp_path / "base"))
         complaint(lambda: load_classifier(folder, device="cpu"), str(folder), str(tmp_path / "base"))
 
-    def test_weights_in_a_pickle(self, tmp_path: Path) -> None:
+    def test_weights_in_a_pickle(self, tmp_path):
         folder = self.saved(tmp_path)
         (folder / "adapter_model.safetensors").unlink()
         torch.save({}, folder / "adapter_model.bin")
         complaint(lambda: load_classifier(folder, device="cpu"), "adapter_model.safetensors")
 
-    def test_learned_prompts(self, tmp_path: Path) -> None:
+    def test_learned_prompts(self, tmp_path):
         config = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=2)
         model = peft.get_peft_model(copy.deepcopy(tiny.model("bert")), config)
         complaint(lambda: TransformerPredictor(model, tiny.tokenizer("bert")), "learned prompts; expected adapters")

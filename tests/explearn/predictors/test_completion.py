@@ -72,7 +72,7 @@ def save(folder: Path, kind: str, prompt: dict[str, Any] | None = PROMPT, **conf
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def folders(tmp_path_factory):
     @functools.cache
     def of(kind: str) -> Path:
         return save(tmp_path_factory.mktemp("models") / kind, kind)
@@ -81,7 +81,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture(scope="module")
-def prompted(folders: Any) -> Any:
+def prompted(folders):
     return functools.cache(lambda kind: load_classifier(folders(kind), device="cpu"))
 
 
@@ -101,7 +101,7 @@ def written_out(kind: str, text: str) -> tuple[list[int], Any]:
 
 
 @pytest.mark.parametrize("kind", tiny.DECODERS)
-def test_probabilities_are_the_softmax_of_the_label_words_next_token_logits(kind: str, prompted: Any) -> None:
+def test_probabilities_are_the_softmax_of_the_label_words_next_token_logits(kind, prompted):
     of = prompted(kind)
     assert of.labels == ["slow", "quick"]
     texts = [TEXT, "lazy", "a warm funny sequel that nobody asked for"]
@@ -114,7 +114,7 @@ def test_probabilities_are_the_softmax_of_the_label_words_next_token_logits(kind
         assert_close(probabilities, expected)
 
 
-def test_only_the_words_of_the_text_are_scored_and_masked(prompted: Any) -> None:
+def test_only_the_words_of_the_text_are_scored_and_masked(prompted):
     of = prompted("gpt2")
     (encoding,) = of.encode([TEXT])
     assert encoding.words == tuple(TEXT.split())
@@ -128,23 +128,23 @@ def test_only_the_words_of_the_text_are_scored_and_masked(prompted: Any) -> None
 
 
 @pytest.mark.parametrize("kind", ("gpt2", "llama"))
-def test_every_method_of_decoders_explains_or_refuses_by_name(kind: str, prompted: Any) -> None:
+def test_every_method_of_decoders_explains_or_refuses_by_name(kind, prompted):
     of = prompted(kind)
     headed = tiny.any_classifier(kind)
     for name in [name for name in list_explainers() if not get_info(name).learned]:
         method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
         try:
-            list(method.explain(headed, []))
+            method.explain(headed, [])
         except UnsupportedError as error:
             with pytest.raises(UnsupportedError, match=str(error)[:30]):
-                list(method.explain(of, []))
+                method.explain(of, [])
             continue
-        attributions = list(method.explain(of, [TEXT, "a quick fox"], [1, 0]))
+        attributions = method.explain(of, [TEXT, "a quick fox"], [1, 0])
         assert [a.words for a in attributions] == [tuple(TEXT.split()), ("a", "quick", "fox")], name
         assert all(np.isfinite(a.scores).all() for a in attributions), name
 
 
-def test_a_pair_goes_into_its_slots(folders: Any) -> None:
+def test_a_pair_goes_into_its_slots(folders):
     prompt = {"template": "{text} so {pair} ? it is", "label_words": {"no": " slow", "yes": " quick"}}
     of = load_classifier(folders("gpt2"), device="cpu", completion=prompt)
     (encoding,) = of.encode([("the fox sleeps", "a dog")])
@@ -154,7 +154,7 @@ def test_a_pair_goes_into_its_slots(folders: Any) -> None:
         of.encode(["the fox"])
 
 
-def test_long_texts_are_cut_and_the_prompt_is_not(prompted: Any) -> None:
+def test_long_texts_are_cut_and_the_prompt_is_not(prompted):
     of = prompted("gpt2")
     long = " ".join(["slow"] * 300)
     (encoding,) = of.encode([long])
@@ -166,7 +166,7 @@ def test_long_texts_are_cut_and_the_prompt_is_not(prompted: Any) -> None:
     assert windowed.windows > 1 and np.isfinite(windowed.scores).all()
 
 
-def test_a_prompt_longer_than_the_model_reads_is_refused(folders: Any) -> None:
+def test_a_prompt_longer_than_the_model_reads_is_refused(folders):
     shots = [{"text": "the lazy dog sleeps " * 40, "label": "slow"}]
     of = load_classifier(folders("gpt2"), device="cpu", completion={**PROMPT, "shots": shots})
     with pytest.raises(DataError, match=r"text 1: the prompt takes \d+ of the 160 sub-tokens"):
@@ -174,7 +174,7 @@ def test_a_prompt_longer_than_the_model_reads_is_refused(folders: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ("gpt2", "mistral"))
-def test_saved_and_loaded_it_is_the_same_classifier(kind: str, prompted: Any, tmp_path: Path) -> None:
+def test_saved_and_loaded_it_is_the_same_classifier(kind, prompted, tmp_path):
     of = prompted(kind)
     of.save_pretrained(tmp_path / "saved")
     again = load_classifier(tmp_path / "saved", device="cpu")
@@ -199,21 +199,21 @@ PROBLEMS: dict[str, tuple[dict[str, Any], type[ExplearnError], str]] = {
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_a_prompt_that_cannot_be_is_refused_in_one_sentence(problem: str, folders: Any) -> None:
+def test_a_prompt_that_cannot_be_is_refused_in_one_sentence(problem, folders):
     change, kind, said = PROBLEMS[problem]
     with pytest.raises(kind) as caught:
         load_classifier(folders("gpt2"), device="cpu", completion={**PROMPT, **change})
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_classifier_that_was_never_prompted_is_not_given_a_prompt(tmp_path: Path) -> None:
+def test_a_classifier_that_was_never_prompted_is_not_given_a_prompt(tmp_path):
     folder = tiny.save(tmp_path / "bert", "bert", 2)
     words = {label: f" {label}" for label in load_classifier(folder, device="cpu").labels}
     with pytest.raises(ModelError, match="has a head of its own, for no, yes"):
         load_classifier(folder, device="cpu", completion={"template": "{text} was", "label_words": words})
 
 
-def test_a_masked_last_word_is_not_taken_for_padding(tmp_path: Path) -> None:
+def test_a_masked_last_word_is_not_taken_for_padding(tmp_path):
     folder = save(tmp_path / "gpt2", "gpt2", prompt=None)
     words = transformers.AutoTokenizer.from_pretrained(folder)
     words.pad_token = words.unk_token = words.eos_token
@@ -230,7 +230,7 @@ def test_a_masked_last_word_is_not_taken_for_padding(tmp_path: Path) -> None:
     assert_close(of.predict_proba([masked])[0], logits.double().softmax(0))
 
 
-def test_bias_of_the_output_layer_counts(tmp_path: Path) -> None:
+def test_bias_of_the_output_layer_counts(tmp_path):
     config = transformers.PhiConfig(
         vocab_size=len(tokenizer("gpt2")),
         hidden_size=32,
@@ -250,7 +250,7 @@ def test_bias_of_the_output_layer_counts(tmp_path: Path) -> None:
     assert_close(of.predict_proba([encoding])[0], logits.double().softmax(0))
 
 
-def test_the_command_line_takes_the_prompt_from_a_file(tmp_path: Path) -> None:
+def test_the_command_line_takes_the_prompt_from_a_file(tmp_path):
     folder = save(tmp_path / "gpt2", "gpt2", prompt=None)
     (tmp_path / "prompt.yaml").write_text(yaml.safe_dump(PROMPT), encoding="utf-8")
     common = ["explain", "--device", "cpu", "--classifier", str(folder), "--json", "--method", "raw_attention", TEXT]
@@ -262,7 +262,7 @@ def test_the_command_line_takes_the_prompt_from_a_file(tmp_path: Path) -> None:
     assert without.exit_code == 2 and "generative model without a classification head" in without.stderr
 
 
-def test_a_task_s_classifier_may_be_a_prompted_model(tmp_path: Path) -> None:
+def test_a_task_s_classifier_may_be_a_prompted_model(tmp_path):
     folder = save(tmp_path / "gpt2", "gpt2", prompt=None)
     given = ClassifierParams.model_validate(
         {"name": str(folder), "labels": {"slow": "negative", "quick": "positive"}, "completion": PROMPT}
@@ -274,7 +274,7 @@ def test_a_task_s_classifier_may_be_a_prompted_model(tmp_path: Path) -> None:
     np.testing.assert_array_equal(imported.predict_proba(imported.encode([TEXT])), of.predict_proba(of.encode([TEXT])))
 
 
-def test_learned_methods_train_on_a_prompted_model(prompted: Any, tmp_path: Path) -> None:
+def test_learned_methods_train_on_a_prompted_model(prompted, tmp_path):
     of = prompted("gpt2")
     some = [*tiny.TEXTS, *tiny.CORPUS[:5]]
     data: Any = list(zip(some, of.predict(some), strict=True))
@@ -292,7 +292,7 @@ def test_learned_methods_train_on_a_prompted_model(prompted: Any, tmp_path: Path
     own = load_classifier(tmp_path / "ivra" / "classifier", device="cpu")
     assert own.completion is not None and own.labels == of.labels
     for method, classifier in [*((one, of) for one in trained), (IvRA.from_pretrained(tmp_path / "ivra"), own)]:
-        attributions = list(method.explain(classifier, tiny.TEXTS))
+        attributions = method.explain(classifier, tiny.TEXTS)
         assert [len(a.scores) for a in attributions] == [len(text.split()) for text in tiny.TEXTS]
         assert all(np.isfinite(a.scores).all() for a in attributions)
     with pytest.raises(UnsupportedError, match="classifies by a prompt"):

@@ -85,11 +85,11 @@ def check_same(explainer: Explainer, kind: str) -> None:
 @pytest.mark.parametrize(
     ("name", "kind"), [*((name, "bert") for name in METHODS), *((name, "gpt2") for name in OF_DECODERS)]
 )
-def test_a_trained_explainer_gives_the_scores_of_one_device(name: str, kind: str) -> None:
+def test_a_trained_explainer_gives_the_scores_of_one_device(name, kind):
     check_same(trained(name, kind), kind)
 
 
-def test_faml_goes_on_from_its_start_as_on_one_device() -> None:
+def test_faml_goes_on_from_its_start_as_on_one_device():
     start = trained("paml", "bert")
     assert isinstance(start, PAML)
     refining = FAML(steps=2)

@@ -38,12 +38,14 @@ class BatchScores:
         completeness_error: (batch,), for methods whose scores should add up to a known number: by how much they miss
             it, counting scores of special tokens. None for other methods.
         unread: number of words per text that the classifier reads but the method's own model does not. None: no word.
-        certificates: for each text how far its scores can be relied on, for methods that say so.
+        certificates: each text's certificate, for methods that give one.
 
     Example:
-        >>> import explearn, torch
-        >>> logits = torch.tensor([[0.2, 1.5]])
-        >>> explearn.BatchScores(torch.zeros(1, 4), logits, logits.argmax(dim=1)).targets
+        >>> import torch
+        >>> from explearn import BatchScores
+        >>> scores = torch.tensor([[0.0, 2.0, 0.0]])
+        >>> logits = torch.tensor([[-1.0, 1.0]])
+        >>> BatchScores(scores, logits, targets=logits.argmax(-1)).targets
         tensor([1])
     """
 
@@ -80,7 +82,9 @@ class TextScores:
 
 def resolve_targets(logits: torch.Tensor, targets: torch.Tensor | None) -> torch.Tensor:
     """Return the classes to explain, int64, (batch,): `targets`, or the predicted ones of logits (batch, C)."""
-    return logits.argmax(-1) if targets is None else targets
+    if targets is None:
+        return logits.argmax(-1)
+    return targets
 
 
 def attribution_of(
@@ -95,29 +99,35 @@ def attribution_of(
     """Make a text's attribution from the scores of its windows.
 
     Args:
-        classifier: the predictor that is explained.
-        text: the text; its words are the scored units, but phrases are formed from words here.
-        windows: scores of each of the text's windows.
-        method: registry name of the method.
-        aggregation: how sub-token scores become word scores.
-        signed: whether scores below zero are evidence against the target.
+        classifier: the classifier.
+        text: the text, whose words are the scored units; phrases are formed from words here.
+        windows: the scores of each window.
+        method: the method's name.
+        aggregation: the method's aggregation of sub-token scores.
+        signed: whether the method's scores below zero are evidence against the target.
         unit: name of the scored units.
 
     Raises:
         ModelError: a logit is not finite.
         ExplearnError: a score is not finite.
     """
-    encoding, first, whole = text.whole, windows[0], len(windows) == 1
+    encoding = text.whole
+    first = windows[0]
+    whole = TextScores(first.scores, first.logits, first.target, first.seconds)
+    if len(windows) == 1:
+        whole = first
+        joined: NDArray[Any] = first.scores[: len(encoding)]
+    else:
+        joined = text.join([window.scores for window in windows])
     logits = np.array([window.logits for window in windows], dtype=np.float64)
     check_logits(logits, classifier.name)
-    joined = first.scores[: len(encoding)] if whole else text.join([window.scores for window in windows])
     scores = np.asarray(joined, dtype=np.float32)
     word_scores = _aggregate(scores, encoding, aggregation)
     if unit == "phrase":
         encoding = in_phrases(encoding, word_scores)
         word_scores = _aggregate(scores, encoding, aggregation)
     # The words of an answer to a question have no score, but were read.
-    answer = encoding.answer[1] - encoding.answer[0] if encoding.answer else 0
+    start, end = encoding.answer or (0, 0)
     target = classifier.labels[first.target]
     return Attribution(
         words=encoding.words,
@@ -128,16 +138,16 @@ def attribution_of(
         method=method,
         aggregation=aggregation,
         signed=signed,
-        unaligned=int(np.isnan(word_scores).sum()) + (first.unread if whole else 0) - answer,
+        unaligned=int(np.isnan(word_scores).sum()) + whole.unread - (end - start),
         seconds=sum(window.seconds for window in windows),
-        completeness_error=first.completeness_error if whole else None,
+        completeness_error=whole.completeness_error,
         example_id=encoding.example_id,
         spans=encoding.spans,
         pair_start=encoding.pair_start,
         unit=unit,
         token=encoding.token,
         windows=len(windows),
-        certificate=first.certificate if whole else None,
+        certificate=whole.certificate,
         **answer_fields(classifier, logits, target),
     )
 
@@ -156,6 +166,7 @@ def answer_fields(classifier: Predictor, logits: NDArray[np.float64], target: st
     if classifier.problem is Problem.REGRESSION:
         return {"probability": math.nan, "predicted": target, "value": float(logits[:, index].mean())}
     probabilities = joint_probabilities(classifier.probabilities_of(logits))
-    best = classifier.labels[int(probabilities.argmax())]
-    predicted = target if index in classifier.default_targets(probabilities) else best
+    predicted = classifier.labels[int(probabilities.argmax())]
+    if index in classifier.default_targets(probabilities):
+        predicted = target
     return {"probability": float(probabilities[index]), "predicted": predicted}

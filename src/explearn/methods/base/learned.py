@@ -111,13 +111,15 @@ class LearnedExplainer(Explainer):
     (`_restore`).
 
     Example:
-        >>> import explearn
+        >>> import explearn, tempfile
         >>> from explearn.testing import make_classifier
-        >>> from explearn.testing.tiny import TEXTS
-        >>> explainer = explearn.get_explainer("l2e", epochs=1, samples=4, width=8)
-        >>> explainer.fit(make_classifier(), TEXTS * 3).save_pretrained("my-l2e")
-        >>> explearn.load("my-l2e").name
-        'l2e'
+        >>> texts = [("a funny sequel", "yes"), ("a slow delivery", "no")]
+        >>> marks = [[False, True, False], [False, True, False]]
+        >>> word_list = explearn.get_explainer("word_list").fit(make_classifier(), texts, marks)
+        >>> folder = tempfile.mkdtemp()
+        >>> word_list.save_pretrained(folder)
+        >>> explearn.load(folder).name
+        'word_list'
     """
 
     weights_file: ClassVar[str]

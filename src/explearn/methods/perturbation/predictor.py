@@ -31,7 +31,11 @@ class CachedLogits:
         self._rows: dict[object, Logits] = {}
 
     def __call__(self, texts: Sequence[Encoding]) -> Logits:
-        """Return float64 logits of n texts, (n, C). Raises ModelError for logits that are not finite."""
+        """Return float64 logits of n texts, (n, C).
+
+        Raises:
+            ModelError: a logit is not finite.
+        """
         new = {text.key: text for text in texts if text.key not in self._rows}
         if new:
             self._rows |= zip(new, self._predictor.predict_logits(list(new.values())), strict=True)
