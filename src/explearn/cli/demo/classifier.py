@@ -26,7 +26,10 @@ FROZEN = 3
 """Number of lower layers of the encoder that stay frozen. With all layers frozen, a classifier trained on so few texts
 is often right for reasons that no reader shares."""
 
-_EPOCHS, _BATCH, _LEARNING_RATE, _WEIGHT_DECAY = 3, 32, 3e-4, 0.01
+_EPOCHS = 3
+_BATCH = 32
+_LEARNING_RATE = 3e-4
+_WEIGHT_DECAY = 0.01
 
 
 def headlines(split: str) -> tuple[list[str], list[str]]:
@@ -40,9 +43,12 @@ def demo_classifier(compute: ComputeOptions, seed: int, description: str | None 
     """Fine-tune the encoder's upper layers and a head on the headlines.
 
     Args:
-        description: text of a progress bar (default: no bar).
+        compute: where to compute.
+        seed: random seed.
+        description: text of a progress bar. None: no bar.
 
-    Raises ModelError where the package with the encoder is missing or holds other weights.
+    Raises:
+        ModelError: the package with the encoder is missing, or its weights are not the expected ones.
     """
     texts, labels = headlines("train")
     with torch.random.fork_rng():
@@ -52,10 +58,9 @@ def demo_classifier(compute: ComputeOptions, seed: int, description: str | None 
         encodings = classifier.encode(texts)
         truth = torch.tensor([classifier.label_index(label) for label in labels], device=classifier.device)
         bert = cast("BertForSequenceClassification", classifier.model)
-        upper = [*list(bert.bert.encoder.layer)[FROZEN:], bert.bert.pooler, bert.classifier]
-        learned = [parameter for part in upper if part is not None for parameter in part.parameters()]
-        for parameter in learned:
-            parameter.requires_grad_(True)
+        upper = torch.nn.ModuleList([*bert.bert.encoder.layer[FROZEN:], bert.bert.pooler, bert.classifier])
+        upper.requires_grad_(True)
+        learned = list(upper.parameters())
         optimiser = torch.optim.AdamW(learned, lr=_LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
         steps = _EPOCHS * -(-len(encodings) // _BATCH)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - step / steps)
