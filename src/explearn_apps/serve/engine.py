@@ -160,7 +160,10 @@ class Engine:
         probabilities = [None] * len(texts)
         if with_probabilities:
             probabilities = columns.pop()
-        return [TextAnswer(*row) for row in zip(probabilities, map(list, zip(*columns, strict=True)), strict=True)]
+        answers = []
+        for number, row in enumerate(probabilities):
+            answers.append(TextAnswer(row, [column[number] for column in columns]))
+        return answers
 
     def _check_scores(self, texts: Sequence[Any], methods: int, labels: int) -> None:
         words = 0

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from explearn.bundle.loading import Bundle, find_explainer
 from explearn.core.compute import ComputeOptions
 from explearn.core.documents import read_json
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
-from explearn.core.validation import Shape, check
 from explearn.methods.base.explainer import Explainer
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
@@ -18,13 +16,6 @@ from explearn.predictors.pretrained import load_classifier
 QUICK = ("attn_lrp", "attcat", "gae", "occlusion")
 """Default methods, if they can explain the classifier. Each takes a few model passes, or, for occlusion, which needs
 only predictions, one per word."""
-
-
-class ComparisonManifest(Shape):
-    """What is read of the manifest of a comparison."""
-
-    verdict: str
-    parameters: dict[str, Any]
 
 
 def load(
@@ -55,11 +46,7 @@ def load(
         explainers.append(explainer)
         if bundle is not None:
             bundles.append(bundle)
-    if classifier is not None:
-        loaded = load_classifier(classifier, compute)
-    else:
-        loaded = _bundled_classifier(bundles, compute)
-    loaded = loaded.renamed(label_names)
+    loaded = _load_classifier(classifier, bundles, compute).renamed(label_names)
     for bundle in bundles:
         bundle.check_classifier(loaded)
     left_out: dict[str, str] = {}
@@ -76,8 +63,9 @@ def load(
     return loaded, explainers, left_out
 
 
-def _bundled_classifier(bundles: Sequence[Bundle], compute: ComputeOptions) -> Predictor:
-    """Load the classifier of the first bundle that has one."""
+def _load_classifier(name: str | None, bundles: Sequence[Bundle], compute: ComputeOptions) -> Predictor:
+    if name is not None:
+        return load_classifier(name, compute)
     for bundle in bundles:
         if bundle.classifier_folder is not None:
             loaded = load_classifier(bundle.classifier_folder, compute)
@@ -99,8 +87,9 @@ def read_verdict(path: Path, classifier: Predictor) -> str:
         DataError: the file is not such a manifest.
         ModelError: another classifier was compared.
     """
-    hint = "; expected the manifest that `explearn compare` writes next to its page"
-    manifest: ComparisonManifest = check(ComparisonManifest, read_json(path), DataError, f"{path}: ", hint)
-    if manifest.parameters.get("classifier") != classifier.fingerprint:
-        raise ModelError(f"{path}: the comparison is not of {classifier.name} but of another classifier")
-    return manifest.verdict
+    match read_json(path):
+        case {"verdict": str(verdict), "parameters": {"classifier": fingerprint}}:
+            if fingerprint != classifier.fingerprint:
+                raise ModelError(f"{path}: the comparison is not of {classifier.name} but of another classifier")
+            return verdict
+    raise DataError(f"{path}: has no verdict; expected the manifest that `explearn compare` writes next to its page")
