@@ -73,7 +73,7 @@ def methods(
         refused = _refusals(infos, classifier)
     heading = ""
     for info in infos:
-        group = info.family
+        group: str = info.family
         if info.untrained:
             group += ", needs training (explearn train)"
         if group != heading:

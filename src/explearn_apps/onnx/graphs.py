@@ -61,9 +61,7 @@ class _Attending(Graph):
                 "whose attention an ONNX graph holds"
             )
 
-    def _attended(
-        self, layers: list[int], *inputs: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _attended(self, layers: list[int], *inputs: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return logits, the last hidden states, and for each layer A[h, 0, j] then A[h, j, 0], (b, n, layers 2h)."""
         states: list[torch.Tensor] = []
         encoder: Any = self.model.base_model

@@ -148,7 +148,8 @@ class OnnxExplainer(Labelled):
         encodings = []
         for number, text in enumerate(texts, start=first):
             segments, example_id = as_segments(text, number)
-            row = self._tokenizer.encode(*(segment.text for segment in segments))
+            parts: list[Any] = [segment.text for segment in segments]
+            row = self._tokenizer.encode(*parts)
             encodings.append(encoding_of(segments, row.ids, row.type_ids, row.sequence_ids, row.offsets, example_id))
         return encodings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib import resources
-from typing import TYPE_CHECKING, cast
+from typing import Any
 
 import torch
 from torch.nn import functional
@@ -15,9 +15,6 @@ from explearn.predictors.batching import random_batches
 from explearn.predictors.finetune import load_encoder
 from explearn.predictors.loading import EMBEDDED
 from explearn.predictors.transformer import TransformerPredictor
-
-if TYPE_CHECKING:
-    from transformers import BertForSequenceClassification
 
 LENGTH = 128
 """Most sub-tokens of a text that it reads."""
@@ -57,7 +54,7 @@ def demo_classifier(compute: ComputeOptions, seed: int, description: str | None 
         classifier = TransformerPredictor(model, tokenizer, compute, "the demo's classifier")
         encodings = classifier.encode(texts)
         truth = torch.tensor([classifier.label_index(label) for label in labels], device=classifier.device)
-        bert = cast("BertForSequenceClassification", classifier.model)
+        bert: Any = classifier.model
         upper = torch.nn.ModuleList([*bert.bert.encoder.layer[FROZEN:], bert.bert.pooler, bert.classifier])
         upper.requires_grad_(True)
         learned = list(upper.parameters())
