@@ -111,5 +111,5 @@ class TestShares:
         assert (share.workers, share.gpus, share.cpus, share.threads) == expected
 
     def test_more_than_the_gpus_are_refused(self) -> None:
-        with pytest.raises(ParamsError, match="got 5; the cluster has 4 GPUs"):
+        with pytest.raises(ParamsError, match="got 5; expected at most 4, one for each GPU"):
             share_of([node(32, 4)], 5, None)

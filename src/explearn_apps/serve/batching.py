@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Generic, TypeVar
 
 from explearn_apps.serve.limits import Limits
@@ -34,12 +35,13 @@ class Batcher(Generic[Key, Item, Result]):
     a joined batch fails, because of any one request, its requests are retried separately.
 
     Args:
-        run: (key, items) -> a result for each item; called in the thread.
+        run: function of a key and items that returns a result for each item; called in the thread.
         limits: `join_seconds`, `join_texts` and `waiting`.
     """
 
     def __init__(self, run: Callable[[Key, Sequence[Item]], Sequence[Result]], limits: Limits) -> None:
-        self._run, self._limits = run, limits
+        self._run = run
+        self._limits = limits
         self._queue: deque[_Work[Key, Item, Result]] = deque()
         self._arrived = asyncio.Event()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="explearn-model")
@@ -63,9 +65,10 @@ class Batcher(Generic[Key, Item, Result]):
         return sum(len(work.items) for work in self._queue if not work.future.done())
 
     async def submit(self, key: Key, items: Sequence[Item]) -> list[Result]:
-        """Return the results of some items, in order.
+        """Return the results of some items, in order. Errors of `run` pass through.
 
-        Raises HTTPException if too many are waiting, and what `run` raises.
+        Raises:
+            HTTPException: too many are waiting.
         """
         if not self.working:
             raise busy("the service is shutting down; try again later")
@@ -103,15 +106,18 @@ class Batcher(Generic[Key, Item, Result]):
 
     def _take(self) -> list[_Work[Key, Item, Result]]:
         """Take the oldest work, and other work with the same key that fits into its batch."""
-        waiting = [work for work in self._queue if not work.future.done()]
         taken: list[_Work[Key, Item, Result]] = []
+        left: deque[_Work[Key, Item, Result]] = deque()
         room = self._limits.join_texts
-        for work in waiting:
+        for work in self._queue:
+            if work.future.done():
+                continue
             if not taken or (work.key == taken[0].key and len(work.items) <= room):
                 taken.append(work)
                 room -= len(work.items)
-        chosen = set(map(id, taken))
-        self._queue = deque(work for work in waiting if id(work) not in chosen)
+            else:
+                left.append(work)
+        self._queue = left
         if not self._queue:
             self._arrived.clear()
         return taken
@@ -122,8 +128,9 @@ class Batcher(Generic[Key, Item, Result]):
         live = [work for work in together if not work.future.done()]
         if not live:
             return
+        items = list(chain.from_iterable(work.items for work in live))
         try:
-            results = list(self._run(live[0].key, [item for work in live for item in work.items]))
+            results = self._run(live[0].key, items)
         except Exception as error:
             if len(live) > 1:
                 for work in live:
@@ -131,10 +138,9 @@ class Batcher(Generic[Key, Item, Result]):
                 return
             loop.call_soon_threadsafe(_settle, live[0].future, error)
             return
-        start = 0
+        remaining = iter(results)
         for work in live:
-            loop.call_soon_threadsafe(_settle, work.future, results[start : start + len(work.items)])
-            start += len(work.items)
+            loop.call_soon_threadsafe(_settle, work.future, list(islice(remaining, len(work.items))))
 
 
 def _settle(future: asyncio.Future[list[Result]], outcome: list[Result] | Exception) -> None:
