@@ -17,13 +17,13 @@ from explearn.core.extras import need
 from explearn.methods.registry import get_info
 from explearn.metrics.agreement import rank_agreement
 from explearn.metrics.base import Metric
-from explearn.metrics.context import Context, Explanations, by_method, gold_masks, loaded, numbered, read_texts
+from explearn.metrics.context import Context, Explanations, by_method, gold_masks, numbered, read_texts
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.plausibility import texts_with_marks
-from explearn.metrics.predictions import Predictions
 from explearn.metrics.registry import CATALOGUE, get_metric, list_metrics
 from explearn.metrics.runs import MethodRun
 from explearn.metrics.significance import PairedTests, paired_tests
+from explearn.predictors.cached import CachedPredictions
 from explearn.show.blocks import Cell, Mark, Table, columns
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class EvaluateOptions:
     k: int | None = None
     positive_rate: float | None = None
     own: Mapping[str, Predictor] = field(default_factory=dict)
-    predictions: Predictions | None = None
+    predictions: CachedPredictions | None = None
     encodings: Mapping[str, Encoding] | None = None
 
 
@@ -271,12 +271,14 @@ def evaluate(
         >>> evaluation.by_text["comprehensiveness"]["random"].shape
         (5,)
     """
+    from explearn.predictors.pretrained import as_predictor
+
     options = options or EvaluateOptions()
     chosen = _chosen_metrics(metrics)
     runs = _runs(attributions)
     if not runs:
         return Evaluation({}, (), {}, {}, np.zeros((0, 0)))
-    explanations = _explanations(loaded(classifier), runs, rationales, texts, options)
+    explanations = _explanations(as_predictor(classifier), runs, rationales, texts, options)
     by_text: dict[str, dict[str, Array]] = {}
     figures: dict[str, Figures] = {}
     scores: dict[str, list[NDArray[np.float32]]] = {}

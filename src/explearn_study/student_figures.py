@@ -23,7 +23,7 @@ from explearn.metrics.significance import paired_tests
 from explearn.metrics.stability import stability
 
 if TYPE_CHECKING:
-    from explearn.metrics.predictions import Predictions
+    from explearn.predictors.cached import CachedPredictions
     from explearn.predictors.encoding import Encoding
 
 Array = NDArray[np.float64]
@@ -118,7 +118,7 @@ def judge(
     choices: Choices,
     orders: Mapping[str, Sequence[Array]],
     encodings: Sequence[Encoding],
-    predictions: Predictions,
+    predictions: CachedPredictions,
     neighbours: Mapping[str, NDArray[np.intp]],
     gold: Sequence[NDArray[np.bool_] | None],
     k: int,

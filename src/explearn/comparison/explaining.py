@@ -14,8 +14,8 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.timing import ForwardClock, explain_timed
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
-from explearn.metrics.predictions import Predictions
 from explearn.metrics.runs import MethodRun, write_run
+from explearn.predictors.cached import CachedPredictions
 from explearn.show.blocks import several
 
 CLOCKED_TEXTS = 25
@@ -45,7 +45,7 @@ class MethodsRun:
         self.texts = texts
         self.plan = plan
         self.params = EvaluateParams(infidelity_samples=INFIDELITY_SAMPLES)
-        self.predictions = Predictions(texts.classifier)
+        self.predictions = CachedPredictions(texts.classifier)
         self.runs: dict[str, MethodRun] = {}
         self.refused: dict[str, str] = {}
         self.used: dict[str, Explainer] = {}

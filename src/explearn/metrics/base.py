@@ -14,8 +14,8 @@ from explearn.core.errors import DataError, ParamsError
 from explearn.metrics.arrays import mean_where_defined
 from explearn.metrics.context import Context, Explanations, by_method
 from explearn.metrics.params import EvaluateParams
-from explearn.metrics.predictions import Predictions
 from explearn.metrics.significance import Interval, mean_interval
+from explearn.predictors.cached import CachedPredictions
 
 Array = NDArray[np.float64]
 Direction = Literal["higher", "lower"]
@@ -194,7 +194,7 @@ class Metric:
         *,
         params: EvaluateParams | None = None,
         seed: int = 13,
-        predictions: Predictions | None = None,
+        predictions: CachedPredictions | None = None,
     ) -> Array:
         """Measure one method on some texts.
 
@@ -207,7 +207,7 @@ class Metric:
             rationales: marked words, as in `explearn.evaluate`; only metrics of plausibility need them.
             params: settings of the metrics (default: those of the library).
             seed: seed of random draws.
-            predictions: what the classifier has predicted before (`explearn.metrics.predictions.Predictions`); metrics
+            predictions: what the classifier has predicted before (`explearn.predictors.cached.CachedPredictions`); metrics
                 that share it classify each shortened text once. Default: nothing.
 
         Returns:
