@@ -207,8 +207,8 @@ class Metric:
             rationales: marked words, as in `explearn.evaluate`; only metrics of plausibility need them.
             params: settings of the metrics (default: those of the library).
             seed: seed of random draws.
-            predictions: what the classifier has predicted before (`explearn.predictors.cached.CachedPredictions`); metrics
-                that share it classify each shortened text once. Default: nothing.
+            predictions: what the classifier has predicted before; metrics that share it classify each shortened text
+                once. Default: nothing.
 
         Returns:
             The value on each text, float64, (texts,); NaN where it is undefined.
