@@ -24,7 +24,7 @@ from explearn.metrics.registry import CATALOGUE, get_metric, list_metrics
 from explearn.metrics.runs import MethodRun
 from explearn.metrics.significance import PairedTests, paired_tests
 from explearn.predictors.cached import CachedPredictions
-from explearn.show.blocks import Cell, Mark, Table, columns
+from explearn.show.blocks import Cell, Column, Mark, Table, columns, several
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +55,16 @@ class EvaluateOptions:
         own: method -> the classifier that it trained, and explains instead.
         predictions: what the classifier has predicted before (default: nothing).
         encodings: example id -> the text as the classifier reads it. Needed for other units than words.
+
+    Example:
+        >>> import explearn
+        >>> from explearn.testing.tiny import classifier, TEXTS
+        >>> attributions = explearn.get_explainer("random").explain(classifier(), TEXTS)
+        >>> marks = [[True] + [False] * (len(text.words) - 1) for text in attributions]
+        >>> options = explearn.EvaluateOptions(k=1)
+        >>> evaluation = explearn.evaluate(classifier(), attributions, marks, ["f1_topk"], options=options)
+        >>> evaluation.figures["random"]["plausibility_texts"]
+        5
     """
 
     params: EvaluateParams = field(default_factory=EvaluateParams)
@@ -99,9 +109,7 @@ class Evaluation:
     agreement: Array
 
     def __repr__(self) -> str:
-        methods = "method" if len(self.figures) == 1 else "methods"
-        texts = "text" if len(self.example_ids) == 1 else "texts"
-        return f"Evaluation({len(self.figures)} {methods} on {len(self.example_ids)} {texts})"
+        return f"Evaluation({several(len(self.figures), 'method')} on {several(len(self.example_ids), 'text')})"
 
     @property
     def table(self) -> list[dict[str, str]]:
@@ -114,12 +122,12 @@ class Evaluation:
         for row in shown.rows:
             cells = {}
             for column, cell in zip(shown.columns, row, strict=True):
-                text = cell
+                text = str(cell)
                 if isinstance(cell, Cell):
-                    mark = {"best": " *", "tied": " ~"}.get(cell.mark, "")
-                    interval = f" ({cell.note})" if cell.note else ""
-                    text = f"{cell.text}{mark}{interval}"
-                cells[column.title] = str(text)
+                    text = cell.text + {"best": " *", "tied": " ~"}.get(cell.mark, "")
+                    if cell.note:
+                        text += f" ({cell.note})"
+                cells[column.title] = text
             rows.append(cells)
         return rows
 
@@ -149,40 +157,48 @@ class Evaluation:
         return table_html(self._table(), repr(self))
 
     def _table(self) -> Table:
-        metrics = []
-        for name, metric in CATALOGUE.items():
-            if metric.direction and any(figures.get(name) is not None for figures in self.figures.values()):
-                metrics.append(metric)
-        rows: list[list[Cell | str]] = []
-        for method, figures in self.figures.items():
-            row: list[Cell | str] = [method]
-            for metric in metrics:
-                row.append(figure_cell(metric, figures, self._mark(metric.name, method)))
-            rows.append(row)
-        return Table(columns(["Method"], [metric.title for metric in metrics]), rows)
-
-    def _mark(self, metric: str, method: str) -> Mark:
-        tests = self.comparisons.get(metric)
-        if tests is None or len(tests.methods) < 2:
-            return ""
-        if method in tests.best:
-            return "best"
-        return "tied" if method in tests.tied else ""
+        heads = columns(["Method"])
+        rows: list[list[Cell | str]] = [[method] for method in self.figures]
+        for metric in CATALOGUE.values():
+            if metric.direction and any(figures.get(metric.name) is not None for figures in self.figures.values()):
+                heads.append(Column(metric.title))
+                tests = self.comparisons.get(metric.name)
+                standing: Standing = ((), ())
+                if tests is not None and len(tests.methods) > 1:
+                    standing = tests.best, tests.tied
+                for row, (method, figures) in zip(rows, self.figures.items(), strict=True):
+                    row.append(figure_cell(metric, method, figures, standing))
+        return Table(heads, rows)
 
 
-def figure_cell(metric: Metric, figures: Mapping[str, int | float | None], mark: Mark = "", after: str = "") -> Cell:
+Standing = tuple[Collection[str], Collection[str]]
+"""The methods with the best figure of a metric, and those that are not significantly worse."""
+
+
+def figure_cell(
+    metric: Metric, method: str, figures: Mapping[str, int | float | None], standing: Standing, after: str = ""
+) -> Cell:
     """Return a table's cell for a method's figure, with its interval.
 
     Args:
         metric: the metric.
+        method: the method.
         figures: metric -> figure of the method.
-        mark: best, tied or neither.
+        standing: the best and the tied methods.
         after: text that follows the figure.
     """
     value = figures.get(metric.name)
     low = figures.get(f"{metric.name}_low")
     high = figures.get(f"{metric.name}_high")
-    note = "" if low is None or high is None else f"{low:.2f} to {high:.2f}"
+    best, tied = standing
+    mark: Mark = ""
+    if method in best:
+        mark = "best"
+    elif method in tied:
+        mark = "tied"
+    note = ""
+    if low is not None and high is not None:
+        note = f"{low:.2f} to {high:.2f}"
     return Cell(metric.shown(value) + after, value, mark, note)
 
 
@@ -200,9 +216,14 @@ def table_html(table: Table, caption: str) -> str:
 def _cell_html(cell: Cell | str) -> str:
     if isinstance(cell, str):
         return escape(cell)
-    start, end = {"best": ("<b>", "</b>"), "tied": ("", "*")}.get(cell.mark, ("", ""))
-    note = f" <small>{cell.note}</small>" if cell.note else ""
-    return f"{start}{cell.text}{end}{note}"
+    text = cell.text
+    if cell.mark == "best":
+        text = f"<b>{text}</b>"
+    if cell.mark == "tied":
+        text += "*"
+    if cell.note:
+        text += f" <small>{cell.note}</small>"
+    return text
 
 
 def figures_frame(figures: Mapping[str, Mapping[str, int | float | None]]) -> pd.DataFrame:
@@ -300,13 +321,16 @@ def _chosen_metrics(metrics: Iterable[str | Metric] | None) -> list[Metric]:
         metrics = list_metrics()
     if isinstance(metrics, str):
         metrics = [metrics]
-    chosen = [metric if isinstance(metric, Metric) else get_metric(metric) for metric in metrics]
-    for metric in chosen:
+    chosen = []
+    for metric in metrics:
+        if not isinstance(metric, Metric):
+            metric = get_metric(metric)
         if metric.measure is None:
             raise ParamsError(
                 f"metrics: {metric.name!r} is not computed from attributions; expected one of those that "
                 "explearn.list_metrics() names"
             )
+        chosen.append(metric)
     return chosen
 
 
@@ -402,7 +426,7 @@ def compare_methods(
         own: methods with their own classifier, which are only compared in metrics that do not depend on the
             classifier: figures for different classifiers cannot be compared.
         significance: level of the tests.
-        metrics: metrics to compare (default: all).
+        metrics: metrics to compare. None: all.
 
     Returns:
         Metric -> its paired tests.

@@ -87,7 +87,9 @@ def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:
         ParamsError: a method needs training or is named twice, or got anything but names.
     """
     rosters: dict[str, dict[str, Any]] = json.loads(ROSTERS.read_text(encoding="utf-8"))
-    names = wanted.split(",") if isinstance(wanted, str) else wanted
+    names: Sequence[str] = wanted
+    if isinstance(wanted, str):
+        names = wanted.split(",")
     if not isinstance(names, Sequence) or not all(isinstance(name, str) and name.strip() for name in names):
         raise ParamsError(f"methods: got {shown(wanted)}; expected {', '.join(rosters)}, or names of methods")
     names = [name.strip() for name in names]

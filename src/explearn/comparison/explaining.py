@@ -90,7 +90,7 @@ class MethodsRun:
             run = replace(run, classifier=texts.fingerprint)
             if path:
                 write_run(path, run, with_cost=True)
-            self.add(run, f"{run.cost.seconds:.1f} s")
+            self.add(run, f"{run.cost.seconds:.1f} s" if run.cost else "")
 
     def add(self, run: MethodRun, note: str) -> None:
         """Add a method's run and report its main figures; predictions made here are kept."""

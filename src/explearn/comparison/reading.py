@@ -79,7 +79,9 @@ class ComparedTexts:
         for rationale in self.rationales:
             i = rationale.example_id
             marks.append(replace(rationale, mask=marks_in_units(rationale.mask, examples[i], by_units[i])))
-        self.rationales = marks if any(any(rationale.mask) for rationale in marks) else []
+        self.rationales = []
+        if _marked(marks):
+            self.rationales = marks
         return [by_units[example.id] for example in self.examples]
 
     def unread(self) -> str:

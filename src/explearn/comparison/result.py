@@ -48,8 +48,8 @@ class Comparison:
     run: RunFacts = field(repr=False)
 
     def __str__(self) -> str:
-        page = "" if self.report is None else f": {self.report}"
-        return f"{several(len(self.methods), 'method')} on {several(self.texts, 'text')}{page}"
+        counts = f"{several(len(self.methods), 'method')} on {several(self.texts, 'text')}"
+        return f"{counts}: {self.report}" if self.report else counts
 
     def __repr__(self) -> str:
         return f"Comparison({self})"

@@ -52,6 +52,13 @@ class CompareOptions:
         compute: where and how to compute.
         completion: prompt and label words of a generative model (`explearn.load_classifier`).
         tell: called with a line for each finished method, with its main figures (default: silent).
+
+    Example:
+        >>> import explearn
+        >>> from explearn.testing.tiny import classifier, TEXTS
+        >>> options = explearn.CompareOptions(max_texts=3, seed=1)
+        >>> explearn.compare(classifier(), TEXTS, "random", out=None, options=options)
+        Comparison(1 method on 3 texts)
     """
 
     max_texts: int | None = None

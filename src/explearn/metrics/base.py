@@ -128,7 +128,9 @@ class Metric:
             object.__setattr__(self, "by_text", self.name if self.measure else "")
 
     def __repr__(self) -> str:
-        return f"Metric({self.name!r}, {self.direction} is better)" if self.direction else f"Metric({self.name!r})"
+        if self.direction is None:
+            return f"Metric({self.name!r})"
+        return f"Metric({self.name!r}, {self.direction} is better)"
 
     @property
     def compared(self) -> bool:

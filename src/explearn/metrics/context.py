@@ -341,7 +341,10 @@ def gold_masks(rationales: Any, examples: Sequence[Example]) -> list[Mask]:
     for example in examples:
         words = len(example.all_words)
         mask = rationales.get(example.id)
-        masks.append(np.zeros(words, dtype=np.bool_) if mask is None else np.asarray(mask, dtype=np.bool_))
-        if masks[-1].shape != (words,):
-            raise DataError(f"rationale of example {example.id!r}: {masks[-1].size} entries; expected {words}")
+        if mask is None:
+            mask = np.zeros(words)
+        mask = np.asarray(mask, dtype=np.bool_)
+        if mask.shape != (words,):
+            raise DataError(f"rationale of example {example.id!r}: {mask.size} entries; expected {words}")
+        masks.append(mask)
     return masks

@@ -164,7 +164,8 @@ def _request(
     mask = pool.predictor.mask_token_id
     # A word that is itself classified stays in every text.
     order = [word for word in ranking(attribution.filled()).tolist() if word not in encoding.fixed_words]
-    text, units = encoding, order
+    text = encoding
+    units = order
     if protocol.by_sub_token:
         text, units = _sub_tokens(encoding, attribution)
     single = units[: protocol.count(len(units), protocol.headline_percent)]

@@ -177,7 +177,10 @@ def check_methods(
                 skipped[explainer.name] = str(error)
     results = {}
     for name, by_change in scores.items():
-        results[name] = SanityResult(skipped=skipped[name]) if name in skipped else _compare(by_change, percent)
+        if name in skipped:
+            results[name] = SanityResult(skipped=skipped[name])
+        else:
+            results[name] = _compare(by_change, percent)
     return results
 
 

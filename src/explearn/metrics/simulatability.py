@@ -257,25 +257,29 @@ def _all_methods(context: Context) -> dict[str, SimulatabilityResult]:
     return results
 
 
+def _result(explanations: Explanations) -> SimulatabilityResult | None:
+    return explanations.context.shared(_all_methods).get(explanations.method)
+
+
 def gain(explanations: Explanations) -> Array | None:
     """Return the gain of a method's students on each text, (texts,).
 
     None if simulatability is switched off, there are no word embeddings, fewer texts than folds, or only one class.
     """
-    result = explanations.context.shared(_all_methods).get(explanations.method)
-    return None if result is None else result.gain
+    result = _result(explanations)
+    return result and result.gain
 
 
 def student_accuracy(explanations: Explanations) -> Measurement | None:
     """Return the accuracy of students that saw explanations in training."""
-    result = explanations.context.shared(_all_methods).get(explanations.method)
-    return None if result is None else Measurement(result.with_explanations, float(result.with_explanations.mean()))
+    result = _result(explanations)
+    return result and Measurement(result.with_explanations, float(result.with_explanations.mean()))
 
 
 def student_accuracy_without(explanations: Explanations) -> Measurement | None:
     """Return the accuracy of students that saw no explanations."""
-    result = explanations.context.shared(_all_methods).get(explanations.method)
-    return None if result is None else Measurement(result.without, float(result.without.mean()))
+    result = _result(explanations)
+    return result and Measurement(result.without, float(result.without.mean()))
 
 
 METRICS = (

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from explearn.evaluation import figure_cell
+from explearn.evaluation import Standing, figure_cell
 from explearn.methods.results import Number, RunFacts
 from explearn.metrics.base import Group, Metric
 from explearn.metrics.registry import CATALOGUE
-from explearn.show.blocks import Cell, Column, Mark, Table
+from explearn.show.blocks import Cell, Column, Table
 
 COST_NOISE = 0.1
 """Share by which times and memory differ from run to run: classifying the same texts, timed anew for each method of
@@ -60,10 +60,6 @@ def used_marks(run: RunFacts) -> str:
     return " ".join(f"{sign} {meaning}" for sign, meaning in MARKS.items() if sign in marks)
 
 
-Standing = tuple[Collection[str], Collection[str]]
-"""The methods with the best figure of a metric, and those that are not significantly worse."""
-
-
 def leaderboard(
     run: RunFacts,
     caption: str,
@@ -96,23 +92,16 @@ def leaderboard(
         if not values:
             continue
         partial = [method for method in values if metric.passes and run.methods[method].uncounted]
-        if standings and metric.name in standings:
-            best, tied = standings[metric.name]
-        else:
-            comparable = {}
-            for method, value in values.items():
-                if run.comparable(method, metric.name) and method not in partial:
-                    comparable[method] = metric.limited(value)
-            best = _best(metric, comparable)
-            tied = ()
+        comparable = {}
+        for method, value in values.items():
+            if run.comparable(method, metric.name) and method not in partial:
+                comparable[method] = metric.limited(value)
+        standing: Standing = (_best(metric, comparable), ())
+        standing = (standings or {}).get(metric.name, standing)
         heads.append(column(metric))
         for method, row in zip(methods, rows, strict=True):
-            mark: Mark = ""
-            if method in best:
-                mark = "best"
-            elif method in tied:
-                mark = "tied"
-            row.append(figure_cell(metric, figures[method], mark, UNCOUNTED * (method in partial)))
+            after = UNCOUNTED * (method in partial)
+            row.append(figure_cell(metric, method, figures[method], standing, after))
     if len(heads) == 1:
         return None
     return Table(heads, rows, caption, methods)
