@@ -15,16 +15,9 @@ WITHOUT_EXAMPLE_YET = (
     "BatchExplainer",
     "BatchScores",
     "FunctionPredictor",
-    "Classifier",
-    "Comparison",
     "Explainer",
     "LearnedExplainer",
-    "ListedTask",
     "MethodInfo",
-    "TextColumns",
-    "compare",
-    "finetune",
-    "train",
 )
 """Names whose examples are still to be written."""
 

@@ -74,6 +74,7 @@ def train(
         DeviceError: the device cannot be used.
 
     Example:
+        >>> from explearn import train
         >>> from explearn.testing import make_classifier
         >>> texts = ["a warm funny sequel", "slow delivery and a broken box", "the lazy dog sleeps"] * 4
         >>> l2e = train("l2e", make_classifier("bert"), texts, epochs=1, samples=4, width=8)
@@ -137,6 +138,16 @@ def finetune(
         ParamsError: there are no labels, or an argument or option cannot be used.
         ModelError: the encoder cannot be loaded, or training diverged.
         MissingExtraError: `explearn[finetune]` is not installed.
+
+    Example:
+        >>> from explearn import finetune
+        >>> from explearn.testing import make_classifier
+        >>> make_classifier().save_pretrained("encoder")
+        >>> texts = ["a warm funny sequel", "no refund", "friendly guide", "slow delivery", "a broken box"]
+        >>> labels = ["yes", "no", "yes", "no", "no"]
+        >>> history = finetune("encoder", texts * 2, "classifier", labels=labels * 2, epochs=1)
+        >>> len(history)
+        1
     """
     if labels is None:
         columns = columns or TextColumns()

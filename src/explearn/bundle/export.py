@@ -87,7 +87,7 @@ def export(
     if metrics is None and task is not None:
         raise ParamsError("task: got a task, but no metrics; expected a run's metrics.json")
     info = _method(method, folder)
-    made = make_explainer(info, options or {}, folder and str(folder))
+    made = make_explainer(info, options or {}, str(folder) if folder else None)
     figures = None
     if metrics is not None:
         figures = _figures(Path(path_of("metrics", metrics)), task, info.name)

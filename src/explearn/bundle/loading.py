@@ -64,9 +64,9 @@ class Bundle:
         Raises:
             ModelError: this version does not have the method or its options.
         """
-        folder = self.explainer_folder
+        folder = str(self.explainer_folder) if self.explainer_folder else None
         try:
-            return make_explainer(get_info(self.manifest.method), self.manifest.options, folder and str(folder))
+            return make_explainer(get_info(self.manifest.method), self.manifest.options, folder)
         except (UnknownNameError, ParamsError) as error:
             raise ModelError(f"{self.folder}, made with Explearn {self.manifest.explearn}: {error}") from error
 

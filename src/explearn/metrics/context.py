@@ -262,18 +262,16 @@ def numbered(attributions: Sequence[Attribution]) -> list[Attribution]:
 
 def example_of(attribution: Attribution) -> Example:
     """Return the text of an attribution, without a label."""
-    first = len(attribution.words) if attribution.pair_start is None else attribution.pair_start
-    token = attribution.token
+    words = attribution.words
+    pair: tuple[str, ...] = ()
+    if attribution.pair_start is not None:
+        words = attribution.words[: attribution.pair_start]
+        pair = attribution.words[attribution.pair_start :]
+    answer = None
+    if attribution.token is not None:
+        answer = attribution.token, attribution.token + 1
     return Example(
-        attribution.example_id,
-        attribution.words[:first],
-        "",
-        "test",
-        "texts",
-        attribution.words[first:],
-        None if token is None else (token, token + 1),
-        attribution.joined,
-        attribution.unit,
+        attribution.example_id, words, "", "test", "texts", pair, answer, attribution.joined, attribution.unit
     )
 
 
