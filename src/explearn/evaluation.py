@@ -17,14 +17,14 @@ from explearn.core.extras import need
 from explearn.methods.registry import get_info
 from explearn.metrics.agreement import rank_agreement
 from explearn.metrics.base import Metric
-from explearn.metrics.context import Context, Explanations, by_method, gold_masks, loaded, numbered, read_texts
+from explearn.metrics.context import Context, Explanations, by_method, gold_masks, numbered, read_texts
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.plausibility import texts_with_marks
-from explearn.metrics.predictions import Predictions
 from explearn.metrics.registry import CATALOGUE, get_metric, list_metrics
 from explearn.metrics.runs import MethodRun
 from explearn.metrics.significance import PairedTests, paired_tests
-from explearn.show.blocks import Cell, Mark, Table, columns
+from explearn.predictors.cached import CachedPredictions
+from explearn.show.blocks import Cell, Column, Mark, Table, columns, several
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,8 +58,13 @@ class EvaluateOptions:
 
     Example:
         >>> import explearn
-        >>> explearn.EvaluateOptions(seed=1, k=3).k
-        3
+        >>> from explearn.testing.tiny import classifier, TEXTS
+        >>> attributions = explearn.get_explainer("random").explain(classifier(), TEXTS)
+        >>> marks = [[True] + [False] * (len(text.words) - 1) for text in attributions]
+        >>> options = explearn.EvaluateOptions(k=1)
+        >>> evaluation = explearn.evaluate(classifier(), attributions, marks, ["f1_topk"], options=options)
+        >>> evaluation.figures["random"]["plausibility_texts"]
+        5
     """
 
     params: EvaluateParams = field(default_factory=EvaluateParams)
@@ -69,7 +74,7 @@ class EvaluateOptions:
     k: int | None = None
     positive_rate: float | None = None
     own: Mapping[str, Predictor] = field(default_factory=dict)
-    predictions: Predictions | None = None
+    predictions: CachedPredictions | None = None
     encodings: Mapping[str, Encoding] | None = None
 
 
@@ -104,9 +109,7 @@ class Evaluation:
     agreement: Array
 
     def __repr__(self) -> str:
-        methods = "method" if len(self.figures) == 1 else "methods"
-        texts = "text" if len(self.example_ids) == 1 else "texts"
-        return f"Evaluation({len(self.figures)} {methods} on {len(self.example_ids)} {texts})"
+        return f"Evaluation({several(len(self.figures), 'method')} on {several(len(self.example_ids), 'text')})"
 
     @property
     def table(self) -> list[dict[str, str]]:
@@ -119,12 +122,12 @@ class Evaluation:
         for row in shown.rows:
             cells = {}
             for column, cell in zip(shown.columns, row, strict=True):
-                text = cell
+                text = str(cell)
                 if isinstance(cell, Cell):
-                    mark = {"best": " *", "tied": " ~"}.get(cell.mark, "")
-                    interval = f" ({cell.note})" if cell.note else ""
-                    text = f"{cell.text}{mark}{interval}"
-                cells[column.title] = str(text)
+                    text = cell.text + {"best": " *", "tied": " ~"}.get(cell.mark, "")
+                    if cell.note:
+                        text += f" ({cell.note})"
+                cells[column.title] = text
             rows.append(cells)
         return rows
 
@@ -154,40 +157,48 @@ class Evaluation:
         return table_html(self._table(), repr(self))
 
     def _table(self) -> Table:
-        metrics = []
-        for name, metric in CATALOGUE.items():
-            if metric.direction and any(figures.get(name) is not None for figures in self.figures.values()):
-                metrics.append(metric)
-        rows: list[list[Cell | str]] = []
-        for method, figures in self.figures.items():
-            row: list[Cell | str] = [method]
-            for metric in metrics:
-                row.append(figure_cell(metric, figures, self._mark(metric.name, method)))
-            rows.append(row)
-        return Table(columns(["Method"], [metric.title for metric in metrics]), rows)
-
-    def _mark(self, metric: str, method: str) -> Mark:
-        tests = self.comparisons.get(metric)
-        if tests is None or len(tests.methods) < 2:
-            return ""
-        if method in tests.best:
-            return "best"
-        return "tied" if method in tests.tied else ""
+        heads = columns(["Method"])
+        rows: list[list[Cell | str]] = [[method] for method in self.figures]
+        for metric in CATALOGUE.values():
+            if metric.direction and any(figures.get(metric.name) is not None for figures in self.figures.values()):
+                heads.append(Column(metric.title))
+                tests = self.comparisons.get(metric.name)
+                standing: Standing = ((), ())
+                if tests is not None and len(tests.methods) > 1:
+                    standing = tests.best, tests.tied
+                for row, (method, figures) in zip(rows, self.figures.items(), strict=True):
+                    row.append(figure_cell(metric, method, figures, standing))
+        return Table(heads, rows)
 
 
-def figure_cell(metric: Metric, figures: Mapping[str, int | float | None], mark: Mark = "", after: str = "") -> Cell:
+Standing = tuple[Collection[str], Collection[str]]
+"""The methods with the best figure of a metric, and those that are not significantly worse."""
+
+
+def figure_cell(
+    metric: Metric, method: str, figures: Mapping[str, int | float | None], standing: Standing, after: str = ""
+) -> Cell:
     """Return a table's cell for a method's figure, with its interval.
 
     Args:
         metric: the metric.
+        method: the method.
         figures: metric -> figure of the method.
-        mark: best, tied or neither.
+        standing: the best and the tied methods.
         after: text that follows the figure.
     """
     value = figures.get(metric.name)
     low = figures.get(f"{metric.name}_low")
     high = figures.get(f"{metric.name}_high")
-    note = "" if low is None or high is None else f"{low:.2f} to {high:.2f}"
+    best, tied = standing
+    mark: Mark = ""
+    if method in best:
+        mark = "best"
+    elif method in tied:
+        mark = "tied"
+    note = ""
+    if low is not None and high is not None:
+        note = f"{low:.2f} to {high:.2f}"
     return Cell(metric.shown(value) + after, value, mark, note)
 
 
@@ -205,9 +216,14 @@ def table_html(table: Table, caption: str) -> str:
 def _cell_html(cell: Cell | str) -> str:
     if isinstance(cell, str):
         return escape(cell)
-    start, end = {"best": ("<b>", "</b>"), "tied": ("", "*")}.get(cell.mark, ("", ""))
-    note = f" <small>{cell.note}</small>" if cell.note else ""
-    return f"{start}{cell.text}{end}{note}"
+    text = cell.text
+    if cell.mark == "best":
+        text = f"<b>{text}</b>"
+    if cell.mark == "tied":
+        text += "*"
+    if cell.note:
+        text += f" <small>{cell.note}</small>"
+    return text
 
 
 def figures_frame(figures: Mapping[str, Mapping[str, int | float | None]]) -> pd.DataFrame:
@@ -228,8 +244,7 @@ def best_method(figures: Mapping[str, Mapping[str, int | float | None]], metric:
             values[method] = value
     if not values or found.direction is None:
         raise ParamsError(f"metric: got {metric!r}, which no method has, or which has no better direction")
-    best = max if found.larger_is_better else min
-    return best(values, key=values.__getitem__)
+    return found.best(values)
 
 
 def evaluate(
@@ -277,12 +292,14 @@ def evaluate(
         >>> evaluation.by_text["comprehensiveness"]["random"].shape
         (5,)
     """
+    from explearn.predictors.pretrained import as_predictor
+
     options = options or EvaluateOptions()
     chosen = _chosen_metrics(metrics)
     runs = _runs(attributions)
     if not runs:
         return Evaluation({}, (), {}, {}, np.zeros((0, 0)))
-    explanations = _explanations(loaded(classifier), runs, rationales, texts, options)
+    explanations = _explanations(as_predictor(classifier), runs, rationales, texts, options)
     by_text: dict[str, dict[str, Array]] = {}
     figures: dict[str, Figures] = {}
     scores: dict[str, list[NDArray[np.float32]]] = {}
@@ -304,13 +321,16 @@ def _chosen_metrics(metrics: Iterable[str | Metric] | None) -> list[Metric]:
         metrics = list_metrics()
     if isinstance(metrics, str):
         metrics = [metrics]
-    chosen = [metric if isinstance(metric, Metric) else get_metric(metric) for metric in metrics]
-    for metric in chosen:
+    chosen = []
+    for metric in metrics:
+        if not isinstance(metric, Metric):
+            metric = get_metric(metric)
         if metric.measure is None:
             raise ParamsError(
                 f"metrics: {metric.name!r} is not computed from attributions; expected one of those that "
                 "explearn.list_metrics() names"
             )
+        chosen.append(metric)
     return chosen
 
 
@@ -406,7 +426,7 @@ def compare_methods(
         own: methods with their own classifier, which are only compared in metrics that do not depend on the
             classifier: figures for different classifiers cannot be compared.
         significance: level of the tests.
-        metrics: metrics to compare (default: all).
+        metrics: metrics to compare. None: all.
 
     Returns:
         Metric -> its paired tests.

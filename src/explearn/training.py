@@ -18,7 +18,7 @@ from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info, known_infos, make_explainer, with_seed
 from explearn.predictors.finetune import FinetuneEpoch
 from explearn.predictors.finetune import finetune as run_finetune
-from explearn.predictors.labelled import check_labels
+from explearn.predictors.labels import check_labels
 from explearn.predictors.params import FinetuneParams
 from explearn.predictors.pretrained import as_predictor
 from explearn.text.rationales import merge_annotators
@@ -74,10 +74,10 @@ def train(
         DeviceError: the device cannot be used.
 
     Example:
-        >>> import explearn
+        >>> from explearn import train
         >>> from explearn.testing import make_classifier
         >>> texts = ["a warm funny sequel", "slow delivery and a broken box", "the lazy dog sleeps"] * 4
-        >>> l2e = explearn.train("l2e", make_classifier("bert"), texts, epochs=1, samples=4, width=8)
+        >>> l2e = train("l2e", make_classifier("bert"), texts, epochs=1, samples=4, width=8)
         >>> l2e.texts
         {'training': 8, 'held_out': 0}
     """
@@ -140,12 +140,14 @@ def finetune(
         MissingExtraError: `explearn[finetune]` is not installed.
 
     Example:
-        >>> import explearn
-        >>> texts = ["a warm funny sequel", "slow delivery and a broken box"] * 5
-        >>> labels = ["good", "bad"] * 5
-        >>> history = explearn.finetune("scratch", texts, "my-classifier", labels=labels, epochs=1)
-        >>> len(history), sorted(explearn.load_classifier("my-classifier").labels)
-        (1, ['bad', 'good'])
+        >>> from explearn import finetune
+        >>> from explearn.testing import make_classifier
+        >>> make_classifier().save_pretrained("encoder")
+        >>> texts = ["a warm funny sequel", "no refund", "friendly guide", "slow delivery", "a broken box"]
+        >>> labels = ["yes", "no", "yes", "no", "no"]
+        >>> history = finetune("encoder", texts * 2, "classifier", labels=labels * 2, epochs=1)
+        >>> len(history)
+        1
     """
     if labels is None:
         columns = columns or TextColumns()

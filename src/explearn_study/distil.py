@@ -23,9 +23,9 @@ from explearn.methods.base.teachers import combine_weights, make_teacher, member
 from explearn.methods.l2e.paper import L2EPaper
 from explearn.metrics.arrays import mean_where_defined
 from explearn.metrics.plausibility import rationale_k
-from explearn.metrics.predictions import Predictions
 from explearn.metrics.sanity import rank_correlations, top_overlaps
 from explearn.metrics.stability import levels, lexical_similarity, nearest, semantic_similarity
+from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.encoding import Encoding
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
@@ -106,7 +106,7 @@ def compare_with_students(
     predicted = [attribution.predicted for attribution in next(iter(explained.values()))]
     texts = _compared_texts(workspace, params, task, classifier, examples, predicted)
 
-    predictions = Predictions(classifier)
+    predictions = CachedPredictions(classifier)
     options = params.method("l2e_paper").all_options
     students: list[dict[str, Any]] = []
     formulations: dict[str, Any] = {}

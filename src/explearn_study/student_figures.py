@@ -23,7 +23,7 @@ from explearn.metrics.significance import paired_tests
 from explearn.metrics.stability import stability
 
 if TYPE_CHECKING:
-    from explearn.metrics.predictions import Predictions
+    from explearn.predictors.cached import CachedPredictions
     from explearn.predictors.encoding import Encoding
 
 Array = NDArray[np.float64]
@@ -118,7 +118,7 @@ def judge(
     choices: Choices,
     orders: Mapping[str, Sequence[Array]],
     encodings: Sequence[Encoding],
-    predictions: Predictions,
+    predictions: CachedPredictions,
     neighbours: Mapping[str, NDArray[np.intp]],
     gold: Sequence[NDArray[np.bool_] | None],
     k: int,
@@ -142,7 +142,7 @@ def judge(
     Returns:
         Metric -> side (of SIDES) -> value on each text, (n,), NaN where undefined; and `both` of agreement.
     """
-    mask = predictions.classifier.mask_token_id
+    mask = predictions.predictor.mask_token_id
     full = [predictions.request(encoding) for encoding in encodings]
     only: dict[str, list[Any]] = {}
     masked: dict[tuple[str, str], list[Any]] = {}
@@ -152,7 +152,7 @@ def judge(
         masked[side, "positive"] = [predictions.request(e.mask(chosen.positive, mask)) for e, chosen in pairs]
         masked[side, "negative"] = [predictions.request(e.mask(chosen.negative, mask)) for e, chosen in pairs]
     predictions.evaluate("teacher and student")
-    p = predictions.probabilities
+    p = predictions.values
     targets = p[full].argmax(axis=1)
     classes = {side: p[rows].argmax(axis=1) for side, rows in only.items()}
     texts = [encoding.words for encoding in encodings]

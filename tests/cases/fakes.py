@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from explearn.core.attribution import Attribution
-from explearn.predictors.predictor import Inside
+from explearn.predictors.labelled import Problem
+from explearn.predictors.predictor import Inside, Predictor
 
 MASK = 103
 CLS, SEP = 101, 102
@@ -54,17 +55,21 @@ def encode(words) -> FakeEncoding:
     return FakeEncoding((CLS, *ids, SEP), tuple(words), (-1, *range(len(words)), -1))
 
 
-class FakeClassifier:
+class FakeClassifier(Predictor):
     """Probabilities from `probability(encoding) -> array (C,)`; notes every input it is asked about."""
 
+    name = "fake"
+    fingerprint = "fake"
     mask_token_id = MASK
-    problem = "single_label"
-    has_model = False
+    problem = Problem.SINGLE_LABEL
 
     def __init__(self, probability, labels=("no", "yes")):
         self.labels = list(labels)
         self.probability = probability
         self.calls: list[list[FakeEncoding]] = []
+
+    def logits(self, batch):
+        raise NotImplementedError
 
     def encode(self, examples):
         return [encode(e.all_words) for e in examples]

@@ -16,7 +16,7 @@ from saying import command_complaint, complaint
 
 import explearn
 from explearn import Attribution, get_explainer
-from explearn.comparison.plan import choose_methods
+from explearn.comparison.candidates import choose_methods
 from explearn.comparison.texts import given_texts
 from explearn.core.escape import printable, printable_json
 from explearn.predictors.pretrained import load_classifier

@@ -7,7 +7,7 @@ import pytest
 from fakes import MASK, FakeClassifier, encode
 from scipy.stats import wilcoxon
 
-from explearn.metrics.predictions import Predictions
+from explearn.predictors.cached import CachedPredictions
 from explearn_study.student_figures import ChosenWords, SideScores, choose, judge, summarise
 
 
@@ -69,7 +69,7 @@ class TestJudge:
             (teacher, student, student),
             order,
             texts,  # type: ignore[arg-type]
-            Predictions(classifier),  # type: ignore[arg-type]
+            CachedPredictions(classifier),  # type: ignore[arg-type]
             {"lexical": near, "semantic": near},
             gold,
             2,

@@ -45,30 +45,38 @@ def card(
         classifier: the bundle's classifier, None for any.
         figures: content of the bundle's metrics.json, or None.
     """
-    values: Mapping[str, Any] = figures["figures"] if figures else {}
     data = ModelCardData(library_name="explearn", tags=["explearn", "explanation", "attribution"])
-    results = []
-    rows = []
-    for metric in CATALOGUE.values():
-        value = values.get(metric.name)
-        if metric.group not in GROUPS or value is None or figures is None:
-            continue
-        rows.append((metric.heading, _rounded(metric, value), _interval(metric, values), metric.direction or ""))
-        results.append(
-            EvalResult(
-                task_type="text-classification",
-                dataset_type=figures["task"],
-                dataset_name=figures["task"],
-                metric_type=metric.name,
-                metric_name=metric.heading,
-                metric_value=value,
-            )
-        )
+    rows: list[tuple[str, ...]] = []
     if figures is not None:
+        values = figures["figures"]
         data.model_name = info.name
-        data.eval_results = results
-    if classifier is not None and "/" in classifier.name:
-        data.base_model = classifier.name
+        data.eval_results = []
+        for metric in CATALOGUE.values():
+            value = values.get(metric.name)
+            if metric.group not in GROUPS or value is None:
+                continue
+            rows.append((metric.heading, _rounded(metric, value), _interval(metric, values), metric.direction or ""))
+            data.eval_results.append(
+                EvalResult(
+                    task_type="text-classification",
+                    dataset_type=figures["task"],
+                    dataset_name=figures["task"],
+                    metric_type=metric.name,
+                    metric_name=metric.heading,
+                    metric_value=value,
+                )
+            )
+    facts = []
+    if classifier is not None:
+        facts = [
+            ("fingerprint", classifier.fingerprint),
+            ("name", classifier.name),
+            ("architecture", classifier.architecture),
+            ("labels", ", ".join(classifier.labels)),
+            ("in this bundle", f"{classifier.folder}/" if classifier.folder else "no"),
+        ]
+        if "/" in classifier.name:
+            data.base_model = classifier.name
     listed_options = [(name, json.dumps(value)) for name, value in options.items()]
     return _TEMPLATES.get_template("card.md.j2").render(
         head=Markdown(data.to_yaml()),
@@ -79,21 +87,10 @@ def card(
         options=options,
         classifier=classifier,
         figures=figures,
-        classifier_table=table(("", ""), [] if classifier is None else _facts(classifier), left=2),
+        classifier_table=table(("", ""), [(name, fact) for name, fact in facts if fact], left=2),
         figure_table=table(("Metric", "Value", "Interval", "Better"), rows),
         option_table=table(("Option", "Value"), listed_options, left=2),
     )
-
-
-def _facts(classifier: ClassifierFacts) -> list[tuple[str, str]]:
-    facts = [
-        ("fingerprint", classifier.fingerprint),
-        ("name", classifier.name),
-        ("architecture", classifier.architecture),
-        ("labels", ", ".join(classifier.labels)),
-        ("in this bundle", f"{classifier.folder}/" if classifier.folder else "no"),
-    ]
-    return [(name, value) for name, value in facts if value]
 
 
 def _rounded(metric: Metric, value: float) -> str:

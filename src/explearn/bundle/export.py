@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from explearn.bundle.card import card
 from explearn.bundle.loading import method_of
@@ -21,6 +21,7 @@ from explearn.bundle.manifest import (
     MANIFEST,
     BundleManifest,
     ClassifierFacts,
+    Place,
     config_of,
     files_in,
     is_bundle,
@@ -76,7 +77,9 @@ def export(
         ['README.md', 'manifest.json']
     """
     out = Path(path_of("out", out))
-    folder = None if explainer is None else Path(path_of("explainer", explainer))
+    folder = None
+    if explainer is not None:
+        folder = Path(path_of("explainer", explainer))
     if os.path.lexists(out):
         raise ParamsError(f"{out}: already exists; expected the name of a new folder")
     if with_classifier and classifier is None:
@@ -84,17 +87,20 @@ def export(
     if metrics is None and task is not None:
         raise ParamsError("task: got a task, but no metrics; expected a run's metrics.json")
     info = _method(method, folder)
-    made = make_explainer(info, options or {}, None if folder is None else str(folder))
-    figures = None if metrics is None else _figures(Path(path_of("metrics", metrics)), task, info.name)
-    loaded = None
-    place: Literal["classifier", "explainer/classifier"] | None = None
+    made = make_explainer(info, options or {}, str(folder) if folder else None)
+    figures = None
+    if metrics is not None:
+        figures = _figures(Path(path_of("metrics", metrics)), task, info.name)
+    source = classifier
+    place: Place | None = None
     if folder is not None and (folder / CLASSIFIER).is_dir():
         place = "explainer/classifier"
-        loaded = load_classifier(classifier or folder / CLASSIFIER, device="cpu")
-    elif classifier is not None:
-        place = "classifier" if with_classifier else None
-        loaded = load_classifier(classifier, device="cpu")
-    if loaded is not None:
+        source = classifier or folder / CLASSIFIER
+    elif with_classifier:
+        place = "classifier"
+    loaded = None
+    if source is not None:
+        loaded = load_classifier(source, device="cpu")
         made.check_explains(loaded)
     with atomic_folder(out) as partial:
         if folder is not None:
@@ -105,7 +111,9 @@ def export(
         if loaded is not None and place == CLASSIFIER:
             _save_classifier(loaded, partial / CLASSIFIER)
         trained = (partial / EXPLAINER).exists()
-        record = config_of(partial / EXPLAINER) if trained else {}
+        record: Mapping[str, Any] = {}
+        if trained:
+            record = config_of(partial / EXPLAINER)
         facts = None
         if loaded is not None:
             facts = _classifier_facts(loaded, os.fspath(classifier or ""), place)
@@ -155,9 +163,7 @@ def _save_classifier(classifier: Predictor, folder: Path) -> None:
         )
 
 
-def _classifier_facts(
-    classifier: Predictor, source: str, place: Literal["classifier", "explainer/classifier"] | None
-) -> ClassifierFacts:
+def _classifier_facts(classifier: Predictor, source: str, place: Place | None) -> ClassifierFacts:
     """Return what a manifest says of a classifier.
 
     Args:
@@ -166,9 +172,11 @@ def _classifier_facts(
             is private.
         place: its folder in the bundle, if any.
     """
+    if source and is_folder(source):
+        source = Path(source).resolve().name
     return ClassifierFacts(
         fingerprint=classifier.fingerprint,
-        name=Path(source).resolve().name if source and is_folder(source) else source,
+        name=source,
         architecture=str(classifier.transformer.model.config.model_type),
         labels=list(classifier.labels),
         folder=place,
@@ -182,9 +190,10 @@ class _Metrics(Shape):
 def _figures(path: Path, task: str | None, method: str) -> dict[str, Any]:
     """Return the part of a run's metrics that bundles keep: the figures of one method on one task."""
     tasks = check_shape(read_json(path), _Metrics, path, "expected a run's reports/metrics.json")["tasks"]
-    if task is None and len(tasks) != 1:
-        raise ParamsError(f"task: got none; expected one of {', '.join(tasks)}, which {path} has figures of")
-    task = next(iter(tasks)) if task is None else task
+    if task is None:
+        if len(tasks) != 1:
+            raise ParamsError(f"task: got none; expected one of {', '.join(tasks)}, which {path} has figures of")
+        (task,) = tasks
     if task not in tasks:
         raise UnknownNameError(f"task in {path}", task, tasks)
     if method not in tasks[task]:

@@ -64,9 +64,9 @@ class Bundle:
         Raises:
             ModelError: this version does not have the method or its options.
         """
-        path = None if self.explainer_folder is None else str(self.explainer_folder)
+        folder = str(self.explainer_folder) if self.explainer_folder else None
         try:
-            return make_explainer(get_info(self.manifest.method), self.manifest.options, path)
+            return make_explainer(get_info(self.manifest.method), self.manifest.options, folder)
         except (UnknownNameError, ParamsError) as error:
             raise ModelError(f"{self.folder}, made with Explearn {self.manifest.explearn}: {error}") from error
 
@@ -94,9 +94,11 @@ class Bundle:
         """Raise ModelError unless the bundle was made for this classifier, or for any."""
         facts = self.manifest.classifier
         if facts is not None and classifier.fingerprint != facts.fingerprint:
-            name = f" ({facts.name})" if facts.name else ""
+            made_for = facts.fingerprint[:12]
+            if facts.name:
+                made_for += f" ({facts.name})"
             raise ModelError(
-                f"{self.folder}: made for the classifier with fingerprint {facts.fingerprint[:12]}{name}, but "
+                f"{self.folder}: made for the classifier with fingerprint {made_for}, but "
                 f"{classifier.name or 'this one'} has {classifier.fingerprint[:12]}; expected the same weights "
                 "and labels"
             )
@@ -116,7 +118,7 @@ class Bundle:
             ParamsError: there is no classifier.
         """
         *classifiers, texts = arguments
-        classifier = classifiers[0] if classifiers else self.classifier
+        (classifier,) = classifiers or [self.classifier]
         if classifier is None:
             raise ParamsError(
                 f"{self.folder}: holds no classifier; expected explain(classifier, texts), with the one it was made for"

@@ -38,6 +38,10 @@ _FILE = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._
 """Allowed names of files in a bundle: below the bundle, not hidden, of a kind that runs no code when read."""
 
 
+Place = Literal["classifier", "explainer/classifier"]
+"""The folder of a bundle that holds its classifier."""
+
+
 class ClassifierFacts(Shape):
     """The classifier that a bundle was made for.
 
@@ -53,7 +57,7 @@ class ClassifierFacts(Shape):
     name: str = ""
     architecture: str = ""
     labels: list[str] = Field(default_factory=list)
-    folder: Literal["classifier", "explainer/classifier"] | None = None
+    folder: Place | None = None
 
 
 class BundleManifest(Shape):
@@ -80,10 +84,9 @@ class BundleManifest(Shape):
     @model_validator(mode="before")
     @classmethod
     def _format_is_known(cls, values: Any) -> Any:
-        number = values.get("format") if isinstance(values, dict) else None
-        if isinstance(number, int) and number > FORMAT:
+        if isinstance(values, dict) and isinstance(values.get("format"), int) and values["format"] > FORMAT:
             raise ValueError(
-                f"a bundle of format {number}, made with Explearn {values.get('explearn')}; this version "
+                f"a bundle of format {values['format']}, made with Explearn {values.get('explearn')}; this version "
                 f"({metadata.version('explearn')}) reads format {FORMAT}, expected a newer Explearn"
             )
         return values
@@ -110,7 +113,9 @@ def read_manifest(folder: Path) -> BundleManifest:
         DataError: the manifest is not JSON.
     """
     if not is_bundle(folder):
-        problem = f"holds no {MANIFEST}" if is_folder(folder) else "no such folder"
+        problem = "no such folder"
+        if is_folder(folder):
+            problem = f"holds no {MANIFEST}"
         raise ModelError(f"{folder}: {problem}; expected a bundle that explearn export wrote")
     path = folder / MANIFEST
     manifest: BundleManifest = check(BundleManifest, read_json(path), ModelError, f"{path}, ")

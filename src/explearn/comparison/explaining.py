@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from explearn.comparison.plan import Candidates, Plan, finished_run
+from explearn.comparison.candidates import Candidates
+from explearn.comparison.plan import Plan, Tell, finished_run
 from explearn.comparison.reading import ComparedTexts
 from explearn.core.errors import UnsupportedError
 from explearn.methods.base.explainer import Explainer
 from explearn.methods.base.timing import ForwardClock, explain_timed
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
-from explearn.metrics.predictions import Predictions
 from explearn.metrics.runs import MethodRun, write_run
-from explearn.report.verdict import several
+from explearn.predictors.cached import CachedPredictions
+from explearn.show.blocks import several
 
 CLOCKED_TEXTS = 25
 """Classify at least this many texts (or all) around each method to time it against."""
 
 INFIDELITY_SAMPLES = 6
 """Number of word sets masked per text."""
-
-Tell = Callable[[str], None]
 
 
 class MethodsRun:
@@ -45,7 +44,7 @@ class MethodsRun:
         self.texts = texts
         self.plan = plan
         self.params = EvaluateParams(infidelity_samples=INFIDELITY_SAMPLES)
-        self.predictions = Predictions(texts.classifier)
+        self.predictions = CachedPredictions(texts.classifier)
         self.runs: dict[str, MethodRun] = {}
         self.refused: dict[str, str] = {}
         self.used: dict[str, Explainer] = {}
@@ -75,9 +74,8 @@ class MethodsRun:
         for name in self.plan.methods:
             explainer, options = candidates.make(name)
             self.used[name] = explainer
-            path = None if folder is None else folder / f"{name}.parquet"
-            run = None if path is None else finished_run(path, texts.fingerprint, texts.explained, options)
-            if run is not None:
+            path = folder and folder / f"{name}.parquet"
+            if path and (run := finished_run(path, texts.fingerprint, texts.explained, options)):
                 self.add(run, "of an earlier run")
                 continue
             self._expected += self.plan.expected(name) or 0.0
@@ -90,9 +88,9 @@ class MethodsRun:
                 self._tell(f"{name}: left out: {error}")
                 continue
             run = replace(run, classifier=texts.fingerprint)
-            if path is not None:
+            if path:
                 write_run(path, run, with_cost=True)
-            self.add(run, "" if run.cost is None else f"{run.cost.seconds:.1f} s")
+            self.add(run, f"{run.cost.seconds:.1f} s" if run.cost else "")
 
     def add(self, run: MethodRun, note: str) -> None:
         """Add a method's run and report its main figures; predictions made here are kept."""
@@ -107,8 +105,10 @@ class MethodsRun:
         figures = results[run.method].means()
         self._remaining.pop(run.method, None)
         # Correct the speed measured on a few texts, which may be far off, by the speed so far.
-        pace = (time.perf_counter() - self._start) / self._expected if self._expected else 1.0
-        ahead = time_left(self._remaining, pace) if self._remaining else "then the page"
+        pace = 1.0
+        if self._expected:
+            pace = (time.perf_counter() - self._start) / self._expected
+        ahead = time_left(self._remaining, pace) or "then the page"
         self._tell(
             f"{run.method:<22} {note:>17}  comprehensiveness {figures['aopc_comprehensiveness']:+.3f}  "
             f"sufficiency {figures['aopc_sufficiency']:+.3f}  {ahead}"

@@ -22,7 +22,8 @@ from explearn.metrics.sanity import SanityResult, check_methods
 from explearn.metrics.stability import SHARED_UNITS
 from explearn.predictors.finetune import evaluate_classifier
 from explearn.report.examples import draw_examples
-from explearn.report.verdict import LEADING, several
+from explearn.report.verdict import LEADING
+from explearn.show.blocks import several
 from explearn.text.agreement import agreement_metrics
 from explearn.text.sampling import texts_to_explain
 from explearn.text.units import unit_name
@@ -78,15 +79,19 @@ def judge(
         remarks.append(f"No sanity checks: {error}.")
     figures = {}
     for method, of_method in run.runs.items():
-        costs = of_method.cost.figures() if of_method.cost else dict.fromkeys(COST_FIGURES)
+        costs: dict[str, float | None] = dict.fromkeys(COST_FIGURES)
+        if of_method.cost:
+            costs = of_method.cost.figures()
         figures[method] = {**evaluation.figures[method], **costs}
-    classifier = evaluate_classifier(model, texts.user_texts.examples) if texts.user_texts.labels else {}
+    classifier = {}
+    if texts.user_texts.labels:
+        classifier["test"] = evaluate_classifier(model, texts.user_texts.examples)
     task = TaskReport(
         task=name,
         labels=model.labels,
         split_counts={"train": 0, "validation": 0, "test": len(texts.user_texts.examples)},
         agreement=agreement,
-        classifier={"test": classifier} if classifier else {},
+        classifier=classifier,
         methods=figures,
         texts=draw_examples(
             texts.explained,
@@ -108,13 +113,13 @@ def judge(
         sanity=sanity,
         notes={method: of_method.notes for method, of_method in run.runs.items() if of_method.notes},
     )
-    return evaluation, _facts(run, methods, classifier, remarks, seed), task
+    return evaluation, _facts(run, methods, task, remarks, seed), task
 
 
 def _facts(
     run: MethodsRun,
     methods: Mapping[str, MethodInfo],
-    classifier: Mapping[str, Any],
+    task: TaskReport,
     remarks: list[str],
     seed: int,
 ) -> RunFacts:
@@ -122,7 +127,9 @@ def _facts(
     texts = run.texts
     model = texts.classifier
     unit = unit_name(texts.unit)
-    accuracy = f"accuracy {classifier['accuracy']:.3f}" if classifier else "accuracy not known"
+    accuracy = "accuracy not known"
+    if task.classifier:
+        accuracy = f"accuracy {task.classifier['test']['accuracy']:.3f}"
     subtitle = (
         f"Classifier {model.name} ({', '.join(model.labels)}; {accuracy}): {several(len(run.runs), 'method')} on "
         f"{several(len(texts.examples), 'text')}"
@@ -166,8 +173,7 @@ def _sanity(run: MethodsRun, names: list[str], seed: int) -> dict[str, Any]:
     results = check_methods(explainers, texts.classifier, examples, params, seed, percent, unit=texts.unit)
     checks: dict[str, Any] = {}
     for name in names:
-        result = results[name] if name in run.used else SanityResult(skipped=FROM_FILE)
-        checks[name] = asdict(result)
+        checks[name] = asdict(results.get(name, SanityResult(skipped=FROM_FILE)))
     return {"texts": len(examples), "methods": checks}
 
 
@@ -177,7 +183,9 @@ def _remarks(run: MethodsRun, from_files: Mapping[str, MethodInfo], by_budget: b
     unit = unit_name(run.texts.unit)
     remarks = []
     if run.plan.texts < len(texts.examples):
-        why = "as the time budget allows" if by_budget else "as many as requested"
+        why = "as many as requested"
+        if by_budget:
+            why = "as the time budget allows"
         remarks.append(f"{run.plan.texts} of {len(texts.examples)} texts were used, {why}.")
     for name, reason in {**run.plan.left_out, **run.refused}.items():
         remarks.append(f"Left out: {name} ({reason}).")

@@ -1,43 +1,35 @@
-"""The choice of methods and texts for a comparison, by name, roster and time budget; its plan, and how it resumes."""
+"""The plan of a comparison: methods and texts within a time budget, and how an interrupted comparison resumes."""
 
 from __future__ import annotations
 
-import copy
-import json
+import math
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from explearn.comparison.candidates import FLOOR, Candidates
 from explearn.comparison.texts import UserTexts
 from explearn.core.documents import read_json
-from explearn.core.errors import DataError, ParamsError, UnknownNameError, UnsupportedError, shown
+from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.core.examples import Example
 from explearn.core.validation import MOST, Number, Shape, check
 from explearn.core.writing import write_json
-from explearn.methods import __file__ as METHODS
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.learned import LearnedExplainer
-from explearn.methods.registry import get_explainer, get_info, known_infos, with_seed
+from explearn.methods.registry import get_info
 from explearn.metrics.params import SanityParams
 from explearn.metrics.runs import MethodRun, read_run
 from explearn.predictors.predictor import Predictor
 from explearn.report.verdict import LEADING
+from explearn.show.blocks import several
 from explearn.text.units import Unit
-
-ROSTERS = Path(METHODS).with_name("rosters.json")
-"""Roster -> method -> options; `make index` writes it from conf/roster/."""
 
 FEWEST_TEXTS = 20
 """Fewest texts: a budget drops the slowest method rather than going below. Intervals over fewer texts say little."""
-
-FLOOR = "random"
-"""The method that a budget never drops."""
 
 JUDGING_PASSES = 8
 """Estimated passes, in whole texts, to evaluate one method on one text: some 16 shortened or masked inputs are
@@ -52,110 +44,15 @@ TIMED_TEXTS_COSTLY = 2
 SANITY_TEXTS = 5
 """Number of texts explained again on perturbed models."""
 
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-
-
 PLAN = "plan.json"
 """First file written to a comparison's folder."""
 
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """The methods that a comparison may use.
-
-    Attributes:
-        options: method -> its options.
-        explainers: methods that were passed as objects, by name.
-        seed: seed of methods that draw at random.
-    """
-
-    options: Mapping[str, Mapping[str, Any]]
-    explainers: Mapping[str, Explainer]
-    seed: int
-
-    @classmethod
-    def of(cls, methods: str | Sequence[str | Explainer], seed: int) -> Candidates:
-        """Return the methods of rosters, names and explainers.
-
-        Raises:
-            UnknownNameError: there is no such method.
-            ParamsError: a method needs training or is named twice, or there is none.
-        """
-        names: Any = methods
-        explainers: dict[str, Explainer] = {}
-        if isinstance(methods, list | tuple):
-            names = [method for method in methods if not isinstance(method, Explainer)]
-            objects = [method for method in methods if isinstance(method, Explainer)]
-            explainers = {explainer.name: explainer for explainer in objects}
-            if len(explainers) < len(objects):
-                named = ", ".join(explainer.name for explainer in objects)
-                raise ParamsError(f"methods: got {named}; expected each once")
-        options: dict[str, Mapping[str, Any]] = dict(choose_methods(names))
-        for name, explainer in explainers.items():
-            # Everything but the classifier that its scores depend on.
-            options[name] = explainer.options.model_dump(mode="json")
-            if isinstance(explainer, LearnedExplainer):
-                options[name] = {**options[name], "weights": explainer.content_hash()}
-        if not options:
-            raise ParamsError("methods: got none; expected at least one roster, name or explainer")
-        return cls(options, explainers, seed)
-
-    def make(self, name: str) -> tuple[Explainer, dict[str, Any]]:
-        """Return a method and its options: a copy of one of the explainers, since checks change it, or a new one."""
-        if name in self.explainers:
-            return copy.copy(self.explainers[name]), dict(self.options[name])
-        options = with_seed(name, self.options[name], self.seed)
-        return get_explainer(name, **options), options
+Tell = Callable[[str], None]
 
 
-def choose_methods(wanted: str | Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the options of rosters' and named methods: FLOOR, then quick methods, LEADING ones first in each group.
-
-    A named method gets its options in the roster light, else its defaults.
-
-    Args:
-        wanted: names, as a list or separated by commas.
-
-    Returns:
-        Method -> options.
-
-    Raises:
-        UnknownNameError: there is no such method.
-        ParamsError: a method needs training or is named twice, or got anything but names.
-    """
-    rosters: dict[str, dict[str, Any]] = json.loads(ROSTERS.read_text(encoding="utf-8"))
-    names = wanted.split(",") if isinstance(wanted, str) else wanted
-    if not isinstance(names, Sequence) or not all(isinstance(name, str) and name.strip() for name in names):
-        raise ParamsError(f"methods: got {shown(wanted)}; expected {', '.join(rosters)}, or names of methods")
-    names = [name.strip() for name in names]
-    if len(set(names)) != len(names):
-        raise ParamsError(f"methods: {shown(wanted)} repeats a name; expected each once")
-    chosen: dict[str, dict[str, Any]] = {}
-    for name in names:
-        if name in rosters:
-            chosen |= rosters[name]
-        else:
-            _check_ready(name, rosters)
-            chosen[name] = rosters["light"].get(name, {})
-    return {name: chosen[name] for name in sorted(chosen, key=_rank)}
-
-
-def _check_ready(name: str, rosters: Collection[str]) -> None:
-    """Raise an error for a method that does not exist, or that needs training."""
-    try:
-        info = get_info(name)
-    except UnknownNameError:
-        usable = [info.name for info in known_infos() if not info.untrained]
-        raise UnknownNameError("method", name, (*rosters, *usable)) from None
-    if info.untrained:
-        raise ParamsError(
-            f"methods: {name!r} needs training; train it with `explearn train` and pass it (--explainer FOLDER, or the "
-            "explainer itself in the list), or leave it out"
-        )
-
-
-def _rank(name: str) -> tuple[bool, bool, bool]:
-    return name != FLOOR, get_info(name).costly, name not in LEADING
+# ---- the budget ------------------------------------------------------------------------------------------------------
 
 
 def parse_budget(value: str | float | None) -> float | None:
@@ -170,23 +67,27 @@ def parse_budget(value: str | float | None) -> float | None:
         match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", value.strip())
         if match is None:
             raise ParamsError(f"budget: got {value!r}; expected a time such as 90s, 10m or 1.5h")
-        value = float(match[1]) * _UNITS[match[2] or "s"]
+        value = float(match[1]) * _UNITS[match[2]]
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST:
         raise ParamsError(f"budget: got {shown(value)}; expected seconds, more than 0 and at most {MOST:,}")
     return float(value)
 
 
 class Deadline:
-    """The end of a comparison's time budget, counted from now."""
+    """The end of a comparison's time budget, counted from now.
+
+    Attributes:
+        limit: the budget in seconds; None without one.
+    """
 
     def __init__(self, budget: str | float | None) -> None:
         """Start the clock; `budget` as for `parse_budget`."""
         self.limit = parse_budget(budget)
-        self._start = time.perf_counter()
+        self._end = time.perf_counter() + (self.limit or math.inf)
 
-    def left(self) -> float | None:
-        """Return the remaining seconds, which may be below 0; None without a budget."""
-        return None if self.limit is None else self.limit - (time.perf_counter() - self._start)
+    def left(self) -> float:
+        """Return the remaining seconds, which may be below 0; infinite without a budget."""
+        return self._end - time.perf_counter()
 
 
 class Plan(Shape):
@@ -211,10 +112,6 @@ class Plan(Shape):
         if name not in self.seconds:
             return None
         return self.texts * (self.seconds[name] + JUDGING_PASSES * self.forward)
-
-    def expected_total(self) -> float:
-        """Seconds for all methods that were timed."""
-        return sum(self.expected(name) or 0.0 for name in self.methods)
 
 
 def make_plan(
@@ -252,13 +149,12 @@ def make_plan(
     left_out: dict[str, str] = {}
     untimed: list[str] = []
     for name in candidates.options:
-        left = deadline.left()
-        if budget is not None and left is not None and len(seconds) > 1 and left < budget / 2:
+        if len(seconds) > 1 and deadline.left() < budget / 2:
             left_out[name] = "no time for it within the budget"
             continue
         explainer, _ = candidates.make(name)
         try:
-            if budget is None and get_info(name).costly:
+            if deadline.limit is None and get_info(name).costly:
                 explainer.check_explains(classifier)
                 untimed.append(name)
             else:
@@ -268,30 +164,30 @@ def make_plan(
     if not seconds and not untimed:
         raise UnsupportedError(f"{classifier.name}: no method can explain it ({'; '.join(left_out.values())})")
     remaining = deadline.left()
-    if remaining is not None:
+    if texts.labels:
         # The classifier's figures need all texts.
-        labelled = len(texts.examples) if texts.labels else 0
-        remaining = max(0.0, remaining - forward * labelled)
+        remaining -= forward * len(texts.examples)
     # Sanity checks of quick methods explain a few texts on each perturbed model.
     checked = SANITY_TEXTS * (2 + SanityParams().noise_samples)
     checks = {name: checked * seconds[name] for name in seconds if not get_info(name).costly}
-    plan = within_budget(seconds, forward, most, remaining, checks)
+    plan = within_budget(seconds, forward, most, max(0.0, remaining), checks)
     return plan.model_copy(update={"methods": [*plan.methods, *untimed], "left_out": {**left_out, **plan.left_out}})
 
 
 def _seconds_per_text(explainer: Explainer, classifier: Predictor, sample: Sequence[Example], unit: Unit) -> float:
-    few = sample[:TIMED_TEXTS_COSTLY] if get_info(explainer.name).costly else sample
-    list(explainer.explain(classifier, sample[:1], unit=unit))  # first calls load packages
+    if get_info(explainer.name).costly:
+        sample = sample[:TIMED_TEXTS_COSTLY]
+    explainer.explain(classifier, sample[:1], unit=unit)  # first calls load packages
     start = time.perf_counter()
-    list(explainer.explain(classifier, few, unit=unit))
-    return (time.perf_counter() - start) / len(few)
+    explainer.explain(classifier, sample, unit=unit)
+    return (time.perf_counter() - start) / len(sample)
 
 
 def within_budget(
     seconds: Mapping[str, float],
     forward: float,
     texts: int,
-    budget: float | None,
+    budget: float,
     checks: Mapping[str, float] = MappingProxyType({}),
 ) -> Plan:
     """Plan as many texts as a budget allows; rather than going below FEWEST_TEXTS, drop the slowest methods.
@@ -302,27 +198,29 @@ def within_budget(
         seconds: method -> time to explain one text.
         forward: time to classify one text.
         texts: number of texts.
-        budget: remaining seconds; None for no limit.
+        budget: remaining seconds; infinite for no limit.
         checks: method -> time of its sanity checks, for any number of texts.
     """
     order = sorted(seconds, key=seconds.__getitem__)
     left_out: dict[str, str] = {}
-    if budget is not None and order:
-        fewest = min(FEWEST_TEXTS, texts)
-        # Without FLOOR, or with FLOOR alone, figures say nothing.
-        slow = [name for name in order if name != FLOOR]
-        slow.sort(key=lambda name: name not in LEADING or get_info(name).costly)
-        while True:
-            per_text = sum(seconds[name] + JUDGING_PASSES * forward for name in order)
-            of_checks = sum(checks.get(name, 0.0) for name in order)
-            if len(slow) < 2 or len(order) < 3 or fewest * per_text + of_checks <= budget:
-                break
-            slowest = slow.pop()
-            order.remove(slowest)
-            left_out[slowest] = f"too slow for the budget: {seconds[slowest]:.2g} s per text"
-        texts = max(fewest, min(texts, int((budget - of_checks) / per_text)))
+    # Without FLOOR, or with FLOOR alone, figures say nothing.
+    slow = [name for name in order if name != FLOOR]
+    slow.sort(key=lambda name: name not in LEADING or get_info(name).costly)
+    fewest = min(FEWEST_TEXTS, texts)
+    while budget < math.inf:
+        per_text = sum(seconds[name] + JUDGING_PASSES * forward for name in order)
+        for_texts = budget - sum(checks.get(name, 0.0) for name in order)
+        if len(slow) < 2 or len(order) < 3 or fewest * per_text <= for_texts:
+            texts = max(fewest, min(texts, int(for_texts / per_text)))
+            break
+        slowest = slow.pop()
+        order.remove(slowest)
+        left_out[slowest] = f"too slow for the budget: {seconds[slowest]:.2g} s per text"
     # A plan without methods is completed with methods that were not timed.
     return Plan.model_construct(methods=order, texts=texts, left_out=left_out, seconds=dict(seconds), forward=forward)
+
+
+# ---- resuming --------------------------------------------------------------------------------------------------------
 
 
 class _Planned(Shape):
@@ -330,7 +228,7 @@ class _Planned(Shape):
     plan: Plan
 
 
-def read_plan(folder: Path, request: Mapping[str, Any]) -> Plan | None:
+def read_plan(folder: Path | None, request: Mapping[str, Any]) -> Plan | None:
     """Return the plan of an earlier call in this folder with the same request; None if there was none.
 
     Choices by speed are kept, so that an interrupted comparison resumes unchanged.
@@ -338,9 +236,9 @@ def read_plan(folder: Path, request: Mapping[str, Any]) -> Plan | None:
     Raises:
         DataError: the plan is damaged.
     """
-    path = folder / PLAN
-    if not path.exists():
+    if folder is None or not (folder / PLAN).exists():
         return None
+    path = folder / PLAN
     hint = "; remove it, or work in another folder"
     planned: _Planned = check(_Planned, read_json(path), before=f"{path}, ", after=hint)
     if planned.request != request:
@@ -355,6 +253,18 @@ def write_plan(folder: Path, request: Mapping[str, Any], plan: Plan) -> None:
     write_json(folder / PLAN, {"request": request, "plan": plan.model_dump()})
 
 
+def check_budget(plan: Plan, deadline: Deadline, tell: Tell) -> None:
+    """Say so if the rest of the budget does not suffice for a plan."""
+    left = deadline.left()
+    expected = sum(plan.expected(name) or 0.0 for name in plan.methods)
+    if expected > left:
+        tell(
+            f"The budget of {deadline.limit:g} s does not suffice: {max(0.0, left):.0f} s of it remained after loading "
+            f"and measuring speeds, and {several(len(plan.methods), 'method')} on {several(plan.texts, 'text')} would "
+            f"take about {expected:.0f} s, plus sanity checks and the page"
+        )
+
+
 def finished_run(
     path: Path, fingerprint: str, texts: Sequence[Example], options: Mapping[str, Any]
 ) -> MethodRun | None:
@@ -363,7 +273,8 @@ def finished_run(
         run = read_run(path)
     except DataError:  # missing or damaged: it is computed again
         return None
-    if (run.classifier, run.options) != (fingerprint, dict(options)):
-        return None
-    found = [(attribution.example_id, tuple(attribution.words)) for attribution in run.attributions]
-    return run if found == [(example.id, example.all_words) for example in texts] else None
+    explained = [(attribution.example_id, tuple(attribution.words)) for attribution in run.attributions]
+    same = explained == [(example.id, example.all_words) for example in texts]
+    if same and run.classifier == fingerprint and run.options == options:
+        return run
+    return None

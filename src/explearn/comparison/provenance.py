@@ -45,10 +45,15 @@ def facts_of(out: Path, model: Predictor, request: Mapping[str, Any]) -> dict[st
     """
     program = "/".join(Path(sys.argv[0]).parts[-2:])
     called = program.endswith(("/explearn", "/explearn.exe", "cli/app.py"))
-    device = torch.cuda.get_device_name(model.device) if model.device.type == "cuda" else str(model.device)
+    command = "explearn.compare, in Python"
+    if called:
+        command = shlex.join(["explearn", *sys.argv[1:]])
+    device = str(model.device)
+    if model.device.type == "cuda":
+        device = torch.cuda.get_device_name(model.device)
     return {
         "Date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        "Command": shlex.join(["explearn", *sys.argv[1:]]) if called else "explearn.compare, in Python",
+        "Command": command,
         "Machine": f"Python {python_version()}, {os.cpu_count()} processors, computed on {device}",
         "Classifier": f"{model.name}; SHA-256 of its weights and labels: {request['classifier']}",
         "Texts": f"SHA-256 of texts, labels and marks as they were read: {request['texts']}",
@@ -88,15 +93,19 @@ def manifest_of(
     """
     here = Path.cwd()
     named = isinstance(classifier, str | os.PathLike)
-    folders = [_from_here(model.name)] if named and is_folder(Path(model.name)) else []
+    folders = []
+    if named and is_folder(Path(model.name)):
+        folders.append(_from_here(model.name))
     if any((here / folder).resolve() in (here / out).resolve().parents for folder in folders):
         folders = list(hashes(here, folders))  # the page, too, will be in the folder
-    loadable = named and model.completion is None and compute.precision not in CHANGED_WEIGHTS
+    classifiers = {}
+    if named and model.completion is None and compute.precision not in CHANGED_WEIGHTS:
+        classifiers[task] = {"name": _from_here(model.name), "fingerprint": model.fingerprint}
     return {
         "root": os.path.relpath(here, (here / out).parent.resolve()),
         "made": dict(made),
         "parameters": dict(request),
-        "classifiers": {task: {"name": _from_here(model.name), "fingerprint": model.fingerprint}} if loadable else {},
+        "classifiers": classifiers,
         "parts": {
             "texts": part(here, [_from_here(file) for file in files if isinstance(file, str | os.PathLike)]),
             "models": part(here, folders),

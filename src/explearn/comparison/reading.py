@@ -11,7 +11,7 @@ from explearn.comparison.texts import UserTexts
 from explearn.core.attribution import Attribution
 from explearn.core.examples import Example, Rationale
 from explearn.predictors.predictor import Predictor
-from explearn.report.verdict import several
+from explearn.show.blocks import several
 from explearn.text.encoding import Encoding
 from explearn.text.rationales import merge_annotators
 from explearn.text.sampling import texts_to_explain
@@ -79,7 +79,9 @@ class ComparedTexts:
         for rationale in self.rationales:
             i = rationale.example_id
             marks.append(replace(rationale, mask=marks_in_units(rationale.mask, examples[i], by_units[i])))
-        self.rationales = marks if any(any(rationale.mask) for rationale in marks) else []
+        self.rationales = []
+        if _marked(marks):
+            self.rationales = marks
         return [by_units[example.id] for example in self.examples]
 
     def unread(self) -> str:

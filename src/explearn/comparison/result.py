@@ -12,8 +12,8 @@ from explearn.evaluation import MAIN, Evaluation, best_method, figures_frame, ta
 from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.metrics.registry import get_metric
 from explearn.report.columns import leaderboard
-from explearn.report.verdict import MODEL, find_verdict, several
-from explearn.show.blocks import BOLD_END, BOLD_START, Table, columns
+from explearn.report.verdict import MODEL, find_verdict
+from explearn.show.blocks import BOLD_END, BOLD_START, Table, columns, several
 from explearn.show.tables import latex_of
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class Comparison:
     run: RunFacts = field(repr=False)
 
     def __str__(self) -> str:
-        page = "" if self.report is None else f": {self.report}"
-        return f"{several(len(self.methods), 'method')} on {several(self.texts, 'text')}{page}"
+        counts = f"{several(len(self.methods), 'method')} on {several(self.texts, 'text')}"
+        return f"{counts}: {self.report}" if self.report else counts
 
     def __repr__(self) -> str:
         return f"Comparison({self})"

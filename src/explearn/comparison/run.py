@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from explearn.comparison.explaining import MethodsRun, Tell
+from explearn.comparison.candidates import Candidates
+from explearn.comparison.explaining import MethodsRun
 from explearn.comparison.judging import judge
-from explearn.comparison.plan import PLAN, Candidates, Deadline, Plan, make_plan, read_plan, write_plan
+from explearn.comparison.plan import PLAN, Deadline, Tell, check_budget, make_plan, read_plan, write_plan
 from explearn.comparison.reading import ComparedTexts
 from explearn.comparison.result import Comparison
 from explearn.comparison.score_files import read_scores
@@ -25,11 +26,12 @@ from explearn.core.writing import check_own, check_place, check_replaceable, is_
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.base.learned import LearnedExplainer, text_hashes
 from explearn.metrics.runs import MethodRun
-from explearn.predictors.labelled import CLASSES, Problem, check_labels
+from explearn.predictors.labels import check_labels
 from explearn.predictors.params import Prompt
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
-from explearn.report.verdict import several
+from explearn.predictors.problems import CLASSES, Problem
+from explearn.show.blocks import several
 from explearn.text.units import Unit, check_unit, unit_name
 
 
@@ -53,8 +55,10 @@ class CompareOptions:
 
     Example:
         >>> import explearn
-        >>> explearn.CompareOptions(max_texts=200, unit="sentence").seed
-        13
+        >>> from explearn.testing.tiny import classifier, TEXTS
+        >>> options = explearn.CompareOptions(max_texts=3, seed=1)
+        >>> explearn.compare(classifier(), TEXTS, "random", out=None, options=options)
+        Comparison(1 method on 3 texts)
     """
 
     max_texts: int | None = None
@@ -159,9 +163,17 @@ def compare(
     }
     folder = checked.work
     # Two comparisons at once would evaluate each other's files.
-    lock = nullcontext() if folder is None else locked(folder / "compare", what=f"comparison {folder}")
-    with lock, unread_words_known():
-        plan = _plan(model, user_texts, candidates, request, folder, deadline, options)
+    with ExitStack() as stack:
+        stack.enter_context(unread_words_known())
+        if folder:
+            stack.enter_context(locked(folder / "compare", what=f"comparison {folder}"))
+        plan = read_plan(folder, request)
+        if plan is None:
+            most = min(len(user_texts.examples), checked.max_texts or len(user_texts.examples))
+            plan = make_plan(model, user_texts, candidates, most, deadline, options.unit)
+            if folder:
+                write_plan(folder, request, plan)
+            check_budget(plan, deadline, options.tell)
         compared = ComparedTexts(model, user_texts, plan.texts, checked.seed, options.unit)
         run = MethodsRun(compared, plan, options.tell)
         # Before the work, so that a record that fits no text is reported at once.
@@ -198,34 +210,6 @@ def _check_files(out: Path | None, work: Path | None) -> None:
     if work is not None:
         check_replaceable(work, lambda earlier: (earlier / PLAN).exists(), "comparison")
         check_place(work / PLAN)
-
-
-def _plan(
-    model: Predictor,
-    texts: UserTexts,
-    candidates: Candidates,
-    request: Mapping[str, Any],
-    folder: Path | None,
-    deadline: Deadline,
-    options: CompareOptions,
-) -> Plan:
-    """Return the plan of an earlier call with the same request, or a new one."""
-    plan = None if folder is None else read_plan(folder, request)
-    if plan is not None:
-        return plan
-    most = min(len(texts.examples), options.max_texts or len(texts.examples))
-    plan = make_plan(model, texts, candidates, most, deadline, options.unit)
-    if folder is not None:
-        write_plan(folder, request, plan)
-    left = deadline.left()
-    expected = plan.expected_total()
-    if left is not None and expected > left:
-        options.tell(
-            f"The budget of {deadline.limit:g} s does not suffice: {max(0.0, left):.0f} s of it remained after loading "
-            f"and measuring speeds, and {several(len(plan.methods), 'method')} on {several(plan.texts, 'text')} would "
-            f"take about {expected:.0f} s, plus sanity checks and the page"
-        )
-    return plan
 
 
 def _write_page(

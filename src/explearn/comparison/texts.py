@@ -67,7 +67,9 @@ class TextColumns:
                 f"label names: got {others}; expected classes, of {', '.join(classifier.labels)}, or a column of "
                 "labels that has such values (--labels)"
             )
-        return classifier.renamed(names) if names else classifier
+        if names:
+            classifier = classifier.renamed(names)
+        return classifier
 
     def section(self, text: str) -> Columns:
         """Return the columns as parameters of a source.
@@ -75,7 +77,9 @@ class TextColumns:
         Raises:
             ParamsError: `rationales` is malformed.
         """
-        marks: dict[str, str] = {}
+        columns = {"text": text, "pair": self.pair, "id": self.id}
+        if self.label is not None:
+            columns["label"] = self.label
         if self.rationales is not None:
             kind, _, column = self.rationales.partition(":")
             if kind not in RATIONALES or not column:
@@ -83,9 +87,8 @@ class TextColumns:
                     f"rationales: got {self.rationales!r}; expected FORMAT:COLUMN, the format one of "
                     f"{', '.join(RATIONALES)}"
                 )
-            marks = {kind: column}
-        label = {} if self.label is None else {"label": self.label}
-        return Columns(text=text, pair=self.pair, id=self.id, **label, **marks)
+            columns[kind] = column
+        return Columns(**columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,9 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns) -> U
     section = columns.section(text)
     if missing:
         section = section.model_copy(update={"text": None})
-    adapter = (_Unlabelled if columns.label is None else CustomRows)(section, columns.label_names)
+    adapter = CustomRows(section, columns.label_names)
+    if columns.label is None:
+        adapter = _Unlabelled(section, columns.label_names)
     examples: dict[str, Example] = {}
     rationales = []
     for row in rows:
@@ -172,7 +177,7 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns) -> U
         if identifier in examples:
             raise row.error("id", identifier, "unique ids")
         with row.located():
-            answer = None if columns.token is None else _word(row, columns.token, mapped.words)
+            answer = _word(row, columns.token, mapped.words)
             example = Example(
                 identifier, mapped.words, mapped.label, "test", name, mapped.pair, answer, joined=mapped.joined
             )
@@ -189,12 +194,17 @@ def _texts_of_rows(rows: Sequence[RawRow], name: str, columns: TextColumns) -> U
     return UserTexts(name, list(examples.values()), rationales, _labels(examples.values()), hint)
 
 
-def _word(row: RawRow, column: str, words: Sequence[str]) -> tuple[int, int]:
+def _word(row: RawRow, column: str | None, words: Sequence[str]) -> tuple[int, int] | None:
+    """Return the range of the word that a column names; None without a column."""
+    if column is None:
+        return None
     _, value = row.value(column)
     if not isinstance(value, int | str):
         raise row.error(column, value, "a word of the text or its number, from 0")
+    if str(value).isdecimal():
+        value = int(value)
     with row.located(column):
-        number = word_number(words, int(value) if str(value).isdecimal() else value, "the text")
+        number = word_number(words, value, "the text")
     return number, number + 1
 
 

@@ -11,7 +11,7 @@ from explearn.core.attribution import MOST_INTERACTING, Attribution, Interaction
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, shown
 from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import check_mask_token, outputs, stand_in
-from explearn.methods.perturbation.predictor import CachedLogits
+from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import Removal, Text, as_segments
 from explearn.text.units import in_units
@@ -80,7 +80,7 @@ def interactions(
     sets = np.arange(2**count)[:, None] >> np.arange(count) & 1
     kept = np.ones((len(sets), len(perturbed)), dtype=bool)
     kept[:, players] = sets == 1
-    logits = CachedLogits(classifier)(perturbed.perturbed(kept, removal))
+    logits = CachedPredictions(classifier, classifier.predict_logits)(perturbed.perturbed(kept, removal))
     values = outputs(classifier, logits, "probability")[:, classifier.label_index(attribution.target)]
     pairs = []
     for i, j in combinations(range(count), 2):

@@ -49,7 +49,7 @@ class RunFacts:
         parameters: the run's parameters to show, as YAML; empty for none.
         unit: what is scored, chosen and marked in every text, in the singular.
         made: when, how and from what the page was made: heading -> fact.
-        versions: versions of the run's packages; empty for all that the pipeline may use.
+        versions: of the run's packages; empty for all that the pipeline may use.
     """
 
     title: str
@@ -67,6 +67,11 @@ class RunFacts:
     unit: str = "word"
     made: Mapping[str, str] = field(default_factory=dict)
     versions: Sequence[tuple[str, str]] = ()
+
+    @property
+    def chance(self) -> set[str]:
+        """The methods that draw their scores at random."""
+        return {name for name, info in self.methods.items() if info.family == "chance"}
 
     def ordered(self, names: Collection[str]) -> list[str]:
         """Return `names` in the order of tables."""
@@ -124,8 +129,6 @@ class TaskReport:
             `methods`; None where it is not known.
         sanity: texts, and by method random_model, random_labels, max_sensitivity and skipped
             (`explearn.metrics.sanity.SanityResult`); empty where nothing was checked.
-        own_models: explainer -> results on the classifier that it trained: classifier and methods (as above), tied
-            (metric -> methods).
         notes: method -> its notes (`Explainer.notes`), for methods that have some; of a trained one `best_epoch`, 0 if
             none was better than the start.
     """
@@ -144,7 +147,6 @@ class TaskReport:
     by_text: Mapping[str, Mapping[str, NDArray[np.float64]]] = field(default_factory=dict)
     method_agreement: NDArray[np.float64] | None = None
     sanity: Mapping[str, Any] = field(default_factory=dict)
-    own_models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
@@ -14,8 +14,8 @@ from explearn.core.errors import DataError, ParamsError
 from explearn.metrics.arrays import mean_where_defined
 from explearn.metrics.context import Context, Explanations, by_method
 from explearn.metrics.params import EvaluateParams
-from explearn.metrics.predictions import Predictions
 from explearn.metrics.significance import Interval, mean_interval
+from explearn.predictors.cached import CachedPredictions
 
 Array = NDArray[np.float64]
 Direction = Literal["higher", "lower"]
@@ -128,7 +128,9 @@ class Metric:
             object.__setattr__(self, "by_text", self.name if self.measure else "")
 
     def __repr__(self) -> str:
-        return f"Metric({self.name!r}, {self.direction} is better)" if self.direction else f"Metric({self.name!r})"
+        if self.direction is None:
+            return f"Metric({self.name!r})"
+        return f"Metric({self.name!r}, {self.direction} is better)"
 
     @property
     def compared(self) -> bool:
@@ -141,6 +143,12 @@ class Metric:
         if self.direction is None:
             raise ValueError(f"metric {self.name!r} has no direction: neither larger nor smaller is better")
         return self.direction == "higher"
+
+    def best(self, values: Mapping[str, float]) -> str:
+        """Return the first key with the best of some values. Raises ValueError for a metric without a direction."""
+        if self.larger_is_better:
+            return max(values, key=values.__getitem__)
+        return min(values, key=values.__getitem__)
 
     @property
     def title(self) -> str:
@@ -188,7 +196,7 @@ class Metric:
         *,
         params: EvaluateParams | None = None,
         seed: int = 13,
-        predictions: Predictions | None = None,
+        predictions: CachedPredictions | None = None,
     ) -> Array:
         """Measure one method on some texts.
 
@@ -201,8 +209,8 @@ class Metric:
             rationales: marked words, as in `explearn.evaluate`; only metrics of plausibility need them.
             params: settings of the metrics (default: those of the library).
             seed: seed of random draws.
-            predictions: what the classifier has predicted before (`explearn.metrics.predictions.Predictions`); metrics
-                that share it classify each shortened text once. Default: nothing.
+            predictions: what the classifier has predicted before; metrics that share it classify each shortened text
+                once. Default: nothing.
 
         Returns:
             The value on each text, float64, (texts,); NaN where it is undefined.

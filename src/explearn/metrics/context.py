@@ -16,8 +16,8 @@ from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, UnsupportedError, kind_of
 from explearn.core.examples import Example, Rationale
 from explearn.metrics.params import EvaluateParams
-from explearn.metrics.predictions import Predictions
 from explearn.metrics.runs import MethodRun
+from explearn.predictors.cached import CachedPredictions
 from explearn.text.rationales import merge_annotators
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Context(Shared):
         k: int | None = None,
         positive_rate: float | None = None,
         encodings: Mapping[str, Encoding] | None = None,
-        predictions: Predictions | None = None,
+        predictions: CachedPredictions | None = None,
         task_context: Context | None = None,
     ) -> None:
         """Describe some texts; `add` adds methods.
@@ -103,7 +103,7 @@ class Context(Shared):
         self.task = task
         self.k = k
         self.positive_rate = positive_rate
-        self.predictions = predictions or Predictions(classifier)
+        self.predictions = predictions or CachedPredictions(classifier)
         self._encodings = encodings
         self._task_context = task_context
 
@@ -126,8 +126,10 @@ class Context(Shared):
         Raises:
             DataError: the methods explain different texts, or scores or marks do not fit their text.
         """
+        from explearn.predictors.pretrained import as_predictor
+
         ordered, listed = read_texts(attributions, None, "texts")
-        context = cls(loaded(classifier), listed, gold_masks(rationales, listed), **settings)
+        context = cls(as_predictor(classifier), listed, gold_masks(rationales, listed), **settings)
         for method, of_method in ordered.items():
             context.add(method, of_method)
         return context
@@ -233,16 +235,6 @@ def _embeddings(context: Context) -> Sequence[ArrayLike]:
     return word_embeddings(context.classifier, list(context.encodings.values()))
 
 
-def loaded(classifier: Any) -> Predictor:
-    """Return a classifier as it is, or loaded from what `explearn.explain` takes for one."""
-    if hasattr(classifier, "predict_proba") and hasattr(classifier, "labels"):
-        predictor: Predictor = classifier
-        return predictor
-    from explearn.predictors.pretrained import as_predictor
-
-    return as_predictor(classifier)
-
-
 def by_method(attributions: Any) -> dict[str, list[Attribution]]:
     """Return attributions by method: of a list, grouped by `Attribution.method`; of a mapping, as they are.
 
@@ -270,18 +262,16 @@ def numbered(attributions: Sequence[Attribution]) -> list[Attribution]:
 
 def example_of(attribution: Attribution) -> Example:
     """Return the text of an attribution, without a label."""
-    first = len(attribution.words) if attribution.pair_start is None else attribution.pair_start
-    token = attribution.token
+    words = attribution.words
+    pair: tuple[str, ...] = ()
+    if attribution.pair_start is not None:
+        words = attribution.words[: attribution.pair_start]
+        pair = attribution.words[attribution.pair_start :]
+    answer = None
+    if attribution.token is not None:
+        answer = attribution.token, attribution.token + 1
     return Example(
-        attribution.example_id,
-        attribution.words[:first],
-        "",
-        "test",
-        "texts",
-        attribution.words[first:],
-        None if token is None else (token, token + 1),
-        attribution.joined,
-        attribution.unit,
+        attribution.example_id, words, "", "test", "texts", pair, answer, attribution.joined, attribution.unit
     )
 
 
@@ -349,7 +339,10 @@ def gold_masks(rationales: Any, examples: Sequence[Example]) -> list[Mask]:
     for example in examples:
         words = len(example.all_words)
         mask = rationales.get(example.id)
-        masks.append(np.zeros(words, dtype=np.bool_) if mask is None else np.asarray(mask, dtype=np.bool_))
-        if masks[-1].shape != (words,):
-            raise DataError(f"rationale of example {example.id!r}: {masks[-1].size} entries; expected {words}")
+        if mask is None:
+            mask = np.zeros(words)
+        mask = np.asarray(mask, dtype=np.bool_)
+        if mask.shape != (words,):
+            raise DataError(f"rationale of example {example.id!r}: {mask.size} entries; expected {words}")
+        masks.append(mask)
     return masks

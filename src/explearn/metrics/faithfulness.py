@@ -21,8 +21,8 @@ from explearn.metrics.base import Direction, Measure, Metric
 from explearn.metrics.context import Context, Explanations
 from explearn.metrics.params import EvaluateParams
 from explearn.metrics.plausibility import chosen_words, ranking
-from explearn.metrics.predictions import Predictions
 from explearn.metrics.protocols import FaithfulnessProtocol, as_sub_tokens, log_probability, top_count
+from explearn.predictors.cached import CachedPredictions
 
 if TYPE_CHECKING:
     # explearn.predictors imports torch, which takes seconds; reading results does not need it.
@@ -113,7 +113,7 @@ def faithfulness(
     attributions: Mapping[str, Sequence[Attribution]],
     params: EvaluateParams,
     rationales: Mapping[str, Mapping[str, ArrayLike]] | None = None,
-    predictions: Predictions | None = None,
+    predictions: CachedPredictions | None = None,
 ) -> dict[str, FaithfulnessResult]:
     """Compute comprehensiveness, sufficiency, log-odds, their AOPC and L2E's metrics for all methods of a task.
 
@@ -145,7 +145,7 @@ def faithfulness(
         ModelError: the classifier gave a probability that is not finite.
     """
     protocol = FaithfulnessProtocol.of(params)
-    pool = predictions or Predictions(classifier)
+    pool = predictions or CachedPredictions(classifier)
     rows: dict[str, list[_Rows]] = {}
     for method, texts in attributions.items():
         chosen = (rationales or {}).get(method, {})
@@ -155,16 +155,17 @@ def faithfulness(
 
 
 def _request(
-    pool: Predictions,
+    pool: CachedPredictions,
     encoding: Encoding,
     attribution: Attribution,
     protocol: FaithfulnessProtocol,
     rationales: Mapping[str, ArrayLike],
 ) -> _Rows:
-    mask = pool.classifier.mask_token_id
+    mask = pool.predictor.mask_token_id
     # A word that is itself classified stays in every text.
     order = [word for word in ranking(attribution.filled()).tolist() if word not in encoding.fixed_words]
-    text, units = encoding, order
+    text = encoding
+    units = order
     if protocol.by_sub_token:
         text, units = _sub_tokens(encoding, attribution)
     single = units[: protocol.count(len(units), protocol.headline_percent)]
@@ -214,16 +215,16 @@ class _Answers:
     If labels do not exclude each other, the two classes of a text are its target and the target's absence.
     """
 
-    def __init__(self, attributions: Sequence[Attribution], pool: Predictions) -> None:
-        explained = [pool.classifier.labels.index(attribution.target) for attribution in attributions]
+    def __init__(self, attributions: Sequence[Attribution], pool: CachedPredictions) -> None:
+        explained = [pool.predictor.labels.index(attribution.target) for attribution in attributions]
         self.pool = pool
         self.explained = np.array(explained, dtype=np.int64)
-        self.by_label = pool.classifier.problem == "multi_label"
+        self.by_label = pool.predictor.problem == "multi_label"
         self.targets = np.ones_like(self.explained) if self.by_label else self.explained
 
     def classes(self, rows: Sequence[int]) -> Array:
         """Return the probabilities for one input per text, (n, C), or (n, 2) for a multi-label classifier."""
-        p = self.pool.probabilities[np.array(rows, dtype=np.intp)]
+        p = self.pool.values[np.array(rows, dtype=np.intp)]
         if not self.by_label:
             return p
         target = np.take_along_axis(p, self.explained[:, None], axis=1)
@@ -239,7 +240,7 @@ class _Answers:
 
 
 def _result(
-    attributions: Sequence[Attribution], rows: Sequence[_Rows], protocol: FaithfulnessProtocol, pool: Predictions
+    attributions: Sequence[Attribution], rows: Sequence[_Rows], protocol: FaithfulnessProtocol, pool: CachedPredictions
 ) -> FaithfulnessResult:
     answers = _Answers(attributions, pool)
     full = [row.full for row in rows]

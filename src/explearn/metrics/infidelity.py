@@ -16,7 +16,7 @@ from explearn.core.attribution import Attribution
 from explearn.metrics.base import Metric
 from explearn.metrics.context import Context, Explanations
 from explearn.metrics.plausibility import check_scores
-from explearn.metrics.predictions import Predictions
+from explearn.predictors.cached import CachedPredictions
 
 if TYPE_CHECKING:
     from explearn.predictors.encoding import Encoding
@@ -54,7 +54,7 @@ def infidelity(
     attributions: Mapping[str, Sequence[Attribution]],
     samples: int = 10,
     seed: int = 0,
-    predictions: Predictions | None = None,
+    predictions: CachedPredictions | None = None,
 ) -> dict[str, NDArray[np.float64]]:
     """Compute infidelity of every method on each of its texts.
 
@@ -75,7 +75,7 @@ def infidelity(
         DataError: a score is not finite.
         ModelError: the classifier gave a probability that is not finite.
     """
-    pool = predictions or Predictions(classifier)
+    pool = predictions or CachedPredictions(classifier)
     rng = np.random.default_rng(seed)
     masks = {i: draw_masks(len(encoding.words), samples, rng) for i, encoding in encodings.items()}
     rows: dict[str, list[int]] = {}
@@ -90,7 +90,7 @@ def infidelity(
         values[method] = np.zeros(len(texts))
         for number, text in enumerate(texts):
             target = classifier.labels.index(text.target)
-            p = pool.probabilities[rows[text.example_id], target]
+            p = pool.values[rows[text.example_id], target]
             values[method][number] = infidelity_of_text(text.filled(0.0), masks[text.example_id], p[0] - p[1:])
     return values
 

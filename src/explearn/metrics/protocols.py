@@ -83,14 +83,20 @@ class FaithfulnessProtocol:
 
     def count(self, units: int, percent: int) -> int:
         """Return how many of a text's units a share of `percent` is."""
-        return units * percent // 100 if self.by_sub_token else top_count(units, percent)
+        if self.by_sub_token:
+            return units * percent // 100
+        return top_count(units, percent)
 
     def without(self, text: Encoding, top: Collection[int], mask_token_id: int) -> Encoding:
         """Return the text without its top units (comprehensiveness)."""
-        return text.delete(top) if self.removal == "delete" else text.mask(top, mask_token_id)
+        if self.removal == "delete":
+            return text.delete(top)
+        return text.mask(top, mask_token_id)
 
     def only(self, text: Encoding, top: Collection[int], rest: Collection[int], mask_token_id: int) -> Encoding:
         """Return the text's top units alone (sufficiency); under `aml` the text itself where the top is empty."""
         if self.by_sub_token and not top:
             return text
-        return text.keep(top) if self.removal == "delete" else text.mask(rest, mask_token_id)
+        if self.removal == "delete":
+            return text.keep(top)
+        return text.mask(rest, mask_token_id)

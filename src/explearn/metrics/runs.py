@@ -34,11 +34,11 @@ class Cost(Shape):
 
     def figures(self) -> dict[str, float | None]:
         """Return throughput (texts a second), relative_throughput (of classifying alone) and peak_memory_mb."""
-        return {
-            "throughput": self.texts / self.seconds if self.seconds > 0 else None,
-            "relative_throughput": self.forward_seconds / self.seconds if self.seconds > 0 else None,
-            "peak_memory_mb": self.peak_memory_mb,
-        }
+        figures = dict.fromkeys(COST_FIGURES, None) | {"peak_memory_mb": self.peak_memory_mb}
+        if self.seconds > 0:
+            figures["throughput"] = self.texts / self.seconds
+            figures["relative_throughput"] = self.forward_seconds / self.seconds
+        return figures
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,10 +85,10 @@ def write_run(path: Path, run: MethodRun, with_cost: bool = False) -> None:
     Without it nothing in the file depends on the machine's speed.
     """
     metadata = {name: getattr(run, name) for name in _RunShape.model_fields if name != "cost"}
-    if with_cost:
-        metadata["cost"] = None if run.cost is None else run.cost.model_dump()
     attributions = run.attributions
-    if not with_cost:
+    if with_cost:
+        metadata["cost"] = run.cost and run.cost.model_dump()
+    else:
         attributions = [replace(attribution, seconds=0.0) for attribution in attributions]
     write_attributions(path, attributions, {**metadata, "texts": len(attributions)})
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -177,7 +177,10 @@ def check_methods(
                 skipped[explainer.name] = str(error)
     results = {}
     for name, by_change in scores.items():
-        results[name] = SanityResult(skipped=skipped[name]) if name in skipped else _compare(by_change, percent)
+        if name in skipped:
+            results[name] = SanityResult(skipped=skipped[name])
+        else:
+            results[name] = _compare(by_change, percent)
     return results
 
 
@@ -199,8 +202,10 @@ def _changed_models(
     """Return functions that make the original and each perturbed model, one at a time: each holds a whole model."""
     models: dict[Change, Callable[[], Predictor]] = {UNCHANGED: lambda: classifier}
     names = list(parts(classifier))
-    depths = range(1, len(names) + 1) if params.cascade else [len(names)]
-    for depth in depths:
+    first = len(names)
+    if params.cascade:
+        first = 1
+    for depth in range(first, len(names) + 1):
         models[RANDOM, names[depth - 1]] = partial(randomised, classifier, seed, names[:depth])
     try:
         table_weight(classifier.transformer.model)
@@ -224,6 +229,9 @@ def _compare(scores: Mapping[Change, list[NDArray[np.float32]]], percent: int) -
             random_model[part] = similarity(before, after, percent)
         elif change == NOISE:
             noisy.append(after)
-    random_labels = similarity(before, scores[RELABELLED], percent) if RELABELLED in scores else None
-    sensitivity = float(max_sensitivity(before, noisy).mean()) if noisy else None
-    return SanityResult(random_model, random_labels, sensitivity)
+    result = SanityResult(random_model)
+    if RELABELLED in scores:
+        result = replace(result, random_labels=similarity(before, scores[RELABELLED], percent))
+    if noisy:
+        result = replace(result, max_sensitivity=float(max_sensitivity(before, noisy).mean()))
+    return result

@@ -60,8 +60,9 @@ def mean_interval(values: ArrayLike, confidence: float) -> Interval:
     g = float(skew(known))
     steps = np.array([1, -1]) * t.ppf((1 + confidence) / 2, count - 1) / count**0.5
     # For a skewness near 0, h(t) is t / sqrt(n) except for rounding.
-    undone = 3 / g * (np.cbrt(1 + g * (steps - g / (6 * count))) - 1) if abs(g) > 1e-6 else steps
-    low, high = mean - known.std(ddof=1) * undone
+    if abs(g) > 1e-6:
+        steps = 3 / g * (np.cbrt(1 + g * (steps - g / (6 * count))) - 1)
+    low, high = mean - known.std(ddof=1) * steps
     return float(low), float(high)
 
 
@@ -121,7 +122,8 @@ def resampled_areas(scores: Sequence[ArrayLike], marked: Sequence[ArrayLike], co
     owner = np.repeat(np.arange(len(sizes)), sizes)[order]
     truth = truth[order]
     rows = max(1, ENTRIES_PER_CHUNK // len(owner))
-    areas, precisions = [], []
+    areas = []
+    precisions = []
     for start in range(0, len(counts), rows):
         weights = counts[start : start + rows, owner].astype(np.float64)
         # By distinct score, from the lowest up: (samples, scores).
@@ -239,7 +241,7 @@ def paired_tests(
     p_values = np.ones((count, count))
     adjusted = np.ones((count, count))
     direction = np.zeros((count, count), dtype=np.int8)
-    matrix = np.array(rows).reshape(count, rows[0].size if rows else 0)
+    matrix = np.array(rows).reshape(count, -1) if rows else np.zeros((0, 0))
     known = ~np.isnan(matrix)
     first, second = np.triu_indices(count, 1)
     if len(first):

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm.auto import tqdm
 
 from explearn.core.errors import DataError
-from explearn.metrics.base import Measurement, Metric
+from explearn.metrics.base import Measure, Metric
 from explearn.metrics.context import Context, Explanations
 from explearn.metrics.params import SimulatabilityParams
 from explearn.metrics.plausibility import check_scores
@@ -61,9 +61,11 @@ class SimulatabilityResult:
 
 def to_simplex(scores: ArrayLike) -> Array:
     """Return the positive part of word scores divided by its sum, uniform if no score is above 0; shape (words,)."""
-    positive = np.maximum(check_scores(scores), 0.0)
+    shares = np.maximum(check_scores(scores), 0.0)
+    if not shares.any():
+        shares = np.ones(len(shares))
     # Scores may be as large as a float32 goes; the sum of their shares is not.
-    shares = positive / positive.max() if positive.any() else np.ones(len(positive))
+    shares = shares / shares.max()
     return np.asarray(shares / shares.sum())
 
 
@@ -161,7 +163,7 @@ def principal_components(embeddings: Sequence[ArrayLike], dimensions: int) -> tu
     known = np.zeros(words.shape[:2], dtype=np.bool_)
     for row, (array, real) in enumerate(zip(arrays, usable, strict=True)):
         words[row, : len(array)][real] = (array[real] - centre) @ kept / scale
-        known[row, : len(array)] = real if real.any() else True
+        known[row, : len(array)] = real | ~real.any()
     return torch.from_numpy(words), torch.from_numpy(known)
 
 
@@ -257,25 +259,21 @@ def _all_methods(context: Context) -> dict[str, SimulatabilityResult]:
     return results
 
 
-def gain(explanations: Explanations) -> Array | None:
-    """Return the gain of a method's students on each text, (texts,).
+def _measure(name: str) -> Measure:
+    """Return the function that measures one of a SimulatabilityResult's arrays.
 
-    None if simulatability is switched off, there are no word embeddings, fewer texts than folds, or only one class.
+    It is None if simulatability is switched off, there are no word embeddings, fewer texts than folds, or only one
+    class.
     """
-    result = explanations.context.shared(_all_methods).get(explanations.method)
-    return None if result is None else result.gain
 
+    def measure(explanations: Explanations) -> ArrayLike | None:
+        results = explanations.context.shared(_all_methods)
+        if explanations.method not in results:
+            return None
+        values: Array = getattr(results[explanations.method], name)
+        return values
 
-def student_accuracy(explanations: Explanations) -> Measurement | None:
-    """Return the accuracy of students that saw explanations in training."""
-    result = explanations.context.shared(_all_methods).get(explanations.method)
-    return None if result is None else Measurement(result.with_explanations, float(result.with_explanations.mean()))
-
-
-def student_accuracy_without(explanations: Explanations) -> Measurement | None:
-    """Return the accuracy of students that saw no explanations."""
-    result = explanations.context.shared(_all_methods).get(explanations.method)
-    return None if result is None else Measurement(result.without, float(result.without.mean()))
+    return measure
 
 
 METRICS = (
@@ -284,7 +282,7 @@ METRICS = (
         "Simulatability",
         "gain in accuracy at predicting the classifier for a student that was trained with explanations",
         "higher",
-        gain,
+        _measure("gain"),
         group="behaviour",
         reference="IvRA, section 2.2.1, equations 6 and 7",
         lowest=-1.0,
@@ -296,7 +294,7 @@ METRICS = (
         "Student's accuracy",
         "accuracy of the students that saw explanations in training",
         None,
-        student_accuracy,
+        _measure("with_explanations"),
         lowest=0.0,
         highest=1.0,
         by_text="",
@@ -307,7 +305,7 @@ METRICS = (
         "Student's accuracy without explanations",
         "accuracy of the students that saw no explanations",
         None,
-        student_accuracy_without,
+        _measure("without"),
         lowest=0.0,
         highest=1.0,
         by_text="",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from explearn.evaluation import figure_cell
+from explearn.evaluation import Standing, figure_cell
 from explearn.methods.results import Number, RunFacts
 from explearn.metrics.base import Group, Metric
 from explearn.metrics.registry import CATALOGUE
-from explearn.show.blocks import Cell, Column, Mark, Table
+from explearn.show.blocks import Cell, Column, Table
 
 COST_NOISE = 0.1
 """Share by which times and memory differ from run to run: classifying the same texts, timed anew for each method of
@@ -24,7 +24,8 @@ COST_NOTE = (
     "bold."
 )
 
-OWN_MODEL_MARK, WATCHING_MARK = "†", "‡"
+OWN_MODEL_MARK = "†"
+WATCHING_MARK = "‡"
 MARKS = {
     OWN_MODEL_MARK: "explains a classifier of its own, so its figures from AOPC to Simulatability cannot be compared "
     "with other methods.",
@@ -59,10 +60,6 @@ def used_marks(run: RunFacts) -> str:
     return " ".join(f"{sign} {meaning}" for sign, meaning in MARKS.items() if sign in marks)
 
 
-Standing = tuple[Collection[str], Collection[str]]
-"""The methods with the best figure of a metric, and those that are not significantly worse."""
-
-
 def leaderboard(
     run: RunFacts,
     caption: str,
@@ -84,52 +81,42 @@ def leaderboard(
         standings: metric -> its best and tied methods.
     """
     methods = run.ordered(figures)
-    metrics = [metric for metric in metrics if any(figures[method].get(metric.name) is not None for method in methods)]
-    if not metrics:
-        return None
+    heads = [Column("Method", numeric=False, key=True)]
     rows: list[list[Cell | str]] = [[marked(run, method)] for method in methods]
     for metric in metrics:
-        marks = _standing_marks((standings or {}).get(metric.name))
-        if marks is None:
-            marks = _best_marks(run, metric, figures, methods)
+        values: dict[str, float] = {}
+        for method in methods:
+            value = figures[method].get(metric.name)
+            if value is not None:
+                values[method] = value
+        if not values:
+            continue
+        partial = [method for method in values if metric.passes and run.methods[method].uncounted]
+        comparable = {}
+        for method, value in values.items():
+            if run.comparable(method, metric.name) and method not in partial:
+                comparable[method] = metric.limited(value)
+        standing: Standing = (_best(metric, comparable), ())
+        standing = (standings or {}).get(metric.name, standing)
+        heads.append(column(metric))
         for method, row in zip(methods, rows, strict=True):
-            has_figure = figures[method].get(metric.name) is not None
-            after = UNCOUNTED if has_figure and _is_partial(run, metric, method) else ""
-            row.append(figure_cell(metric, figures[method], marks.get(method, ""), after))
-    return Table([Column("Method", numeric=False, key=True), *map(column, metrics)], rows, caption, methods)
-
-
-def _standing_marks(standing: Standing | None) -> dict[str, Mark] | None:
-    """Return the mark of each method that is best or tied by paired tests; None without tests."""
-    if standing is None:
+            after = UNCOUNTED * (method in partial)
+            row.append(figure_cell(metric, method, figures[method], standing, after))
+    if len(heads) == 1:
         return None
-    best, tied = standing
-    marks: dict[str, Mark] = dict.fromkeys(tied, "tied")
-    return marks | dict.fromkeys(best, "best")
+    return Table(heads, rows, caption, methods)
 
 
-def _best_marks(
-    run: RunFacts, metric: Metric, figures: Mapping[str, Mapping[str, Number]], methods: Sequence[str]
-) -> dict[str, Mark]:
-    """Return the mark of each method that shows the best figure of a metric without tests."""
-    if metric.direction is None:
-        return {}
-    values: dict[str, float] = {}
-    for method in methods:
-        value = figures[method].get(metric.name)
-        comparable = run.comparable(method, metric.name) and not _is_partial(run, metric, method)
-        if value is not None and comparable:
-            values[method] = metric.limited(value)
-    best = max if metric.larger_is_better else min
-    top = best(values.values(), default=0.0)
-    noise = COST_NOISE if metric.of_machine else 0.0
-    marks: dict[str, Mark] = {}
+def _best(metric: Metric, values: Mapping[str, float]) -> list[str]:
+    """Return the methods that show the best figure of a metric without tests."""
+    if metric.direction is None or not values:
+        return []
+    top = values[metric.best(values)]
+    noise = 0.0
+    if metric.of_machine:
+        noise = COST_NOISE * abs(top)
+    best = []
     for method, value in values.items():
-        if abs(value - top) <= noise * abs(top) or metric.shown(value) == metric.shown(top):
-            marks[method] = "best"
-    return marks
-
-
-def _is_partial(run: RunFacts, metric: Metric, method: str) -> bool:
-    """Return whether a count of passes misses other work of the method."""
-    return metric.passes and run.methods[method].uncounted
+        if abs(value - top) <= noise or metric.shown(value) == metric.shown(top):
+            best.append(method)
+    return best

@@ -10,14 +10,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from explearn.core.attribution import Attribution
 from explearn.core.examples import Example, Rationale, RationaleKind
 from explearn.core.words import lay_out
 from explearn.methods.info import MethodInfo
 from explearn.methods.results import ExampleReport, RunFacts, TaskReport
 from explearn.metrics.plausibility import binarise
 from explearn.metrics.runs import MethodRun
-from explearn.report.verdict import several
-from explearn.show.blocks import ExampleText, TextRow
+from explearn.report.verdict import if_several
+from explearn.show.blocks import ExampleText, TextRow, several
 
 SHORT_TEXT = 30
 """Preferred length limit of the text on the first screen, in words."""
@@ -69,12 +70,15 @@ def draw_examples(
     kinds: dict[str, set[RationaleKind]] = defaultdict(set)
     for rationale in rationales:
         kinds[rationale.example_id].add(rationale.kind)
-    by_id = {method: {a.example_id: a for a in run.attributions} for method, run in runs.items()}
+    by_text: dict[str, dict[str, Attribution]] = defaultdict(dict)
+    for method, run in runs.items():
+        for attribution in run.attributions:
+            by_text[attribution.example_id][method] = attribution
     shared = [method for method in runs if not infos[method].own_model] or list(runs)
     reports = []
-    explained = [example for example in examples if all(example.id in texts for texts in by_id.values())]
+    explained = [example for example in examples if len(by_text[example.id]) == len(runs)]
     for example in choose_examples(explained, gold, count, seed):
-        attributions = {method: texts[example.id] for method, texts in by_id.items()}
+        attributions = by_text[example.id]
         selected = {}
         for method, attribution in attributions.items():
             rule = infos[method].binarisation
@@ -82,7 +86,7 @@ def draw_examples(
             chosen = binarise(attribution.filled(), rule, k=k, threshold=threshold, positive_rate=positive_rate)
             selected[method] = attribution.read & chosen
         marked = np.asarray(gold.get(example.id, np.zeros(len(example.all_words))), dtype=np.bool_)
-        answer = attributions[shared[0]] if shared else None
+        answer = next((attributions[method] for method in shared), None)
         reports.append(ExampleReport(example, marked, tuple(sorted(kinds[example.id])), attributions, selected, answer))
     return reports
 
@@ -102,13 +106,14 @@ def first_text(run: RunFacts, tasks: Sequence[TaskReport], roles: Mapping[str, s
     """
     texts = []
     for task in tasks:
-        name = f"A text of {task.task}" if len(tasks) > 1 else "One of the texts"
+        name = if_several(tasks, f"A text of {task.task}", "One of the texts")
         texts += [(text, name) for text in task.texts if roles.keys() <= text.attributions.keys()]
     if not texts:
         return None
     text, name = min(texts, key=lambda item: _unsuited(item[0]))
-    block = example_text(run, text, name, roles)
-    return block if block.rows else None
+    if not (roles or text.kinds):
+        return None
+    return example_text(run, text, name, roles)
 
 
 def _unsuited(text: ExampleReport) -> tuple[bool, bool, bool]:
@@ -136,7 +141,9 @@ def example_text(run: RunFacts, text: ExampleReport, name: str, notes: Mapping[s
     label = example.label
     if example.answer and example.pair:
         label = lay_out(example.all_words[slice(*example.answer)], example.joined, example.answer[0]).text
-    facts = [f"true label {label}"] if label else []
+    facts = []
+    if label:
+        facts.append(f"true label {label}")
     if text.answer is not None:
         facts.append(f"predicted {text.answer.predicted} (p = {text.answer.probability:.2f})")
     rows = []
@@ -150,20 +157,24 @@ def example_text(run: RunFacts, text: ExampleReport, name: str, notes: Mapping[s
         )
     shown: Iterable[str] = notes or ()
     if notes is None:
-        shown = [method for method in run.ordered(text.attributions) if run.methods[method].family != "chance"]
+        shown = [method for method in run.ordered(text.attributions) if method not in run.chance]
     for method in shown:
         chosen = text.selected[method]
         scores = replace(text.attributions[method], spans=spans)
         count = int(chosen.sum())
         note = several(count, run.unit)
+        filtered = method
         if text.kinds:
             note = f"{int((chosen & text.gold).sum())} of {count} are marked"
         if notes is not None:
             note = notes[method]
+            filtered = ""
         if text.answer is not None and scores.target != text.answer.predicted:
             # A method with its own classifier explains that classifier's prediction.
             note += f"; explains “{scores.target}”"
-        rows.append(TextRow(method, note, chosen.tolist(), scores, method if notes is None else ""))
-    pair = len(example.words) if example.pair else None
-    note = f"· {' · '.join(facts)}" if facts else ""
+        rows.append(TextRow(method, note, chosen.tolist(), scores, filtered))
+    pair = None
+    if example.pair:
+        pair = len(example.words)
+    note = "".join(f" · {fact}" for fact in facts).lstrip()
     return ExampleText(name, note, example.all_words, rows, pair, is_right(text), example.joined)

@@ -24,9 +24,10 @@ def glossary(params: EvaluateParams, unit: str = "word") -> list[Fold]:
         params: settings of the metrics.
         unit: what is scored.
     """
-    removed = "deleting them" if params.removal == "delete" else "the mask token"
-    paper = params.protocol.upper()
-    protocol = "" if paper == "DEFAULT" else f" Counts and means follow {paper}'s protocol (docs/explearn/metrics.md)."
+    removed = {"delete": "deleting them", "mask": "the mask token"}[params.removal]
+    protocol = ""
+    if params.protocol != "default":
+        protocol = f" Counts and means follow {params.protocol.upper()}'s protocol (docs/explearn/metrics.md)."
     groups: tuple[tuple[Group, str, str], ...] = (
         (
             "plausibility",

@@ -119,10 +119,12 @@ def check_manifest(path: Path, fingerprint: Fingerprint) -> tuple[list[str], lis
         if installed.get(name) != version:
             differences.append(f"version of {name}: {version} then, {installed.get(name, 'not installed')} now")
     for task, model in manifest.classifiers.items():
-        folder = root / model.name
+        name = model.name
+        if is_folder(root / name):
+            name = str(root / name)
         what = f"classifier of {task} ({model.name})"
         try:
-            if fingerprint(str(folder) if is_folder(folder) else model.name) != model.fingerprint:
+            if fingerprint(name) != model.fingerprint:
                 differences.append(f"{what}: weights or labels differ")
         except ModelError as error:
             differences.append(f"{what}: cannot be loaded ({error})")
@@ -156,8 +158,7 @@ def hashes(base: Path, paths: Sequence[str]) -> Hashes:
     files: Hashes = {}
     for path in paths:
         location = base / path
-        inside = sorted(location.rglob("*")) if location.is_dir() else [location]
-        for file in inside:
+        for file in (location, *sorted(location.rglob("*"))):
             if file.is_file() and file.suffix != ".pyc" and not file.name.startswith("."):
                 files[(Path(path) / file.relative_to(location)).as_posix()] = file_digest(file)
     return files

@@ -21,6 +21,7 @@ from explearn.report.verdict import (
     counted_tasks,
     counting_sentence,
     find_verdict,
+    if_several,
     leader_explanation,
     leader_table,
     means,
@@ -51,7 +52,7 @@ def report_blocks(run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Blo
     counted = counted_tasks(run, tasks)
     blocks: list[Block] = [
         *_first_page(run, tasks),
-        Heading("All tasks at a glance" if len(tasks) > 1 else "All methods at a glance"),
+        Heading(f"All {if_several(tasks, 'tasks', 'methods')} at a glance"),
         *_overview(run, counted, tasks),
     ]
     # Methods may share a section.
@@ -59,7 +60,9 @@ def report_blocks(run: RunFacts, tasks: Sequence[TaskReport], more: Sequence[Blo
     for section in sections:
         blocks += pkgutil.resolve_name(section)(run, tasks)
     blocks += more
-    opened = () if len(tasks) == 1 else OPEN_BOARDS
+    opened = OPEN_BOARDS
+    if len(tasks) == 1:
+        opened = ()
     for task in tasks:
         blocks += task_section(run, task, opened)
     return [*blocks, *_appendix(run, tasks)]
@@ -127,7 +130,7 @@ def _overview(run: RunFacts, counted: Sequence[TaskReport], tasks: Sequence[Task
         yield Paragraph(f"The best figure in each column is bold{tests}. {used_marks(run)}".strip())
         yield board
     if not all(has_no_marks(task) for task in tasks):
-        each = " on each task" if len(tasks) > 1 else ""
+        each = if_several(tasks, " on each task")
         pictures = [interval_picture(run, tasks, metric) for metric in ("f1", "auroc")]
         yield Fold(f"Agreement with people{each}, with intervals", pictures)
 

@@ -11,10 +11,10 @@ from explearn.methods.results import RunFacts, TaskReport
 from explearn.metrics.base import Group
 from explearn.metrics.registry import CATALOGUE
 from explearn.report.caveats import has_no_marks
-from explearn.report.columns import Standing, leaderboard, marked, metrics_of
+from explearn.report.columns import leaderboard, marked, metrics_of
 from explearn.report.examples import example_text
-from explearn.report.verdict import QUESTIONS, near_chance, several
-from explearn.show.blocks import Block, Cell, Fold, Heading, Paragraph, Table, columns, figure
+from explearn.report.verdict import QUESTIONS, near_chance
+from explearn.show.blocks import Block, Cell, Fold, Heading, Paragraph, Table, columns, count_range, figure, several
 
 BOARDS: dict[Group, str] = {
     "plausibility": "Agreement with the marks",
@@ -26,11 +26,13 @@ BOARDS: dict[Group, str] = {
 
 OPEN_BOARDS: tuple[Group, ...] = ("plausibility", "faithfulness")
 
-OWN_MODEL_METRICS = tuple(
-    CATALOGUE[name]
-    for name in ("simulatability", "aopc_comprehensiveness", "aopc_sufficiency", "consistency", "important_words")
-)
-"""Figures of methods on the classifier that an explainer trained."""
+NOT_CHECKED: Mapping[str, Any] = {
+    "random_model": {},
+    "random_labels": None,
+    "max_sensitivity": None,
+    "skipped": "not among sanity.methods",
+}
+"""The sanity checks of a method that was not among those to check."""
 
 EXAMPLES_IN_MARKDOWN = 1
 """Example texts of a task that the Markdown page shows; the HTML page shows all."""
@@ -63,7 +65,6 @@ def task_section(run: RunFacts, task: TaskReport, opened: Collection[Group] = OP
             blocks.append(board)
         elif board is not None:
             blocks.append(Fold(caption, [board]))
-    blocks += own_model_blocks(run, task)
     if pairs := list(pair_tables(run, task)):
         blocks.append(
             Fold(f"Which differences are significant, and how alike methods order {run.unit}s", pairs, page_only=True)
@@ -89,17 +90,19 @@ def _data(task: TaskReport, unit: str) -> Iterator[Block]:
     }
     # If nothing is marked, K is 1 and the share 0 by convention.
     if task.k and not has_no_marks(task):
-        mean_length = agreement.get("mean_length")
-        mean = "" if mean_length is None else f" (mean length of the rationales in training: {mean_length:.2f})"
-        facts[f"Number of {unit}s chosen by the top-K rule, K"] = f"{task.k}{mean}"
+        chosen = str(task.k)
+        if agreement.get("mean_length") is not None:
+            chosen += f" (mean length of the rationales in training: {agreement['mean_length']:.2f})"
+        facts[f"Number of {unit}s chosen by the top-K rule, K"] = chosen
     if task.positive_rate is not None and not has_no_marks(task):
         facts[f"Share of {unit}s marked in training"] = figure(task.positive_rate)
     facts["Rationales"] = _counts(agreement.get("kinds") or {})
     if agreement.get("alpha") is not None:
-        over = f" over {several(agreement['alpha_texts'], 'text')}" if agreement.get("alpha_texts") else ""
-        alpha = f"Annotator agreement{over}, Krippendorff's alpha (1: perfect, 0: chance)"
-        facts[alpha] = figure(agreement["alpha"])
-        facts[f"Annotator agreement{over}, mean F1 over pairs"] = figure(agreement.get("pairwise_f1"))
+        name = "Annotator agreement"
+        if agreement.get("alpha_texts"):
+            name += f" over {several(agreement['alpha_texts'], 'text')}"
+        facts[f"{name}, Krippendorff's alpha (1: perfect, 0: chance)"] = figure(agreement["alpha"])
+        facts[f"{name}, mean F1 over pairs"] = figure(agreement.get("pairwise_f1"))
     yield Table(columns(["", ""]), [[name, fact] for name, fact in facts.items() if fact])
     pairs = agreement.get("alpha_by_pair") or {}
     if len(pairs) > 1:
@@ -120,12 +123,15 @@ def _data(task: TaskReport, unit: str) -> Iterator[Block]:
 def _judged_on(task: TaskReport, unit: str) -> str:
     """Say how many texts the figures are based on; methods that explain their own classifier may differ."""
     texts = _range(task, "texts")
+    measured = "marked"
+    if task.classifier:
+        measured = "marked, and classified correctly"
+    sentence = (
+        f"Agreement is measured on {_range(task, 'plausibility_texts')} test texts ({measured}), faithfulness on "
+        f"{texts}."
+    )
     if has_no_marks(task):
         sentence = f"Faithfulness is measured on {texts} test texts."
-    else:
-        right = ", and classified correctly" if task.classifier else ""
-        marked_texts = _range(task, "plausibility_texts")
-        sentence = f"Agreement is measured on {marked_texts} test texts (marked{right}), faithfulness on {texts}."
     lost = max((int(figures.get("unaligned_words") or 0) for figures in task.methods.values()), default=0)
     if lost:
         sentence += (
@@ -139,37 +145,7 @@ def _range(task: TaskReport, name: str) -> str:
     """Return the least and the largest of the methods' numbers in words, such as "20" or "20 to 40"."""
     numbers = [figures.get(name) for figures in task.methods.values()]
     values = [int(number) for number in numbers if number is not None]
-    if not values:
-        return "no"
-    least = min(values)
-    most = max(values)
-    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
-
-
-def own_model_blocks(run: RunFacts, task: TaskReport) -> list[Block]:
-    """Return, for each explainer with its own classifier, that classifier's accuracy and the methods compared on it."""
-    blocks: list[Block] = []
-    for name, own in task.own_models.items():
-        sentence = (
-            "All methods here explain that classifier, on the same texts. Important words: the share of words with "
-            "high scores, which measures how concise explanations are; it is not tested."
-        )
-        standings: dict[str, Standing] = {}
-        for metric in OWN_MODEL_METRICS:
-            # The file lists the best methods together with those not significantly worse.
-            values = {}
-            for method in own["tied"].get(metric.name, ()):
-                value = own["methods"][method].get(metric.name)
-                if value is not None:
-                    values[method] = value
-            if values:
-                best = max if metric.larger_is_better else min
-                top = best(values.values())
-                standings[metric.name] = {method for method, value in values.items() if value == top}, set(values)
-        caption = f"On the classifier of {name}: {task.task}"
-        board = leaderboard(run, caption, own["methods"], OWN_MODEL_METRICS, standings)
-        blocks.append(Fold(f"On the classifier of {name}", [Paragraph(sentence), *([board] if board else [])]))
-    return blocks
+    return count_range(values) if values else "no"
 
 
 def pair_tables(run: RunFacts, task: TaskReport) -> Iterator[Block]:
@@ -211,13 +187,13 @@ def _square(run: RunFacts, caption: str, methods: Sequence[str], cells: Sequence
         methods: the methods.
         cells: each method against each, in the order of `methods`.
     """
-    order = [methods.index(method) for method in run.ordered(methods)]
+    names = run.ordered(methods)
+    order = [methods.index(name) for name in names]
     rows: list[list[Cell | str]] = []
-    for row in order:
-        rows.append([marked(run, methods[row])])
-        for column in order:
-            rows[-1].append("" if row == column else cells[row][column])
-    names = [methods[index] for index in order]
+    for index, row in enumerate(order):
+        shown: list[Cell | str] = [cells[row][column] for column in order]
+        shown[index] = ""
+        rows.append([marked(run, names[index]), *shown])
     return Table(columns(["Method"], names), rows, caption, names)
 
 
@@ -244,13 +220,15 @@ def sanity_table(run: RunFacts, task: TaskReport) -> Table | None:
     rows: list[list[Cell | str]] = []
     methods = run.ordered({*checked, *task.methods})
     for method in methods:
-        result = checked.get(method, {"random_model": {}, "random_labels": None, "skipped": "not among sanity.methods"})
+        result = checked.get(method, NOT_CHECKED)
         similar = {**result["random_model"], "labels": result["random_labels"]}
         row: list[Cell | str] = [marked(run, method)]
         for change in changes:
             row += _similarity_cells(similar.get(change))
-        row.append(f"not checked: {result['skipped']}" if result["skipped"] else figure(result["max_sensitivity"]))
-        rows.append(row)
+        sensitivity = figure(result["max_sensitivity"])
+        if result["skipped"]:
+            sensitivity = f"not checked: {result['skipped']}"
+        rows.append([*row, sensitivity])
     return Table(columns(["Method"], [*titles, "Max-sensitivity ↓"]), rows, f"Sanity checks: {task.task}", methods)
 
 
@@ -259,20 +237,25 @@ def _similarity_cells(similar: Mapping[str, Any] | None) -> list[Cell | str]:
     if similar is None:
         return ["–", "–"]
     rho = similar["spearman"]
-    low = similar["spearman_low"]
-    interval = "" if low is None else f"{low:.2f} to {similar['spearman_high']:.2f}"
-    return [Cell("–" if rho is None else f"{rho:.2f}", rho, note=interval), f"{similar['overlap']:.2f}"]
+    shown = "–"
+    interval = ""
+    if rho is not None:
+        shown = f"{rho:.2f}"
+    if similar["spearman_low"] is not None:
+        interval = f"{similar['spearman_low']:.2f} to {similar['spearman_high']:.2f}"
+    return [Cell(shown, rho, note=interval), f"{similar['overlap']:.2f}"]
 
 
 def _sanity_sentence(task: TaskReport) -> str:
     """Say which checks were run, on how many texts, and which were not."""
-    seeds = task.sanity.get("seeds")
+    draws = ""
+    if task.sanity.get("seeds"):
+        draws = f", with {task.sanity['seeds']} seeds (means; the intervals cover all of them)"
     sentence = (
         f"{several(task.sanity['texts'], 'text')} were explained again after all weights of the classifier were "
-        f"randomised{f', with {seeds} seeds (means; the intervals cover all of them)' if seeds else ''}. A method that "
-        "depends on the model then gives different scores, so rank correlation and overlap with the earlier scores "
-        "should be low. Max-sensitivity is the largest relative change of the scores under slight noise on the word "
-        "embeddings; small means stable."
+        f"randomised{draws}. A method that depends on the model then gives different scores, so rank correlation "
+        "and overlap with the earlier scores should be low. Max-sensitivity is the largest relative change of the "
+        "scores under slight noise on the word embeddings; small means stable."
     )
     if not any(result["random_labels"] for result in task.sanity["methods"].values()):
         sentence += " The check with a classifier trained on permuted labels was not run (sanity.random_labels)."

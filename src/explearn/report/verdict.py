@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -14,7 +14,7 @@ from explearn.methods.results import RunFacts, TaskReport
 from explearn.metrics.base import Metric
 from explearn.metrics.registry import CATALOGUE
 from explearn.metrics.significance import paired_tests
-from explearn.show.blocks import Cell, Column, Table, bold, columns
+from explearn.show.blocks import Cell, Column, Table, bold, columns, several
 
 PEOPLE = "f1_topk"
 """The figure that says whether the chosen words agree with people."""
@@ -35,6 +35,8 @@ seldom significantly worse in these."""
 
 TIME = CATALOGUE["time"]
 
+_FIGURES = {PEOPLE: "F1 ", MODEL: "without them its probability falls by "}
+
 _WORDS = {PEOPLE: "the {unit}s that people would mark", MODEL: "the {unit}s that the classifier depends on"}
 
 BEST_ELSEWHERE = {PEOPLE: ("expnet", "consensus"), MODEL: ("l2e", "attn_lrp", "lime")}
@@ -50,9 +52,9 @@ _ON_MARKS = ("in_domain", "few_shot")
 """The protocols in which a learned method needs marked words of the task that it explains."""
 
 
-def several(count: int, noun: str) -> str:
-    """Return a count with its noun, such as "1 task" or "1,200 texts"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def if_several(items: Sized, text: str, otherwise: str = "") -> str:
+    """Return `text` if there is more than one item, such as tasks of a run."""
+    return text if len(items) > 1 else otherwise
 
 
 def near_chance(run: RunFacts, task: TaskReport) -> tuple[float, float] | None:
@@ -106,7 +108,7 @@ def means(run: RunFacts, metric: str, tasks: Sequence[TaskReport]) -> dict[str, 
     to classifying alone.
     """
     by_task = [_values(task, metric) for task in tasks]
-    measured = [values for values in by_task if values]
+    measured = list(filter(None, by_task))
     result = {}
     for method in run.methods:
         if measured and all(method in values for values in measured):
@@ -119,9 +121,9 @@ def _values(task: TaskReport, metric: str) -> dict[str, float]:
     values = {}
     for method, figures in task.methods.items():
         value = figures.get(metric)
-        if metric == TIME.name:
-            speed = figures.get("relative_throughput")
-            value = 1 / speed if speed else None
+        speed = figures.get("relative_throughput")
+        if metric == TIME.name and speed:
+            value = 1 / speed
         if value is not None:
             values[method] = value
     return values
@@ -161,9 +163,10 @@ class Leader:
 
     def least(self, costs: Mapping[str, float]) -> str | None:
         """Return the cheapest of the method and its rivals; None if these were not tested or no cost is known."""
-        level = [] if self.rivals is None else [self.method, *self.rivals]
-        known = [method for method in level if method in costs]
-        return min(known, key=lambda method: (costs[method], -self.values[method]), default=None)
+        if self.rivals is None:
+            return None
+        measured = [method for method in (self.method, *self.rivals) if method in costs]
+        return min(measured, key=lambda method: (costs[method], -self.values[method]), default=None)
 
 
 def find_leader(
@@ -180,17 +183,17 @@ def find_leader(
             values[method] = value
     if not values:
         return None
-    best = max if found.larger_is_better else min
-    method = best(values, key=values.__getitem__)
+    method = found.best(values)
     tests = [task.comparisons[metric] for task in tasks if metric in task.comparisons]
     tests = [test for test in tests if test.methods]
     unbeaten = sum(method in test.best or method in test.tied for test in tests)
-    chance = {name for name, info in run.methods.items() if info.family == "chance"}
     tied = _tied_over_all_texts(run, tasks, found, values)
     rivals = None
     if tied is not None:
-        rivals = tuple(name for name in tied if name not in chance and name != method)
-    return Leader(found, values, method, unbeaten, len(tests), rivals, bool(chance & {method, *(tied or ())}))
+        rivals = tuple(name for name in tied if name not in run.chance and name != method)
+    return Leader(
+        found, values, method, unbeaten, len(tests), rivals, not run.chance.isdisjoint([method, *(tied or ())])
+    )
 
 
 def _tied_over_all_texts(
@@ -212,17 +215,13 @@ def _tied_over_all_texts(
 
 def leader_explanation(tasks: Sequence[TaskReport]) -> str:
     """Explain the terms used in `leader_table`."""
-    over = "the texts"
-    beaten = ""
-    neither = "That does not mean"
-    if len(tasks) > 1:
-        over = "the texts of all these tasks together"
-        neither = "Neither means"
-        beaten = " Not beaten: no method is significantly better on the task."
+    together = if_several(tasks, " of all these tasks together")
+    beaten = if_several(tasks, " Not beaten: no method is significantly better on the task.")
+    neither = if_several(tasks, "Neither means", "That does not mean")
     return (
-        f"Not significantly worse: tested over {over}.{beaten} {neither} equal: with few texts, large differences can "
-        'go unnoticed. A row with "none clearly": random scores are not significantly worse than the best method, or '
-        "are the best."
+        f"Not significantly worse: tested over the texts{together}.{beaten} {neither} equal: with few texts, large "
+        'differences can go unnoticed. A row with "none clearly": random scores are not significantly worse than the '
+        "best method, or are the best."
     )
 
 
@@ -244,7 +243,9 @@ def leader_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:
         heads.pop(3)
         for row in rows:
             row.pop(3)
-    return Table(heads, rows, "The best methods") if rows else None
+    if not rows:
+        return None
+    return Table(heads, rows, "The best methods")
 
 
 def _leader_cells(run: RunFacts, leader: Leader, times: Mapping[str, float]) -> list[str]:
@@ -254,16 +255,21 @@ def _leader_cells(run: RunFacts, leader: Leader, times: Mapping[str, float]) -> 
     figure = f"{leader.metric.title} {leader.figure}"
     if leader.chance:
         figure += f" (random: {leader.chance})"
-    unbeaten = f"{leader.unbeaten} of {several(leader.tasks, 'task')}" if leader.tasks else "not tested"
-    rivals = "not tested" if leader.rivals is None else str(len(leader.rivals))
+    unbeaten = "not tested"
+    if leader.tasks:
+        unbeaten = f"{leader.unbeaten} of {several(leader.tasks, 'task')}"
+    rivals = "not tested"
+    if leader.rivals is not None:
+        rivals = str(len(leader.rivals))
     fastest = leader.least(times)
-    fastest_shown = "–" if fastest is None else f"{fastest}, {TIME.shown(times[fastest])}"
+    fastest_shown = "–"
     if leader.chance_too:
         # A figure in which random scores do as well should choose no method.
         method = f"none clearly (best: {leader.method}{aside})"
-        fastest_shown = "–"
         if leader.rivals is not None:
             rivals += ", and random"
+    elif fastest is not None:
+        fastest_shown = f"{fastest}, {TIME.shown(times[fastest])}"
     return [method, figure, unbeaten, rivals, TIME.shown(times.get(leader.method)), fastest_shown]
 
 
@@ -313,7 +319,7 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
         if leader is None:
             continue
         words = sought.format(unit=run.unit)
-        advice = _no_leader(run, leader) if leader.chance_too else _advice(run, counted, leader, words, passes, roles)
+        advice = _advice(run, counted, leader, words, passes, roles)
         sentences.append(f"For {words}, {advice}.{_untried_sentence(run, metric)}")
     if not sentences:
         sentences.append("No method has figures on all tasks, so none is best.")
@@ -322,18 +328,9 @@ def find_verdict(run: RunFacts, tasks: Sequence[TaskReport]) -> Recommendation:
     times = means(run, TIME.name, counted)
     named = dict.fromkeys([*roles, str(run.study)])
     timed = ", ".join(f"{method} {TIME.shown(times[method])}" for method in named if method in times)
-    return Recommendation(
-        " ".join(sentences),
-        f"Time to classify and explain, relative to classifying alone: {timed}." if timed else "",
-        {method: "; ".join(reasons) for method, reasons in roles.items()},
-    )
-
-
-def _no_leader(run: RunFacts, leader: Leader) -> str:
-    """Say that random scores are not significantly worse than the best method."""
-    if all(run.methods[method].family == "chance" for method in leader.values):
-        return bold("only random scores were tried")
-    return bold("no method is significantly better than random scores")
+    if timed:
+        timed = f"Time to classify and explain, relative to classifying alone: {timed}."
+    return Recommendation(" ".join(sentences), timed, {method: "; ".join(reasons) for method, reasons in roles.items()})
 
 
 def _advice(
@@ -344,7 +341,7 @@ def _advice(
     passes: Mapping[str, float],
     roles: dict[str, list[str]],
 ) -> str:
-    """Recommend the best method by a metric, and add to `roles` why methods are named.
+    """Recommend the best method by a metric, unless random scores are as good; add to `roles` why methods are named.
 
     Args:
         run: facts about the run.
@@ -354,25 +351,31 @@ def _advice(
         passes: method -> passes through the classifier per text.
         roles: method -> why it is named.
     """
+    if leader.values.keys() <= run.chance:
+        return bold("only random scores were tried")
+    if leader.chance_too:
+        return bold("no method is significantly better than random scores")
     people = leader.metric.name == PEOPLE
     on_marks = _trained_on_marks(run)
     roles.setdefault(leader.method, []).append(f"best at {words}")
-    figures = [("F1 " if people else "without them its probability falls by ") + leader.figure]
+    figures = [_FIGURES[leader.metric.name] + leader.figure]
     learned = ""
     if leader.method in on_marks:
         learned = ", which was trained on marks of the task"
-        without = find_leader(run, tasks, leader.metric.name, on_marks) if people else None
-        if without is not None and run.methods[without.method].family != "chance":
+        without = find_leader(run, tasks, leader.metric.name, on_marks)
+        if people and without is not None and without.method not in run.chance:
             roles.setdefault(without.method, []).append(f"best at {words} without training on them")
             figures.append(_without_marks(run, without))
     if leader.chance:
         figures.append(f"random {run.unit}s {leader.chance}")
     cheapest = leader.least(passes)
     if cheapest is not None and passes[cheapest] * CHEAPER <= passes.get(leader.method, 0.0):
-        plural = "" if round(passes[cheapest]) == 1 else "es"
+        passes_shown = "1 pass"
+        if round(passes[cheapest]) != 1:
+            passes_shown = f"{passes[cheapest]:.0f} passes"
         figures.append(
-            f"{bold(cheapest)}, not significantly worse, takes {passes[cheapest]:.0f} pass{plural} through the "
-            f"classifier instead of {passes[leader.method]:.0f}"
+            f"{bold(cheapest)}, not significantly worse, takes {passes_shown} through the classifier instead of "
+            f"{passes[leader.method]:.0f}"
         )
         roles.setdefault(cheapest, []).append(f"not significantly worse at {words}, and cheaper")
     return f"use {bold(leader.method)}{_aside(run, leader.method)}{learned}: {'; '.join(figures)}"
@@ -401,9 +404,11 @@ def _untried_sentence(run: RunFacts, metric: str) -> str:
     untried = [name for name in BEST_ELSEWHERE[metric] if name in run.untried]
     if not untried:
         return ""
+    sentence = f" Not tried here, but among the best at this elsewhere: {', '.join(untried)}"
     untrained = [name for name in untried if get_info(name).untrained]
-    train = f" (train {' and '.join(untrained)} with explearn train)" if untrained else ""
-    return f" Not tried here, but among the best at this elsewhere: {', '.join(untried)}{train}."
+    if untrained:
+        sentence += f" (train {' and '.join(untrained)} with explearn train)"
+    return f"{sentence}."
 
 
 def study_table(run: RunFacts, tasks: Sequence[TaskReport]) -> Table | None:

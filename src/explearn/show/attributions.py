@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from explearn.core.attribution import Attribution, each_attribution
 from explearn.core.word_tables import to_frame
 from explearn.show import display
+from explearn.show.blocks import several
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,6 +94,4 @@ class Attributions(list[Attribution]):
         return "\n".join(map(display.line, chain.from_iterable(self.texts)))
 
     def __repr__(self) -> str:
-        count = len(self.texts)
-        texts = "1 text" if count == 1 else f"{count} texts"
-        return f"Attributions({texts}, methods={', '.join(self.methods) or 'none'})"
+        return f"Attributions({several(len(self.texts), 'text')}, methods={', '.join(self.methods) or 'none'})"

@@ -6,7 +6,7 @@ marks a part of a sentence. An optional part of a page, such as a section on a l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
@@ -23,6 +23,16 @@ BOLD_END = "\x03"
 def bold(text: str) -> str:
     """Mark a part of a text as bold."""
     return f"{BOLD_START}{text}{BOLD_END}"
+
+
+def several(count: int, noun: str) -> str:
+    """Return a count with its noun, such as "1 task" or "1,200 texts"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def count_range(counts: Collection[int]) -> str:
+    """Return the least and the largest count, such as "20 to 40"; if they are equal, one number."""
+    return " to ".join(f"{count:,}" for count in sorted({min(counts), max(counts)}))
 
 
 def figure(value: float | None) -> str:

@@ -114,7 +114,9 @@ class ShownWord:
     @property
     def colour(self) -> str:
         """The colour of its side."""
-        return hexadecimal(AGAINST if self.strength < 0 else FOR)
+        if self.strength < 0:
+            return hexadecimal(AGAINST)
+        return hexadecimal(FOR)
 
 
 def shown_words(attribution: Record) -> list[ShownWord]:
@@ -125,8 +127,10 @@ def shown_words(attribution: Record) -> list[ShownWord]:
     words = []
     for index, word in enumerate(attribution.words):
         sign = ""
-        if signs and abs(strength[index]) >= FAINT:
-            sign = "+" if strength[index] > 0 else "−"
+        if signs and strength[index] >= FAINT:
+            sign = "+"
+        if signs and strength[index] <= -FAINT:
+            sign = "−"
         words.append(
             ShownWord(
                 text=printable(word, one_line=True),
@@ -211,7 +215,9 @@ def line(attribution: Record) -> str:
         head += f" of {printable(attribution.words[attribution.token], one_line=True)!r}"
     sentence = f"{head} ({attribution.answer()}): {listed_words(attribution, 10, ', ', '+#.3g')}"
     remark = remarks(attribution)
-    return f"{sentence} ({remark})" if remark else sentence
+    if remark:
+        sentence += f" ({remark})"
+    return sentence
 
 
 def terminal(attribution: Record) -> Text:
@@ -317,7 +323,9 @@ def words_html(attribution: Record, chosen: Sequence[bool] = ()) -> str:
     for index, word in enumerate(shown_words(attribution)):
         if word.new_segment:
             parts.append('<span aria-label="second segment">‖</span> ')
-        tag = "strong" if len(chosen) and chosen[index] else "span"
+        tag = "span"
+        if len(chosen) and chosen[index]:
+            tag = "strong"
         parts.append(f"<{tag} {_word_attributes(word)}>{html.escape(word.text)}</{tag}>{word.space}")
     return f'<p class="words" dir="auto">{"".join(parts).rstrip()}</p>'
 
@@ -325,12 +333,14 @@ def words_html(attribution: Record, chosen: Sequence[bool] = ()) -> str:
 def _word_attributes(word: ShownWord) -> str:
     if np.isnan(word.strength):
         return f'class="unread" title="{UNREAD}"'
-    classes = ["against" if word.strength < 0 else "for"]
+    classes = "for"
+    if word.strength < 0:
+        classes = "against"
     if word.sign:
-        classes.append("signed")
+        classes += " signed"
     if word.classified:
-        classes.append("token")
-    return f'class="{" ".join(classes)}" style="--s:{abs(word.strength):.3g}" title="{word.score:+.4g}"'
+        classes += " token"
+    return f'class="{classes}" style="--s:{abs(word.strength):.3g}" title="{word.score:+.4g}"'
 
 
 def arcs(attribution: Record) -> str:
@@ -387,10 +397,10 @@ def block(attribution: Record) -> str:
 def rows(attributions: Sequence[Record]) -> str:
     """Return HTML of several methods on one text, one row each; facts common to all are shown once."""
     answers = {answer_sentence(attribution) for attribution in attributions}
-    head = escape_html(attributions[0].example_id)
+    facts = [attributions[0].example_id]
     if len(answers) == 1:
-        answer = escape_html(answers.pop())
-        head = f"{head} · {answer}" if head else answer
+        facts.append(answers.pop())
+    head = " · ".join(escape_html(fact) for fact in facts if fact)
     if head:
         head = f"<p>{head}</p>"
     body = []

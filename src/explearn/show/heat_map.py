@@ -40,6 +40,10 @@ def draw_heat_map(
     if not form:
         return
     for (row, column), value in np.ndenumerate(cells):
-        text = "–" if np.isnan(value) else format(value, form)
-        colour = "white" if abs(value) > DARK * largest else "black"
+        text = format(value, form)
+        colour = "black"
+        if np.isnan(value):
+            text = "–"
+        if abs(value) > DARK * largest:
+            colour = "white"
         axes.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)

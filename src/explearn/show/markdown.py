@@ -53,8 +53,9 @@ def inline_markdown(text: str, starts_line: bool = True) -> Markdown:
     """
     line = ""
     for index, part in enumerate(_BOLD.split(re.sub(r"\s+", " ", text).strip())):
-        is_bold = index % 2 == 1
-        line += f"**{_escape(part)}**" if is_bold else _escape(part)
+        # Parts outside of and within bold text alternate.
+        stars = "**" * (index % 2)
+        line += stars + _escape(part) + stars
     return Markdown(_LINE_START.sub(_first_as_reference, line) if starts_line else line)
 
 

@@ -35,7 +35,7 @@ def csv_of(table: Table) -> str:
         for index, cell in enumerate(row):
             values.append(_plain(cell))
             if index in noted:
-                values.append(cell.note if isinstance(cell, Cell) else "")
+                values.append(getattr(cell, "note", ""))
         writer.writerow(values)
     return file.getvalue()
 

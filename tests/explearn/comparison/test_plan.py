@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from explearn.comparison.candidates import choose_methods
 from explearn.comparison.explaining import time_left
 from explearn.comparison.plan import (
     JUDGING_PASSES,
     Plan,
-    choose_methods,
     parse_budget,
     read_plan,
     within_budget,

@@ -22,10 +22,10 @@ from explearn.lens.words import word_layers
 from explearn.methods.attention.explainers import flows
 from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import stand_in
-from explearn.methods.perturbation.predictor import CachedLogits
 from explearn.methods.registry import get_info, list_explainers
 from explearn.methods.relevance.cam import head_states
 from explearn.predictors.architectures import architecture
+from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.transformer import TransformerPredictor
 
 POST_NORM = ("bert", "roberta", "distilbert", "xlm-roberta")
@@ -220,7 +220,7 @@ class TestPerturbation:
         kept = np.random.default_rng(0).random((12, len(text))) < 0.6
         kept[0] = True
         for removal in ("delete", "mask"):
-            actual = CachedLogits(of)(text.perturbed(kept, removal))  # type: ignore[arg-type]
+            actual = CachedPredictions(of, of.predict_logits)(text.perturbed(kept, removal))  # type: ignore[arg-type]
             for row, logits in zip(kept, actual, strict=True):
                 np.testing.assert_allclose(logits, logits_without(of, encoding, ~row, removal), atol=2e-5)
 

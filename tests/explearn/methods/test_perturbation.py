@@ -15,7 +15,7 @@ import explearn
 from explearn.core.errors import ModelError, UnsupportedError
 from explearn.lens.passes import count_passes
 from explearn.methods.perturbation.inputs import PerturbedText
-from explearn.methods.perturbation.predictor import CachedLogits
+from explearn.predictors.cached import CachedPredictions
 
 TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS, "lazy \u200b dog " + "castle " * 60]
 
@@ -47,12 +47,12 @@ class TestPredictor:
             encodings += [of_text.encoding.mask(words, of.mask_token_id) for words in gone]
         with torch.inference_mode():
             expected = np.concatenate([of.logits(of.batch([e])).numpy() for e in encodings])
-        np.testing.assert_allclose(CachedLogits(of)(requests), expected, atol=1e-5)
+        np.testing.assert_allclose(CachedPredictions(of, of.predict_logits)(requests), expected, atol=1e-5)
 
     def test_each_distinct_input_is_evaluated_once(self) -> None:
         of = tiny.classifier("bert")
         one, other = perturbed(of, "the lazy fox"), perturbed(of, "the lazy dog")
-        predict = CachedLogits(of)
+        predict = CachedPredictions(of, of.predict_logits)
         with count_passes(of.model) as passes:
             # Of 2 x 8 copies without some words, those without the last word are the same for both.
             sets = np.array([[bool(i & 1 << j) for j in range(3)] for i in range(8)])
@@ -75,7 +75,9 @@ class TestPredictor:
 
         handle = of.model.register_forward_pre_hook(on_forward, with_kwargs=True)
         texts = [perturbed(of, text) for text in tiny.TEXTS]
-        CachedLogits(of)([copy for of_text in texts for copy in of_text.perturbed(some_sets(of_text, 10), "delete")])
+        CachedPredictions(of, of.predict_logits)(
+            [copy for of_text in texts for copy in of_text.perturbed(some_sets(of_text, 10), "delete")]
+        )
         handle.remove()
         assert max(sizes) <= 40
         assert len(sizes) < 30
@@ -84,7 +86,7 @@ class TestPredictor:
         of = tiny.make_classifier("bert")
         of.model.classifier.bias.data[0] = float("inf")
         with pytest.raises(ModelError, match="gave a logit that is not finite"):
-            CachedLogits(of)(of.encode(["lazy dog"]))
+            CachedPredictions(of, of.predict_logits)(of.encode(["lazy dog"]))
 
 
 OUTPUTS = {"probability": np.array, "log_probability": np.log}

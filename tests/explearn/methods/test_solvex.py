@@ -10,8 +10,8 @@ import explearn
 from explearn.core.errors import UnsupportedError
 from explearn.lens.passes import count_passes
 from explearn.methods.perturbation.inputs import PerturbedText
-from explearn.methods.perturbation.predictor import CachedLogits
 from explearn.methods.perturbation.solvex import Solvex
+from explearn.predictors.cached import CachedPredictions
 
 METRICS = ("comprehensiveness", "sufficiency", "both")
 SHORT = ("lazy", "no refund", "the quick brown fox", "a warm funny sequel", "our guide was friendly today")
@@ -42,7 +42,9 @@ def objective(
 
 def search(of: explearn.TransformerPredictor, text: str, target: int, method: Solvex) -> tuple[list[int], float]:
     (encoding,) = of.encode([text])
-    order, value = method.search(of, PerturbedText(encoding, of.mask_token_id), target, CachedLogits(of))
+    order, value = method.search(
+        of, PerturbedText(encoding, of.mask_token_id), target, CachedPredictions(of, of.predict_logits)
+    )
     return order.tolist(), value
 
 

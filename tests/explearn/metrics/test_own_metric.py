@@ -15,7 +15,7 @@ from fakes import FakeClassifier, attribution, random_probability
 import explearn
 from explearn.core.errors import DataError, ParamsError, UnknownNameError
 from explearn.metrics import registry
-from explearn.metrics.predictions import Predictions
+from explearn.predictors.cached import CachedPredictions
 
 TEXTS = ["a fine film", "rather dull and long"]
 
@@ -65,7 +65,7 @@ def test_a_metric_called_alone_gives_what_evaluate_gives() -> None:
 
 def test_metrics_that_share_predictions_classify_each_input_once() -> None:
     classifier = FakeClassifier(random_probability)
-    predictions = Predictions(classifier)
+    predictions = CachedPredictions(classifier)
     for name in ("comprehensiveness", "sufficiency", "log_odds"):
         explearn.get_metric(name)(classifier, attributions("one", 0), predictions=predictions)
     assert len(classifier.calls) == 1

@@ -16,7 +16,7 @@ from explearn.report.figures.intervals import interval_picture
 from explearn.report.figures.pareto import CostPoint, cost_points, pareto_front
 from explearn.report.figures.style import svg
 from explearn.report.page import report_blocks
-from explearn.report.task_sections import own_model_blocks, pair_tables, sanity_table, task_section
+from explearn.report.task_sections import pair_tables, sanity_table, task_section
 from explearn.report.versions import versions
 from explearn.show.blocks import Cell, Column, Fold, Heading, Paragraph, Table, bold, walk
 from explearn.show.tables import csv_of, latex_of
@@ -127,17 +127,6 @@ class TestTables:
             ["lime", "–", "–", "–", "–", "not checked: too slow"],
         ]
         assert sanity_table(run(), task()) is None
-
-    def test_on_another_classifier_too_ties_are_those_of_the_tests(self):
-        figures = {"ivra": 0.5, "cam": 0.45, "rollout": 0.1}
-        own = {
-            "classifier": {},
-            "methods": {name: {"aopc_comprehensiveness": value} for name, value in figures.items()},
-            "tied": {"aopc_comprehensiveness": ["ivra", "cam"]},
-        }  # fmt: skip
-        (fold,) = own_model_blocks(run(), task(own_models={"ivra": own}))
-        _, table = fold.blocks
-        assert {row[0]: row[1].mark for row in table.rows} == {"ivra †": "best", "cam": "tied", "rollout": ""}
 
 
 class TestPictures:

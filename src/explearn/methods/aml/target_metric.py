@@ -15,8 +15,8 @@ from explearn.core.attribution import filled
 from explearn.methods.aml.params import Metric
 from explearn.metrics.faithfulness import BY_NAME
 from explearn.metrics.plausibility import ranking
-from explearn.metrics.predictions import Predictions
 from explearn.metrics.protocols import FaithfulnessProtocol, as_sub_tokens, log_probability
+from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.encoding import Encoding
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import aggregate
@@ -144,7 +144,7 @@ class MapEvaluator:
         self.signs = np.array([1.0 if BY_NAME[name].larger_is_better else -1.0 for name in metrics])
         self._parts = {metric: parts_of(metric, protocol) for metric in metrics}
         self._first_parts = self._parts[metrics[0]]
-        self._predictions = Predictions(classifier)
+        self._predictions = CachedPredictions(classifier)
 
     def text(self, encoding: Encoding, target: int) -> EvaluatedText:
         """Return a text, so that its maps can be evaluated.
@@ -161,7 +161,7 @@ class MapEvaluator:
         self._predictions.evaluate("metric of interest")
         values = np.empty((len(maps), len(self.metrics)))
         for row, ((text, _), (whole, parts)) in enumerate(zip(maps, requests, strict=True)):
-            p = self._predictions.probabilities[:, text.target]
+            p = self._predictions.values[:, text.target]
             changed = {part: float(p[index]) for part, index in parts.items()}
             values[row] = [self._value(metric, float(p[whole]), changed) for metric in self.metrics]
         return values
@@ -176,7 +176,7 @@ class MapEvaluator:
             return np.zeros(text.units)
         left = indicators(text.left.values(), text.units)
         left -= left.mean(axis=0)
-        p = self._predictions.probabilities[list(text.left), text.target]
+        p = self._predictions.values[list(text.left), text.target]
         return np.asarray(np.linalg.solve(left.T @ left + RIDGE * np.eye(text.units), left.T @ (p - p.mean())))
 
     def best_nested_tops(self, text: EvaluatedText) -> list[frozenset[int]]:
@@ -253,7 +253,7 @@ class MapEvaluator:
         """Return what a top adds to the first metric at its cut, up to a constant and a factor; larger is better."""
         gain = 0.0
         for change, row in rows.items():
-            p = self._predictions.probabilities[row, text.target]
+            p = self._predictions.values[row, text.target]
             if change == "masked":
                 p = log_probability(p)
             gain += GAIN_SIGNS[change] * float(p)

@@ -11,7 +11,7 @@ from tqdm.auto import tqdm
 
 from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import outputs, stand_in
-from explearn.methods.perturbation.predictor import CachedLogits
+from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.encoding import Encoding, text_seed
 from explearn.predictors.predictor import Predictor
 
@@ -73,7 +73,7 @@ def ask(
     Raises:
         ModelError: an answer is not finite.
     """
-    predict = CachedLogits(classifier)
+    predict = CachedPredictions(classifier, classifier.predict_logits)
     answered: list[Answered] = []
     with tqdm(total=len(encodings), desc=description, unit="text", disable=None if description else True) as bar:
         for start in range(0, len(encodings), TEXTS_TOGETHER):

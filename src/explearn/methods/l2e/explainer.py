@@ -37,8 +37,8 @@ from explearn.methods.l2e.network import StateNetwork, TrainingText, train_netwo
 from explearn.methods.l2e.params import L2EParams
 from explearn.methods.l2e.repair import passes_of, repaired
 from explearn.methods.perturbation.method import outputs
-from explearn.methods.perturbation.predictor import CachedLogits
 from explearn.predictors.batching import run_batches
+from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.labelled import ONE_CLASS, Problem
 from explearn.text.alignment import NO_WORD
@@ -296,7 +296,9 @@ class L2E(BoundExplainer, BatchExplainer):
         shortened = []
         for answer, top in zip(answered, tops, strict=True):
             shortened += answer.text.perturbed(~top[None], "delete")
-        without_top = outputs(classifier, CachedLogits(classifier)(shortened), "probability")
+        without_top = outputs(
+            classifier, CachedPredictions(classifier, classifier.predict_logits)(shortened), "probability"
+        )
         agreements = []
         errors = []
         for answer, (_, target, words), top, remaining in zip(answered, scored, tops, without_top, strict=True):

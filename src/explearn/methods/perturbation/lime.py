@@ -15,7 +15,7 @@ from explearn.methods.base.outputs import Output
 from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
-from explearn.methods.perturbation.predictor import Ask
+from explearn.predictors.cached import Ask
 from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import Removal
 

@@ -18,7 +18,7 @@ from explearn.methods.base import outputs as torch_outputs
 from explearn.methods.base.explainer import Explainer, TextScores
 from explearn.methods.base.outputs import Output
 from explearn.methods.perturbation.inputs import PerturbedText
-from explearn.methods.perturbation.predictor import Ask, CachedLogits, Logits
+from explearn.predictors.cached import Ask, CachedPredictions
 from explearn.predictors.encoding import Encoding
 from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import Removal
@@ -66,7 +66,7 @@ class PerturbationExplainer(Explainer):
         texts = [PerturbedText(encoding, stand_in(classifier)) for encoding in encodings]
         for text in texts:
             self.check_text(text)
-        predict = CachedLogits(classifier)
+        predict = CachedPredictions(classifier, classifier.predict_logits)
         logits = predict(encodings)
         chosen = targets
         if chosen is None:
@@ -105,7 +105,7 @@ def check_mask_token(classifier: Predictor, removal: Removal) -> None:
             raise UnsupportedError(f"{error}; use removal=delete") from error
 
 
-def outputs(classifier: Predictor, logits: Logits, output: Output) -> NDArray[np.float64]:
+def outputs(classifier: Predictor, logits: NDArray[np.float64], output: Output) -> NDArray[np.float64]:
     """Return the explained numbers of all classes, (n, C), of logits (n, C).
 
     Raises:

@@ -35,8 +35,10 @@ def mean_ranks(tests: PairedTests, by_text: Mapping[str, ArrayLike]) -> NDArray[
         by_text: method -> value on each text, (texts,), NaN where undefined.
     """
     values = np.stack([np.asarray(by_text[method], dtype=np.float64) for method in tests.methods], axis=1)
-    known = values[~np.isnan(values).any(axis=1)]
-    mean: NDArray[np.float64] = ranks(-known if tests.larger_is_better else known).mean(axis=0)
+    defined = values[~np.isnan(values).any(axis=1)]
+    if tests.larger_is_better:
+        defined = -defined
+    mean: NDArray[np.float64] = ranks(defined).mean(axis=0)
     return mean
 
 

@@ -13,6 +13,7 @@ from matplotlib.ticker import MultipleLocator
 from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.metrics.registry import CATALOGUE
 from explearn.report.figures.style import STYLES, draw_legend, say
+from explearn.report.verdict import if_several
 from explearn.show.blocks import Picture
 
 _CHANCE = {"auroc": 0.5}
@@ -39,11 +40,10 @@ def interval_picture(run: RunFacts, tasks: Sequence[TaskReport], metric: str) ->
     width = _LABEL_WIDTH + max(_PANELS_WIDTH, _PANEL_WIDTH * columns)
     height = rows * (0.65 + _ROW_HEIGHT * max(3, len(run.methods))) + 0.55
     heading = CATALOGUE[metric].heading
-    each, panels = (" on each task", ", one panel per task") if len(tasks) > 1 else ("", "")
     return Picture(
         f"figures/{metric}.svg",
-        f"{heading} of each method{each}, with its interval",
-        f"Points with intervals: {heading} by method{panels}",
+        f"{heading} of each method{if_several(tasks, ' on each task')}, with its interval",
+        f"Points with intervals: {heading} by method{if_several(tasks, ', one panel per task')}",
         (width, height),
         partial(_draw, run, tasks, metric, rows, columns),
     )
@@ -85,24 +85,30 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], metric: str, rows: int, co
             if low is not None and high is not None:
                 axes.plot([low, high], [row, row], color=colour, marker="|", markersize=7, linewidth=1.8, zorder=2)
             if value is not None:
-                size = 6.0 if info.learned else 5.0
+                size = 5.0 + info.learned
                 (point,) = axes.plot(
                     [value], [row], color=colour, marker=marker, markersize=size, zorder=3, clip_on=False
                 )
-                interval = "" if low is None or high is None else f" ({low:.3f} to {high:.3f})"
-                say(point, f"{method}, {name}: {value:.3f}{interval}")
+                words = f"{method}, {name}: {value:.3f}"
+                if low is not None and high is not None:
+                    words += f" ({low:.3f} to {high:.3f})"
+                say(point, words)
         if all(value is None for value, *_ in of_task.values()):
             axes.text(0.5, 0.5, "no marked texts", transform=axes.transAxes, ha="center", va="center", color="#555555")
     for axes in grid[:, 0]:
         axes.set_yticks(range(len(methods)), labels=methods)
         for label, method in zip(axes.get_yticklabels(), methods, strict=True):
-            label.set_fontweight("bold" if run.methods[method].learned else "normal")
+            if run.methods[method].learned:
+                label.set_fontweight("bold")
     # Without a chance level, lengths are compared from zero.
-    lowest = 0.0 if chance is None else max(0.0, min([*values, chance]) - 0.05)
+    lowest = 0.0
+    dashed = ""
+    if chance is not None:
+        lowest = max(0.0, min([*values, chance]) - 0.05)
+        dashed = f", dashed: {chance:g}, by chance"
     grid[0, 0].set_ylim(len(methods) - 0.4, -0.6)
     grid[0, 0].set_xlim(lowest, min(1.0, max(values, default=0.95) + 0.05))
     grid[0, 0].xaxis.set_major_locator(MultipleLocator(0.2))
-    dashed = "" if chance is None else f", dashed: {chance:g}, by chance"
     label = f"{CATALOGUE[metric].heading} (line: {100 * run.evaluate.confidence:g} % interval{dashed})"
     figure.supxlabel(label, fontsize=9)
     draw_legend(figure, run.methods, methods, most_columns=2 * columns + 2)

@@ -38,7 +38,7 @@ class CostPoint:
 
 def cost_points(run: RunFacts, tasks: Sequence[TaskReport], metric: str) -> list[CostPoint]:
     """Return a point for each method with a cost and a value on every task on which any method has this value."""
-    judged = [task for task in tasks if any(figures.get(metric) is not None for figures in task.methods.values())]
+    judged = [task for task in tasks if means(run, metric, [task])]
     times = means(run, "time", judged)
     points = []
     for method, value in means(run, metric, judged).items():
@@ -109,9 +109,9 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], named: Collection[str], fi
             )
             say(drawn, f"{point.method}: {point.value:.3f} at {point.cost:.1f}×")
             if len(of_metric) <= CROWDED or point.method in {*LEADING, *named}:
-                weight = "bold" if point.method in named else "normal"
-                label = marked(run, point.method)
-                axes.text(point.cost, point.value, label, fontsize=9, fontweight=weight, zorder=4)
+                label = axes.text(point.cost, point.value, marked(run, point.method), fontsize=9, zorder=4)
+                if point.method in named:
+                    label.set_fontweight("bold")
         axes.margins(y=0.12)
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.minorticks_off()
