@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from explearn.core.attribution import Attribution, filled
 from explearn.core.compute import ComputeOptions
+from explearn.core.documents import read_json
 from explearn.core.errors import DataError
 from explearn.core.examples import Example
 from explearn.lens.representations import aggregate_states
@@ -34,7 +35,7 @@ from explearn.text.sampling import texts_to_explain
 from explearn_study.params import Params
 from explearn_study.student_figures import SideScores, choose, judge, summarise
 from explearn_study.teacher_files import read_lessons
-from explearn_study.workspace import Workspace, read_document
+from explearn_study.workspace import Workspace
 
 TIMED_RUNS = 3
 """Timed runs of the student and of the classifier, whose median is used; the teacher is timed once."""
@@ -204,7 +205,7 @@ def _compared_texts(
     semantic = semantic_similarity(aggregate_states(classifier, encodings))
     lexical = lexical_similarity([encoding.words for encoding in encodings])
     count = params.evaluate.neighbours
-    agreement = read_document(workspace.agreement(task), dict[str, Any], "rationalise")
+    agreement = read_json(workspace.agreement(task))
     return ComparedTexts(
         examples=examples,
         encodings=encodings,

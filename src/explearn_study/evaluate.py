@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 from explearn.core.compute import ComputeOptions
+from explearn.core.documents import read_json
 from explearn.core.errors import DataError
 from explearn.core.writing import write_json
-from explearn.evaluation import EvaluateOptions, Evaluation, evaluate
+from explearn.evaluation import EvaluateOptions, evaluate
 from explearn.metrics.plausibility import rationale_k
 from explearn.metrics.runs import read_run
-from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import load_classifier
 from explearn_study.metric_files import write_by_text, write_pairs
 from explearn_study.params import Params
-from explearn_study.workspace import Workspace, read_document
+from explearn_study.workspace import Workspace
 
 
 def judge_task(workspace: Workspace, params: Params, task: str, compute: ComputeOptions, seed: int) -> None:
@@ -34,44 +30,15 @@ def judge_task(workspace: Workspace, params: Params, task: str, compute: Compute
     """
     classifier = load_classifier(workspace.classifier(task), compute)
     own = {}
-    for method in params.with_own_model:
-        own[method.name] = load_classifier(workspace.explained(params, task, method.name), compute)
-    evaluation = _evaluate(workspace, params, task, workspace.attribution_files(params, task), classifier, own, seed)
-    leaders = {}
-    for metric, tests in evaluation.comparisons.items():
-        leaders[metric] = {"best": list(tests.best), "tied": list(tests.tied)}
-    write_by_text(workspace.metrics_table("texts", task), evaluation)
-    write_pairs(workspace.metrics_table("pairs", task), evaluation)
-    write_json(workspace.metrics("comparisons", task), leaders)
-    write_json(workspace.metrics("explanations", task), evaluation.figures)
-
-
-def _evaluate(
-    workspace: Workspace,
-    params: Params,
-    task: str,
-    files: Mapping[str, Path],
-    classifier: Predictor,
-    own: Mapping[str, Predictor],
-    seed: int,
-) -> Evaluation:
-    """Evaluate the attributions in some files.
-
-    Args:
-        workspace: the files of the stages.
-        params: the run's parameters.
-        task: name of the task.
-        files: method -> file of its attributions.
-        classifier: the classifier that they explain.
-        own: method -> the classifier that it trained, and explains instead.
-        seed: seed of all draws.
-    """
-    runs = {method: read_run(path) for method, path in files.items()}
-    for method, run in runs.items():
+    for entry in params.with_own_model:
+        own[entry.name] = load_classifier(workspace.explained(params, task, entry.name), compute)
+    runs = {}
+    for method, path in workspace.attribution_files(params, task).items():
+        runs[method] = read_run(path)
         expected = own.get(method, classifier)
-        if run.classifier != expected.fingerprint:
-            raise DataError(f"{files[method]}: explains another classifier than {expected.name}; run explain again")
-    agreement = read_document(workspace.agreement(task), dict[str, Any], "rationalise")
+        if runs[method].classifier != expected.fingerprint:
+            raise DataError(f"{path}: explains another classifier than {expected.name}; run explain again")
+    agreement = read_json(workspace.agreement(task))
     options = EvaluateOptions(
         params=params.evaluate,
         seed=seed,
@@ -82,4 +49,11 @@ def _evaluate(
         own=own,
     )
     gold = workspace.read_gold(task, params)
-    return evaluate(classifier, runs, gold, texts=workspace.read_examples(task), options=options)
+    evaluation = evaluate(classifier, runs, gold, texts=workspace.read_examples(task), options=options)
+    leaders = {}
+    for metric, tests in evaluation.comparisons.items():
+        leaders[metric] = {"best": list(tests.best), "tied": list(tests.tied)}
+    write_by_text(workspace.metrics_table("texts", task), evaluation)
+    write_pairs(workspace.metrics_table("pairs", task), evaluation)
+    write_json(workspace.metrics("comparisons", task), leaders)
+    write_json(workspace.metrics("explanations", task), evaluation.figures)

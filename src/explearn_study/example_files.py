@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from explearn.core.errors import DataError, located
-from explearn.core.examples import Example, Rationale, check_mask_length
+from explearn.core.errors import located
+from explearn.core.examples import Example, Rationale
 from explearn.core.parquet import make_schema, open_parquet, read_table, write_table
 
 _STRING = pa.string()
@@ -44,42 +44,30 @@ def read_examples(path: str | os.PathLike[str]) -> list[Example]:
     """Read examples.
 
     Raises:
-        DataError: a broken record, or an id that comes twice; names file and row (from 1).
+        DataError: a broken record; names file and row (from 1).
     """
-    examples: dict[str, Example] = {}
+    examples = []
     with open_parquet(path) as file:
         schema = _example_schema(file.schema_arrow.names)
     for number, row in enumerate(read_table(path, schema).to_pylist(), start=1):
-        if row["id"] in examples:
-            raise DataError(f"{path}, row {number}, field 'id': {row['id']!r} comes twice; expected unique ids")
         with located(f"{path}, row {number}: "):
             tuples = {name: tuple(row[name]) for name in ("words", "pair", *EXTRA_FIELDS) if row.get(name) is not None}
-            examples[row["id"]] = Example(**{**row, **tuples})
-    return list(examples.values())
+            examples.append(Example(**{**row, **tuples}))
+    return examples
 
 
 def write_rationales(target: str | os.PathLike[str], rationales: Iterable[Rationale]) -> None:
     write_table(target, _rows(rationales, RATIONALE_SCHEMA), RATIONALE_SCHEMA)
 
 
-def read_rationales(path: str | os.PathLike[str], examples: Iterable[Example] | None = None) -> list[Rationale]:
+def read_rationales(path: str | os.PathLike[str]) -> list[Rationale]:
     """Read rationales.
 
-    Args:
-        path: the file.
-        examples: the task's examples, against which ids and lengths of masks are checked. None: nothing to check.
-
     Raises:
-        DataError: an unknown id, an unknown kind, or a mask of the wrong length; names file, row (from 1) and field.
+        DataError: a broken record; names file and row (from 1).
     """
-    lengths = None
-    if examples is not None:
-        lengths = {example.id: len(example.all_words) for example in examples}
-    rationales: list[Rationale] = []
+    rationales = []
     for number, row in enumerate(read_table(path, RATIONALE_SCHEMA).to_pylist(), start=1):
         with located(f"{path}, row {number}: "):
-            rationale = Rationale(row["example_id"], row["annotator"], row["kind"], tuple(row["mask"]))
-            if lengths is not None:
-                check_mask_length(rationale, lengths)
-        rationales.append(rationale)
+            rationales.append(Rationale(row["example_id"], row["annotator"], row["kind"], tuple(row["mask"])))
     return rationales

@@ -19,13 +19,11 @@ from explearn.core.documents import read_json
 from explearn.core.errors import DataError, UnsupportedError
 from explearn.core.examples import Example
 from explearn.core.parquet import make_schema, open_parquet, parquet_writer, read_group, read_metadata
-from explearn.core.validation import Count, Shape, check_shape
 from explearn.core.writing import write_json
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.consensus.signals import available_signals, compute_signals
 from explearn.predictors.predictor import Predictor
-from explearn.text.alignment import NO_WORD
 from explearn.text.sampling import texts_to_explain
 
 REFUSAL = "refused.json"
@@ -135,40 +133,26 @@ def _values(column: pa.Array) -> Sequence[Any]:
     return [numbers[start:end].astype(np.float32) for start, end in pairwise(column.offsets.to_numpy())]
 
 
-def read_facts(path: str | os.PathLike[str], shape: type) -> dict[str, Any]:
-    """Return a file's metadata, with `texts`, the number of its texts.
-
-    Raises:
-        DataError: the metadata have another shape, or the file has another number of texts.
-    """
-    facts: dict[str, Any] = check_shape(read_metadata(path), shape, path, "create it again")
-    with open_parquet(path) as file:
-        texts = file.metadata.num_rows
-    if texts != facts["texts"]:
-        raise DataError(f"{path}: holds {texts} texts; expected {facts['texts']}; create it again")
-    return facts
-
-
 # ---- attention features ----------------------------------------------------------------------------------------------
 
 
-def feature_schema(attention_width: int, hidden_width: int | None = None) -> pa.Schema:
-    """Return the columns: one row per text; one fixed-size list of float16 per sub-token."""
+def feature_schema(source: Mapping[str, Any], hidden: bool = False) -> pa.Schema:
+    """Return the columns: one row per text; one fixed-size list of float16 per sub-token.
+
+    Args:
+        source: what the features come from, as `feature_source` describes it.
+        hidden: whether hidden states are stored, too.
+    """
     columns = {
         "example_id": pa.string(),
         "predicted": pa.string(),
         "probabilities": pa.list_(pa.float32()),
         "word_ids": pa.list_(pa.int32()),
-        "attention": vectors(pa.float16(), attention_width),
+        "attention": vectors(pa.float16(), len(source["attended"]) * 2 * source["heads"]),
     }
-    if hidden_width is not None:
-        columns["hidden"] = vectors(pa.float16(), hidden_width)
+    if hidden:
+        columns["hidden"] = vectors(pa.float16(), source["hidden_size"])
     return make_schema(**columns)
-
-
-def attention_width(source: Mapping[str, Any]) -> int:
-    """Return the number of attention features of a sub-token, as `feature_source` describes them."""
-    return len(source["attended"]) * 2 * int(source["heads"])
 
 
 def write_features(
@@ -181,32 +165,8 @@ def write_features(
 ) -> None:
     """Compute the features of `examples` and write them shard by shard; memory does not grow with their number."""
     source = feature_source(classifier.transformer, layers)
-    schema = _schema(source, hidden)
     compute = partial(compute_features, classifier.transformer, layers=layers, hidden=hidden)
-    write_texts(target, schema, source, examples, compute, description)
-
-
-def _schema(source: Mapping[str, Any], hidden: bool) -> pa.Schema:
-    return feature_schema(attention_width(source), int(source["hidden_size"]) if hidden else None)
-
-
-class FeatureFacts(Shape):
-    """The metadata of a feature file: `feature_source`, and the number of texts that it holds."""
-
-    classifier: str
-    attended: list[Count]
-    heads: Count
-    hidden_size: Count
-    texts: Count
-
-
-def read_feature_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what a feature file was made from (`feature_source`), and `texts`, the number of its texts.
-
-    Raises:
-        DataError: it is another kind of file, or has fewer texts than were written.
-    """
-    return read_facts(path, FeatureFacts)
+    write_texts(target, feature_schema(source, hidden), source, examples, compute, description)
 
 
 def read_features(path: str | os.PathLike[str], hidden: bool = False) -> Iterator[ExampleFeatures]:
@@ -215,30 +175,14 @@ def read_features(path: str | os.PathLike[str], hidden: bool = False) -> Iterato
     Raises:
         DataError: the file is damaged, or has no hidden states although `hidden` asks for them.
     """
-    metadata = read_feature_metadata(path)
+    schema = feature_schema(read_metadata(path), hidden)
     with open_parquet(path) as file:
         if hidden and "hidden" not in file.schema_arrow.names:
             raise DataError(f"{path}: holds no hidden states; run the stage features with attend.hidden_states=true")
-    for number, values in enumerate(read_rows(path, _schema(metadata, hidden)), start=1):
+    for values in read_rows(path, schema):
         values["probabilities"] = np.asarray(values["probabilities"], dtype=np.float32)
         values["word_ids"] = np.asarray(values["word_ids"], dtype=np.int32)
-        row = ExampleFeatures(**values)
-        _check_row(row, f"{path}, row {number}")
-        yield row
-
-
-def _check_row(row: ExampleFeatures, where: str) -> None:
-    tokens = len(row.word_ids)
-    for name in ("attention", "probabilities", "hidden"):
-        numbers = getattr(row, name)
-        if numbers is None:
-            continue
-        if name != "probabilities" and len(numbers) != tokens:
-            raise DataError(f"{where}, field {name!r} has {len(numbers)} entries; expected {tokens}, one per sub-token")
-        if not np.isfinite(numbers).all():
-            raise DataError(f"{where}, field {name!r} holds a value that is not finite; create the file again")
-    if tokens and row.word_ids.min() < NO_WORD:
-        raise DataError(f"{where}, field 'word_ids' holds {row.word_ids.min()}; expected numbers of words")
+        yield ExampleFeatures(**values)
 
 
 def write_refusal(folder: Path, error: UnsupportedError) -> None:
@@ -282,28 +226,11 @@ def write_signals(
     write_texts(target, SIGNAL_SCHEMA, source, examples, partial(compute_signals, classifier), description)
 
 
-class SignalFacts(Shape):
-    """The metadata of a file of signals.
-
-    Attributes:
-        classifier: its fingerprint.
-        signals: names of the columns.
-        texts: number of texts.
-    """
-
-    classifier: str
-    signals: list[str]
-    texts: Count
-
-
 def read_signals(path: str | os.PathLike[str]) -> Iterator[WordSignals]:
     """Yield the texts of a file, row group by row group.
 
     Raises:
-        DataError: the file is missing, damaged, of another layout, or has other signals than this version.
+        DataError: the file is missing, damaged or of another layout.
     """
-    signals = read_facts(path, SignalFacts)["signals"]
-    if tuple(signals) != SIGNALS:
-        raise DataError(f"{path}: holds signals {', '.join(signals)}; expected {', '.join(SIGNALS)}")
     for values in read_rows(path, SIGNAL_SCHEMA):
         yield WordSignals(**values | {"words": tuple(values["words"])})

@@ -11,6 +11,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from explearn.core.compute import ComputeOptions
+from explearn.core.documents import read_json
 from explearn.core.errors import DataError
 from explearn.lens.features import ExampleFeatures
 from explearn.methods.expnet.explainer import ExpNet, check_source
@@ -20,7 +21,7 @@ from explearn.text.sampling import texts_to_explain
 from explearn_study.curve_figures import judge_draws
 from explearn_study.params import Params
 from explearn_study.train import WorkspaceTask
-from explearn_study.workspace import Workspace, read_document
+from explearn_study.workspace import Workspace
 
 SECTIONS = {"universal": "expnet", "few_shot": "expnet_few_shot", "in_domain": "expnet_in_domain"}
 """Protocol -> the method whose options of the run are used."""
@@ -84,7 +85,7 @@ def marks_curve(workspace: Workspace, params: Params, name: str, compute: Comput
             f"task {name!r}: no test text has both marks and a right prediction; there is nothing to evaluate"
         )
     marked = [np.asarray(task.gold[row.example_id], dtype=np.bool_) for row in tested]
-    k = rationale_k(read_document(workspace.agreement(name), dict[str, Any], "rationalise")["mean_length"])
+    k = rationale_k(read_json(workspace.agreement(name))["mean_length"])
     available = len(marked_targets(task))
     sources = read_sources(task, "universal")
     counts = [count for count in study.marks if count < available]

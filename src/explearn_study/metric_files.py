@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from explearn.core.parquet import parquet_writer, read_table
+from explearn.core.parquet import make_schema, parquet_writer, read_table
 
 if TYPE_CHECKING:
     # It imports torch, which takes seconds; reading results does not need it.
@@ -22,27 +22,17 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Path = str | os.PathLike[str]
 
-TEXT_SCHEMA = pa.schema(
-    [
-        pa.field("metric", pa.string(), nullable=False),
-        pa.field("method", pa.string(), nullable=False),
-        pa.field("example_id", pa.string(), nullable=False),
-        pa.field("value", pa.float64()),
-    ]
-)
+_STRING = pa.string()
+
+TEXT_SCHEMA = make_schema(("value",), metric=_STRING, method=_STRING, example_id=_STRING, value=pa.float64())
 """One row per metric, method and text; value is null if undefined."""
 
 TESTED = ("texts", "p_values", "adjusted", "direction")
 """Matrices of `PairedTests`."""
 
-PAIR_SCHEMA = pa.schema(
-    [
-        pa.field("metric", pa.string(), nullable=False),
-        pa.field("first", pa.string(), nullable=False),
-        pa.field("second", pa.string(), nullable=False),
-        *(pa.field(name, pa.float64()) for name in (*TESTED, "value")),
-    ]
-)
+_NUMBERS = dict.fromkeys((*TESTED, "value"), pa.float64())
+
+PAIR_SCHEMA = make_schema(_NUMBERS, metric=_STRING, first=_STRING, second=_STRING, **_NUMBERS)
 """One row per metric and ordered pair of methods, including each method with itself: the matrices of the paired tests,
 row by row; or, for the metric AGREEMENT, its value. Null if undefined."""
 
@@ -87,7 +77,7 @@ def write_pairs(path: Path, evaluation: Evaluation) -> None:
                 [metric] * len(pairs),
                 [first for first, _ in pairs],
                 [second for _, second in pairs],
-                *(np.ravel(matrices.get(name, undefined)) * 1.0 for name in (*TESTED, "value")),
+                *(np.ravel(matrices.get(name, undefined)) * 1.0 for name in _NUMBERS),
             ]
             arrays = [pa.array(column, from_pandas=True) for column in columns]
             writer.write_table(pa.table(arrays, schema=PAIR_SCHEMA))

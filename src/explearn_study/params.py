@@ -194,16 +194,6 @@ class Params(Section):
 
     _name_methods = field_validator("methods", "teachers", mode="before")(_named)
 
-    @field_validator("classifiers", mode="before")
-    @classmethod
-    def _name_classifiers(cls, entries: Any) -> Any:
-        if not isinstance(entries, Mapping):
-            return entries
-        named = {}
-        for task, entry in entries.items():
-            named[task] = {"name": entry} if isinstance(entry, str) else entry
-        return named
-
     @field_validator("methods")
     @classmethod
     def _in_order(cls, methods: dict[str, RunMethod]) -> dict[str, RunMethod]:

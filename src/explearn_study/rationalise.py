@@ -47,9 +47,9 @@ def read_task_marks(task: str, params: Params, workspace: Workspace) -> TaskMark
         raise DataError(f"{folder}: no such folder; run `dvc repro prepare@{task}` first")
     settings = params.rationale_params(task)
     examples = workspace.read_examples(task)
-    unused = frozenset(str(item) for item in workspace.read_task(task)["unused_ids"])
+    unused = frozenset(workspace.read_task(task)["unused_ids"])
     store = Store(workspace.annotations(task))
-    rationales = read_rationales(folder / "native.parquet", examples)
+    rationales = read_rationales(folder / "native.parquet")
     marked = {(r.example_id, r.annotator) for r in rationales}
 
     def add(path: Path, more: Sequence[Rationale]) -> None:

@@ -8,13 +8,13 @@ from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
 from statistics import fmean
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.examples import Example
-from explearn.core.writing import scratch_folder
 from explearn.methods.base.explainer import Explainer
 from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.sanity import SanityResult, ScoreSimilarity, check_methods
@@ -108,8 +108,8 @@ def _finetuned_on_permuted_labels(
         labels = [rows[i].label for i in rng.permutation(len(rows))]
         permuted.extend(replace(row, label=label) for row, label in zip(rows, labels, strict=True))
     encoder, revision = params.encoder_of(task)
-    with scratch_folder(workspace.permuted_labels(task)) as folder:
-        target = folder / "classifier"
+    with TemporaryDirectory() as folder:
+        target = Path(folder) / "classifier"
         labels = workspace.read_labels(task)
         finetune(target, permuted, labels, encoder, params.finetune, compute, seed, revision)
         return load_classifier(target, compute)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from explearn.core.examples import RationaleKind, Split
 from explearn.core.validation import (
@@ -83,6 +83,11 @@ class ClassifierParams(Section):
     """The classifier's name of a class -> the label in the task's texts, if they differ."""
     completion: CompletionParams | None = None
     """For a generative model: its prompt and label words (default: its own completion.json)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
 
 
 class AttendParams(Section):

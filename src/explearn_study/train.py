@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from functools import cached_property
-from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from explearn.core.compute import ComputeOptions
+from explearn.core.documents import read_json
 from explearn.core.errors import DataError
 from explearn.core.examples import Example
+from explearn.core.parquet import read_metadata
 from explearn.core.seeds import seed_everything
 from explearn.lens.features import ExampleFeatures
 from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.learned import LearnedExplainer
-from explearn.methods.base.task import Lesson, Lessons
+from explearn.methods.base.task import Lessons
 from explearn.methods.base.teachers import members
 from explearn.methods.registry import make_explainer
 from explearn.predictors.pretrained import load_classifier
-from explearn_study.feature_files import check_refusal, read_feature_metadata, read_features, read_signals
+from explearn_study.feature_files import check_refusal, read_features, read_signals
 from explearn_study.params import Params
 from explearn_study.teacher_files import read_lessons
-from explearn_study.workspace import Workspace, read_document
+from explearn_study.workspace import Workspace
 
 if TYPE_CHECKING:
     # transformers takes seconds to import, and not every method needs it.
     from explearn.predictors.predictor import Predictor
-
-Item = TypeVar("Item", WordSignals, ExampleFeatures, Lesson)
 
 
 class WorkspaceTask:
@@ -44,7 +42,6 @@ class WorkspaceTask:
 
     @cached_property
     def classifier(self) -> Predictor:
-
         return load_classifier(self.workspace.classifier(self.name), self.compute)
 
     @property
@@ -65,7 +62,7 @@ class WorkspaceTask:
 
     @cached_property
     def skill(self) -> float | None:
-        judged = read_document(self.workspace.classifier_figures(self.name), dict[str, Any], "finetune")["validation"]
+        judged = read_json(self.workspace.classifier_figures(self.name))["validation"]
         return None if judged is None else float(judged["mcc"])
 
     @cached_property
@@ -88,32 +85,16 @@ class WorkspaceTask:
         folder = self.workspace.features(self.name)
         check_refusal(folder)
         path = folder / f"{split}.parquet"
-
-        def fits(text: ExampleFeatures, words: tuple[str, ...]) -> bool:
-            return not len(text.word_ids) or bool(text.word_ids.max() < len(words))
-
-        features = check_examples(read_features(path, hidden), self.examples(split), path, fits)
-        return read_feature_metadata(path), features
+        return read_metadata(path), read_features(path, hidden)
 
     def signals(self, split: str) -> Iterable[WordSignals]:
-        path = self.workspace.signals(self.name) / f"{split}.parquet"
-        check_refusal(path.parent)
-
-        def fits(text: WordSignals, words: tuple[str, ...]) -> bool:
-            return tuple(text.words) == words
-
-        return check_examples(read_signals(path), self.examples(split), path, fits)
+        folder = self.workspace.signals(self.name)
+        check_refusal(folder)
+        return read_signals(folder / f"{split}.parquet")
 
     def lessons(self, teacher: str) -> Lessons:
         folders = [self.workspace.teacher(self.name, name) for name in members(teacher)]
-        lessons = read_lessons(folders, self.classifier.fingerprint)
-
-        def fits(lesson: Lesson, words: tuple[str, ...]) -> bool:
-            return len(lesson.weights) == len(words)
-
-        all_lessons = chain.from_iterable(lessons.by_split.values())
-        list(check_examples(all_lessons, self.examples(), folders[0], fits))
-        return lessons
+        return read_lessons(folders, self.classifier.fingerprint)
 
 
 class SourceTask(WorkspaceTask):
@@ -130,37 +111,6 @@ class SourceTask(WorkspaceTask):
                 "others"
             )
         return gold
-
-
-def check_examples(
-    items: Iterable[Item], examples: Sequence[Example], where: Path, fits: Callable[[Item, tuple[str, ...]], bool]
-) -> Iterator[Item]:
-    """Yield what an earlier stage computed for some texts, after checking that these are still the task's texts.
-
-    Args:
-        items: what the stage computed, one item for each text.
-        examples: the texts as they are now.
-        where: the file, for errors.
-        fits: whether an item fits a text with these words.
-
-    Raises:
-        DataError: an item's text is not among the examples, comes twice, or has other words.
-    """
-    words = {example.id: example.all_words for example in examples}
-    seen: set[str] = set()
-    for item in items:
-        name = item.example_id
-        problem = ""
-        if name not in words:
-            problem = "is not of the task"
-        elif name in seen:
-            problem = "comes twice"
-        elif not fits(item, words[name]):
-            problem = "has other words"
-        if problem:
-            raise DataError(f"{where}: text {name!r} {problem}; run the stage that wrote it again")
-        seen.add(name)
-        yield item
 
 
 def fit_explainer(

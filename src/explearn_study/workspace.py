@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from explearn.core.documents import read_json
 from explearn.core.examples import SPLITS, Example, Rationale
-from explearn.core.validation import Count, Shape, check_shape
 from explearn.text.rationales import merge_annotators
 from explearn_study.example_files import read_examples, read_rationales
 from explearn_study.params import Params
-
-
-def read_document(path: str | os.PathLike[str], shape: Any, stage: str) -> Any:
-    """Return the document of a stage.
-
-    Args:
-        path: its file.
-        shape: the type that it must have.
-        stage: the stage that writes it, which the error says to run again.
-
-    Raises:
-        DataError: the file is missing, or of another shape.
-    """
-    return check_shape(read_json(path), shape, path, f"run the stage {stage} again")
-
-
-class TaskFacts(Shape):
-    """The facts that the stage prepare writes down of a task, besides its texts."""
-
-    labels: list[str]
-    dropped: dict[str, Count]
-    unused_ids: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +60,6 @@ class Workspace:
             return self.explainer(task, method) / "classifier"
         return self.classifier(task)
 
-    def permuted_labels(self, task: str) -> Path:
-        """Scratch of the training on permuted labels; no stage reads it."""
-        return self.root / "data" / "studies" / task / "permuted_labels.log"
-
     def attributions(self, task: str) -> Path:
         """Folder of METHOD.parquet files."""
         return self.root / "data" / "attributions" / task
@@ -132,14 +104,14 @@ class Workspace:
 
     def read_task(self, task: str) -> dict[str, Any]:
         """Return labels, dropped (reason -> rows) and unused_ids (of texts subsampled away)."""
-        facts: dict[str, Any] = read_document(self.examples(task) / "task.json", TaskFacts, "prepare")
+        facts: dict[str, Any] = read_json(self.examples(task) / "task.json")
         return facts
 
     def read_labels(self, task: str) -> list[str]:
-        return [str(label) for label in self.read_task(task)["labels"]]
+        return list(self.read_task(task)["labels"])
 
     def read_rationales(self, task: str) -> list[Rationale]:
-        return read_rationales(self.rationales(task), self.read_examples(task))
+        return read_rationales(self.rationales(task))
 
     def read_gold(self, task: str, params: Params) -> dict[str, tuple[bool, ...]]:
         """Return example id -> word mask, annotators merged; texts where no word remains are left out."""

@@ -48,9 +48,13 @@ def counts(data: SourceDataset) -> dict[Split, int]:
     return dict(Counter(example.split for example in data.examples))
 
 
-def complaint(data_dir: Path, params: SourceParams, task: str = "mine") -> str:
+def load(data_dir: Path, task: str = "mine", **options: Any) -> SourceDataset:
+    return load_task(task, source(**options), data_dir, seed=13)
+
+
+def complaint(data_dir: Path, **options: Any) -> str:
     with pytest.raises(DataError) as caught:
-        load_task(task, params, data_dir, seed=13)
+        load(data_dir, **options)
     message = str(caught.value)
     assert "\n" not in message
     return message

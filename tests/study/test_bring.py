@@ -60,14 +60,14 @@ def project(finished: Path, tmp_path: Path) -> Path:
 
 
 class TestImport:
-    def test_the_weights_are_theirs_and_the_names_those_of_the_texts(self, finished: Path) -> None:
+    def test_the_weights_are_theirs_and_the_names_those_of_the_texts(self, finished):
         theirs = load_classifier(finished / "theirs", device="cpu")
         ours = load_classifier(finished / "data/classifiers/films", device="cpu")
         assert (theirs.labels, ours.labels) == (["no", "yes"], ["bad", "good"])
         first, second = (c.predict_proba(c.encode(TEXTS)) for c in (theirs, ours))
         assert (first == second).all()
 
-    def test_it_is_judged_and_not_trained(self, finished: Path) -> None:
+    def test_it_is_judged_and_not_trained(self, finished):
         document = read_json(finished / "data/classifiers/films.json")
         ours = load_classifier(finished / "data/classifiers/films", device="cpu")
         rows = [json.loads(line) for line in (finished / "mine/films/test.jsonl").read_text().splitlines()]
@@ -76,7 +76,7 @@ class TestImport:
         assert document["test"]["accuracy"] == pytest.approx(sum(right) / len(right))
         assert document["imported"]["fingerprint"] == ours.fingerprint
 
-    def test_classes_that_are_not_the_labels(self, project: Path) -> None:
+    def test_classes_that_are_not_the_labels(self, project):
         change_params(project, classifiers={"films": "theirs"})
         done = run(project, "finetune", "--task", "films")
         assert done.exit_code == 2
@@ -86,23 +86,23 @@ class TestImport:
 
 
 class TestWithoutExplainers:
-    def test_the_folder_is_there_on_which_stages_depend(self, finished: Path) -> None:
+    def test_the_folder_is_there_on_which_stages_depend(self, finished):
         # DVC ends a run in which a dependency is missing that no stage writes.
         assert list((finished / "data/explainers/films").iterdir()) == []
 
-    def test_the_sanity_checks_are_over_all_seeds(self, finished: Path) -> None:
+    def test_the_sanity_checks_are_over_all_seeds(self, finished):
         document = read_json(finished / "reports/metrics/films/sanity.json")
         assert document["seeds"] == 2
         assert document["methods"]["rollout"]["random_labels"]["spearman"] is not None
 
 
 class TestManifest:
-    def test_nothing_differs_from_the_manifest_of_a_run(self, finished: Path) -> None:
+    def test_nothing_differs_from_the_manifest_of_a_run(self, finished):
         code, said = verify(finished)
         assert code == 0, said
         assert said.endswith("are unchanged.\n")
 
-    def test_what_differs_is_named(self, project: Path) -> None:
+    def test_what_differs_is_named(self, project):
         (project / "data/examples/films/test.parquet").write_bytes(b"other")
         (project / "reports/metrics.json").unlink()
         for more in ("data/examples/films/more.parquet", "data/attributions/films/more.parquet"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from places import ROOT
 
@@ -12,14 +10,14 @@ from explearn_study.code import write_fingerprints
 from explearn_study.workspace import Workspace
 
 
-def test_stages_beside_other_code_are_refused(tmp_path: Path) -> None:
+def test_stages_beside_other_code_are_refused(tmp_path):
     """Installed without -e, `src` is a copy in which edits do not count."""
     with pytest.raises(ParamsError, match=f"pip install -e {tmp_path}"):
         write_fingerprints(Workspace(tmp_path), tmp_path / "stages", {})
     assert not (tmp_path / "data").exists()
 
 
-def test_every_stage_and_method_has_one(tmp_path: Path) -> None:
+def test_every_stage_and_method_has_one(tmp_path):
     write_fingerprints(Workspace(tmp_path), ROOT / "stages", {"floor": "random"})
     assert {path.stem for path in (ROOT / "stages").glob("*.py")} == {
         p.stem for p in (tmp_path / "data/code").glob("*.txt")

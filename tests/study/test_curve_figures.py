@@ -20,26 +20,26 @@ def judged(draws: list[Any]) -> dict[str, Any]:
 
 
 class TestJudging:
-    def test_the_figure_is_the_mean_over_the_draws(self) -> None:
+    def test_the_figure_is_the_mean_over_the_draws(self):
         actual = judged([RIGHT, WRONG])
         assert actual["by_draw"]["auroc"] == [1.0, 0.0] and actual["auroc"] == 0.5
         assert actual["by_draw"]["f1_topk"] == [1.0, 0.0] and actual["f1_topk"] == 0.5
 
-    def test_draws_that_disagree_widen_the_interval(self) -> None:
+    def test_draws_that_disagree_widen_the_interval(self):
         actual = judged([RIGHT, WRONG])
         # Without a text the means stay .5; the draws' variance is .5, that of their mean .25, on the logit's scale
         # sqrt(.25) / .25 = 2; Student's 97.5 % quantile of one degree of freedom is 12.706.
         odds = np.exp(2 * 12.7062)
         assert actual["f1_topk_high"] == pytest.approx(odds / (1 + odds)) == 1 - actual["f1_topk_low"]
 
-    def test_the_interval_of_one_draw_is_that_of_the_judge(self) -> None:
+    def test_the_interval_of_one_draw_is_that_of_the_judge(self):
         gold, scores = [*MARKED, *MARKED], [text.astype(np.float32) for text in (*RIGHT, *WRONG)]
         actual = judge_draws([scores], gold, 1, "top_k", 0.95)
         without = [resampled_areas(scores, gold, counts[None])[0][0] for counts in 1 - np.eye(4, dtype=int)]
         expected_interval = pooled_interval(actual["auroc"], without, 0.95)
         assert (actual["auroc_low"], actual["auroc_high"]) == expected_interval
 
-    def test_words_that_were_not_read_are_never_chosen_and_come_last(self) -> None:
+    def test_words_that_were_not_read_are_never_chosen_and_come_last(self):
         # As in test_unread: of a, b, c, d only a and b are read; a and d are marked.
         text = np.array([0.5, 0.1, np.nan, np.nan])
         actual = judge_draws([[text]], [np.array([True, False, False, True])], 5, "top_k", 0.95)

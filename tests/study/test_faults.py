@@ -29,14 +29,14 @@ def faults(repository: Path, *arguments: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_a_few_trials_find_nothing(repository: Path) -> None:
+def test_a_few_trials_find_nothing(repository):
     done = faults(repository, "--kills", "3", "--starved", "1", "--pairs", "2")
     assert done.returncode == 0, done.stdout + done.stderr
     for line in ("kills: 3 trials, 0 with findings", "pairs: 2 trials, 0 with findings"):
         assert line in done.stdout.splitlines()
 
 
-def test_the_trials_reach_every_stage_and_learned_method(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_trials_reach_every_stage_and_learned_method(repository, monkeypatch):
     monkeypatch.syspath_prepend(str(repository / "scripts" / "faults"))
     import project
 

@@ -13,6 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from explearn.cli.app import app
+from explearn.core.documents import read_json
 from explearn.core.errors import DataError, ParamsError
 from explearn_study.report.gate import METRICS, Gate, Rule, check, load_gate, summary
 
@@ -35,18 +36,18 @@ def verdicts(rule: dict[str, Any], old: Any, new: Any) -> dict[str, str]:
         ("higher", None, "gone"),
     ],
 )
-def test_a_figure_may_differ_by_the_tolerance(direction: str, new: float | None, verdict: str) -> None:
+def test_a_figure_may_differ_by_the_tolerance(direction, new, verdict):
     rule = {"metric": "a.f1", "direction": direction}
     assert verdicts(rule, {"a": {"f1": 0.5}}, {"a": {"f1": new}}) == {"a.f1": verdict}
 
 
-def test_a_relative_tolerance_is_a_share_of_the_earlier_value() -> None:
+def test_a_relative_tolerance_is_a_share_of_the_earlier_value():
     rule = {"metric": "x", "relative": True, "direction": "lower"}
     assert verdicts(rule, {"x": 50}, {"x": 55}) == {"x": "within noise"}
     assert verdicts(rule, {"x": -50}, {"x": -44}) == {"x": "worse"}
 
 
-def test_a_star_stands_for_any_keys_and_new_or_lost_figures_are_told_apart() -> None:
+def test_a_star_stands_for_any_keys_and_new_or_lost_figures_are_told_apart():
     old = {"tasks": {"films": {"cam": {"f1": 0.5, "auroc": 0.5}, "lime": {"f1": 0.5}}}}
     new = {"tasks": {"films": {"cam": {"f1": 0.5, "auroc": 0.1}, "alti": {"f1": 0.5}}}}
     assert verdicts({"metric": "tasks.*.f1"}, old, new) == {
@@ -57,13 +58,13 @@ def test_a_star_stands_for_any_keys_and_new_or_lost_figures_are_told_apart() -> 
 
 
 @pytest.mark.parametrize(("metric", "direction"), [("f1", "higher"), ("tasks.*.sufficiency", "lower")])
-def test_a_rule_takes_its_direction_from_the_catalogue_and_may_say_otherwise(metric: str, direction: str) -> None:
+def test_a_rule_takes_its_direction_from_the_catalogue_and_may_say_otherwise(metric, direction):
     assert Rule(metric=metric, tolerance=0.1).direction == direction
     other = {"higher": "lower", "lower": "higher"}[direction]
     assert Rule(metric=metric, tolerance=0.1, direction=other).direction == other
 
 
-def test_a_rule_that_speaks_of_nothing_is_an_error() -> None:
+def test_a_rule_that_speaks_of_nothing_is_an_error():
     with pytest.raises(DataError, match="no such figure in reports"):
         verdicts({"metric": "f2"}, {"f1": 1}, {"f1": 1})
 
@@ -79,15 +80,15 @@ def test_a_rule_that_speaks_of_nothing_is_an_error() -> None:
         ("rules: [", "not valid YAML"),
     ],
 )
-def test_bad_rules_are_named(tmp_path: Path, text: str, words: str) -> None:
+def test_bad_rules_are_named(tmp_path, text, words):
     (tmp_path / "gate.yaml").write_text(text)
     with pytest.raises(ParamsError, match=r"gate\.yaml") as error:
         load_gate(tmp_path / "gate.yaml")
     assert words in str(error.value)
 
 
-def test_the_repository_s_own_rules_speak_of_figures_that_there_are(repository: Path) -> None:
-    metrics = json.loads((repository / METRICS).read_text(encoding="utf-8"))
+def test_the_repository_s_own_rules_speak_of_figures_that_there_are(repository):
+    metrics = read_json(repository / METRICS)
     changes = check(load_gate(repository / "conf" / "gate.yaml"), metrics, metrics)
     assert summary(changes) == f"Within noise: all {len(changes)} figures ({len(changes)} same)."
 
@@ -97,7 +98,7 @@ def gate(folder: Path, *arguments: str | Path) -> Any:
         return CliRunner().invoke(app, ["gate", *map(str, arguments)])
 
 
-def write(folder: Path, f1: float) -> None:
+def write(folder: Path, f1: float):
     (folder / METRICS).parent.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(json.dumps({"f1": f1, "auroc": 0.5}))
 
@@ -111,7 +112,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_files_and_folders_are_compared(project: Path) -> None:
+def test_files_and_folders_are_compared(project):
     write(project / "better", 0.9)
     write(project / "worse", 0.1)
     forth = gate(project, "--base", f"worse/{METRICS}")
@@ -122,8 +123,8 @@ def test_files_and_folders_are_compared(project: Path) -> None:
     assert "Worse: 1 of 2 figures became worse than allowed (1 worse, 1 same)." in back.stdout
 
 
-def test_by_default_the_last_commit_with_the_files_as_they_stand(project: Path) -> None:
-    def git(*arguments: str) -> None:
+def test_by_default_the_last_commit_with_the_files_as_they_stand(project):
+    def git(*arguments: str):
         identity = ("-c", "user.name=test", "-c", "user.email=test@example.org")
         subprocess.run(["git", *identity, *arguments], cwd=project, check=True, capture_output=True)
 

@@ -18,7 +18,7 @@ from explearn_study.params import Params, load_params
 from explearn_study.workspace import Workspace
 
 SOURCE = {"kind": "embedded", "adapter": "corpus"}
-LEAST: dict[str, Any] = {
+LEAST = {
     "profile": "mine",
     "tasks": ["a", "b"],
     "sources": {"a": SOURCE, "b": SOURCE},
@@ -59,7 +59,7 @@ class TestConf:
         )
         return done.stdout
 
-    def test_every_profile_composes_to_valid_parameters(self, tmp_path: Path, repository: Path) -> None:
+    def test_every_profile_composes_to_valid_parameters(self, tmp_path, repository):
         names = sorted(path.stem for path in (repository / "conf" / "profile").glob("*.yaml"))
         overrides = [f"profile={name}" for name in names]
         # One that is named on the command line wins.
@@ -79,14 +79,14 @@ class TestConf:
         trained = {method.of for run in runs for method in run.trained}
         assert trained == {info.name for info in known_infos() if info.learned and info.base is None}
 
-    def test_a_learned_method_keeps_the_paper_s_defaults(self) -> None:
+    def test_a_learned_method_keeps_the_paper_s_defaults(self):
         """ExpNet section 3.4."""
         paper = ExpNetPaperParams()
         assert (paper.learning_rate, paper.epochs, paper.features) == (1e-3, 50, "full")
 
 
 class TestMethods:
-    def test_come_in_the_order_of_the_registry_with_variants_behind_their_method(self) -> None:
+    def test_come_in_the_order_of_the_registry_with_variants_behind_their_method(self):
         methods = {
             "lime_1000": {"of": "lime", "options": {"samples": 1000}},
             "lime": {},
@@ -101,7 +101,7 @@ class TestMethods:
         assert run.methods["lime_1000"].info.costly and run.methods["lime_1000"].info.name == "lime_1000"
         assert "Here with samples 1000" in run.methods["lime_1000"].info.summary
 
-    def test_options_that_are_not_named_keep_their_defaults(self) -> None:
+    def test_options_that_are_not_named_keep_their_defaults(self):
         run = Params.model_validate({**LEAST, **with_methods("expnet_in_domain", expnet_in_domain={})})
         options = run.methods["expnet_in_domain"].all_options
         assert options["protocol"] == "in_domain" and "seed" not in options
@@ -109,7 +109,7 @@ class TestMethods:
         assert run.method("expnet").all_options["protocol"] == "universal"
         assert run.method("lime").all_options["samples"] == 500
 
-    def test_a_trained_method_is_trained_by_a_stage_that_dvc_has(self, repository: Path) -> None:
+    def test_a_trained_method_is_trained_by_a_stage_that_dvc_has(self, repository):
         """Each list of `learned` is the matrix of a stage, and a method that is in none is refused."""
         stages = yaml.safe_load((repository / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
         lists = {stage["matrix"]["method"] for stage in stages.values() if "method" in stage.get("matrix", {})}
@@ -119,36 +119,34 @@ class TestMethods:
                 Params.model_validate({**LEAST, **with_methods(**{name: {}})})
 
     @pytest.mark.parametrize(("rate", "own"), [(1e-4, ["ivra"]), (0.0, [])])
-    def test_a_method_that_leaves_the_classifier_as_it_is_explains_the_task_s(
-        self, rate: float, own: list[str]
-    ) -> None:
+    def test_a_method_that_leaves_the_classifier_as_it_is_explains_the_task_s(self, rate, own):
         ivra = {"options": {"schedule": {"learning_rate": rate}}}
         run = Params.model_validate({**LEAST, **with_methods("ivra", ivra=ivra), "learned": {"from_texts": ["ivra"]}})
         assert [method.name for method in run.with_own_model] == own
         assert run.method("ivra").info.own_model == bool(own)
 
-    def test_an_explainer_that_is_trained_already_explains_the_task_s_classifier(self) -> None:
+    def test_an_explainer_that_is_trained_already_explains_the_task_s_classifier(self):
         ivra = {"options": {"schedule": {"learning_rate": 1e-4}}, "path": "data/explainers/{task}/ivra"}
         run = Params.model_validate({**LEAST, **with_methods(ivra=ivra)})
         assert run.trained == run.with_own_model == [] and run.baseline_names == ["random"]
         assert trained_folder(run.methods["ivra"], run, Workspace(), "b") == Path("data/explainers/b/ivra")
 
-    def test_weights_of_the_package_stand_for_a_training_where_nothing_is_trained(self) -> None:
+    def test_weights_of_the_package_stand_for_a_training_where_nothing_is_trained(self):
         given = {**LEAST, **with_methods(consensus={}), "classifiers": {"a": "mine", "b": "mine"}}
         run = Params.model_validate(given)
         assert run.trained == [] and "consensus" in run.baseline_names
 
-    def test_one_task_is_enough_for_what_learns_in_domain(self) -> None:
+    def test_one_task_is_enough_for_what_learns_in_domain(self):
         run = Params.model_validate({**LEAST, "tasks": ["a"], **with_methods("expnet_in_domain", expnet_in_domain={})})
         assert list(run.methods) == ["expnet_in_domain", "random"]
 
 
 class TestEncoders:
-    def test_one_for_each_task(self) -> None:
+    def test_one_for_each_task(self):
         run = Params.model_validate({**LEAST, "encoder": {"a": "one", "b": "two"}, "encoder_revision": {"a": "v1"}})
         assert [run.encoder_of(task) for task in "ab"] == [("one", "v1"), ("two", None)]
 
-    def test_one_for_all_but_those_with_a_classifier(self) -> None:
+    def test_one_for_all_but_those_with_a_classifier(self):
         classifier = {"name": "theirs", "revision": "abc"}
         run = Params.model_validate(
             {**LEAST, "encoder": "one", "encoder_revision": "v1", "classifiers": {"b": classifier}}
@@ -156,7 +154,7 @@ class TestEncoders:
         assert [run.encoder_of(task) for task in "ab"] == [("one", "v1"), ("theirs", "abc")]
 
 
-def test_a_task_that_is_not_there() -> None:
+def test_a_task_that_is_not_there():
     run = Params.model_validate({**LEAST, "tasks": ["reviews", "b"], "sources": {"reviews": SOURCE, "b": SOURCE}})
     assert run.check_task("reviews") == "reviews"
     with pytest.raises(UnknownNameError, match=r"unknown task 'review'; did you mean reviews\?"):
@@ -202,12 +200,12 @@ STUDENTS = {"teachers": ["lime"]}
         ({"studies": {"students": STUDENTS}}, "unknown teacher under studies.students.teachers 'lime'"),
     ],
 )
-def test_is_refused_when_the_parameters_are_read(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+def test_is_refused_when_the_parameters_are_read(tmp_path, change, words):
     """With file and parameter named, in one line."""
     assert words in complaint(tmp_path, {**LEAST, **change})
 
 
-def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_told_at_once(tmp_path):
     message = complaint(tmp_path, {**LEAST, "seed": "x", "methods": {"lmie": {}}})
     assert "seed: got 'x'" in message and "methods.lmie: unknown" in message
 
@@ -216,10 +214,10 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     ("content", "words"),
     [("a: [1", "not valid YAML"), ("", "got nothing; expected a mapping of parameters")],
 )
-def test_no_mapping(tmp_path: Path, content: str, words: str) -> None:
+def test_no_mapping(tmp_path, content, words):
     assert words in complaint(tmp_path, content)
 
 
-def test_no_file(tmp_path: Path) -> None:
+def test_no_file(tmp_path):
     with pytest.raises(ParamsError, match="no such file; run this in the project's root, or set EXPLEARN_PARAMS"):
         load_params(tmp_path / "params.yaml")

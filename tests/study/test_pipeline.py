@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ import tiny
 import yaml
 from warm_python import LOADED, warm_python
 
+from explearn.core.documents import read_json
 from explearn_study.code import SHOWING_STAGES, SHOWS_ONLY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -126,12 +126,12 @@ def ran(checkout: Checkout) -> Checkout:
     return checkout
 
 
-def test_a_second_run_has_nothing_to_do(ran: Checkout) -> None:
+def test_a_second_run_has_nothing_to_do(ran):
     assert "Data and pipelines are up to date" in ran.run("dvc", "repro")
 
 
-def test_the_metrics_have_the_form_that_later_work_relies_on(ran: Checkout) -> None:
-    metrics = json.loads((ran.root / "reports" / "metrics.json").read_text(encoding="utf-8"))
+def test_the_metrics_have_the_form_that_later_work_relies_on(ran):
+    metrics = read_json(ran.root / "reports" / "metrics.json")
     assert set(metrics) == {"headline", "classifiers", "tasks"} and metrics["headline"]
     assert set(metrics["tasks"]) == set(metrics["classifiers"]) == {"reviews"}
     assert set(metrics["tasks"]["reviews"]) == METHODS
@@ -139,14 +139,14 @@ def test_the_metrics_have_the_form_that_later_work_relies_on(ran: Checkout) -> N
     for figures in metrics["tasks"]["reviews"].values():
         assert named <= set(figures)
         assert all(value is None or value == round(value, 3) for value in figures.values())
-    costs = json.loads((ran.root / "reports" / "costs.json").read_text(encoding="utf-8"))["tasks"]["reviews"]
+    costs = read_json(ran.root / "reports" / "costs.json")["tasks"]["reviews"]
     assert set(costs) == METHODS and all(method["relative_throughput"] > 0 for method in costs.values())
     report = (ran.root / "reports" / "report.md").read_text(encoding="utf-8")
     for figure in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", report):
         assert (ran.root / "reports" / figure).is_file()
 
 
-def test_git_keeps_what_people_read_and_dvc_the_rest(ran: Checkout) -> None:
+def test_git_keeps_what_people_read_and_dvc_the_rest(ran):
     ran.run("git", "add", "--all")
     tracked = set(ran.run("git", "ls-files", "reports", "data").split())
     folders = {"/".join(name.split("/")[:2]) for name in tracked}
@@ -155,7 +155,7 @@ def test_git_keeps_what_people_read_and_dvc_the_rest(ran: Checkout) -> None:
     assert "reports/headline.json" in ran.run("dvc", "metrics", "show", "--json")
 
 
-def test_what_a_stage_loads_stands_in_its_fingerprint(ran: Checkout) -> None:
+def test_what_a_stage_loads_stands_in_its_fingerprint(ran):
     """Except for what only shows things, and packages whose __init__ is empty or names what users want at hand."""
     loaded = {path.stem: path.read_text().split() for path in (ran.root.parent / "loaded").glob("*.loaded")}
     assert set(loaded) >= {"prepare", "rationalise", "finetune", "features", "fit", "explain", "judge", "report"}
@@ -168,13 +168,13 @@ def test_what_a_stage_loads_stands_in_its_fingerprint(ran: Checkout) -> None:
             assert shows or not file.is_file() or f"src/{module.replace('.', '/')}.py" in lines, f"{stage}: {module}"
 
 
-def test_an_experiment_with_another_option_runs_what_depends_on_it(ran: Checkout) -> None:
+def test_an_experiment_with_another_option_runs_what_depends_on_it(ran):
     changed = "+methods.expnet_in_domain.options.hidden=8"
     output = ran.run("dvc", "exp", "run", *(f"--set-param={override}" for override in ran.overrides(changed)))
     assert stages(output) == {"code", "fit-features", "explain", "judge", "report"}
     assert output.count("are kept") == 0 or "expnet_in_domain are kept" not in output
     config = ran.root / "data" / "explainers" / "reviews" / "expnet_in_domain" / "config.json"
-    assert json.loads(config.read_text(encoding="utf-8"))["options"]["hidden"] == 8
+    assert read_json(config)["options"]["hidden"] == 8
     assert "methods.expnet_in_domain.options.hidden" in ran.run("dvc", "exp", "show", "--csv")
 
 
@@ -185,7 +185,7 @@ def test_an_experiment_with_another_option_runs_what_depends_on_it(ran: Checkout
         ("explearn/methods/perturbation/occlusion.py", {"code", "explain", "judge", "report"}),
     ],
 )
-def test_an_edit_runs_what_runs_it(ran: Checkout, file: str, rerun: set[str]) -> None:
+def test_an_edit_runs_what_runs_it(ran, file, rerun):
     """That a stage's fingerprint names all that it loads, a learned method's code too, is tested above."""
     path = ran.root / "src" / file
     before = path.read_bytes()
@@ -202,7 +202,7 @@ def test_an_edit_runs_what_runs_it(ran: Checkout, file: str, rerun: set[str]) ->
         assert changed == {"occlusion.parquet", "sources.json"}
 
 
-def test_a_second_run_of_everything_leaves_every_figure_as_it_was(ran: Checkout) -> None:
+def test_a_second_run_of_everything_leaves_every_figure_as_it_was(ran):
     """Times are in files that DVC does not know, so that dvc.lock, too, is the same."""
 
     def kept() -> dict[str, bytes]:

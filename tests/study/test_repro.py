@@ -42,7 +42,7 @@ open("join-" + task, "w").write(task + ": " + "".join(open("cut-" + other).read(
 
 
 class Project:
-    def __init__(self, root: Path, repository: Path) -> None:
+    def __init__(self, root: Path, repository: Path):
         self.root = root
         (root / "scripts").mkdir(parents=True)
         shutil.copy(repository / "scripts" / "repro.py", root / "scripts")
@@ -64,7 +64,7 @@ class Project:
 
 
 @pytest.mark.slow
-def test_as_dvc_repro_would(tmp_path: Path, repository: Path) -> None:
+def test_as_dvc_repro_would(tmp_path, repository):
     alone, together = Project(tmp_path / "alone", repository), Project(tmp_path / "together", repository)
     alone.run("dvc", "repro")
     output = together.repro().stdout

@@ -19,17 +19,17 @@ def ids(texts: list[Example]) -> list[str]:
 class TestTextsToLearnFrom:
     @pytest.mark.parametrize("most", [4, 10, 13])
     @pytest.mark.parametrize("unmarked", [0, 3, 100])
-    def test_so_many_as_ever_and_unmarked_ones_besides(self, most: int, unmarked: int) -> None:
+    def test_so_many_as_ever_and_unmarked_ones_besides(self, most, unmarked):
         before = set(ids(texts_to_explain(TEXTS, MARKED, most, 13)))
         actual = set(ids(texts_to_learn_from(TEXTS, MARKED, most, unmarked, 13)))
         more = actual - before
         assert before <= actual and not more & MARKED
         assert len(more) == min(unmarked, 10 - len(before - MARKED))
 
-    def test_no_number_of_unmarked_texts_changes_the_marked_ones(self) -> None:
+    def test_no_number_of_unmarked_texts_changes_the_marked_ones(self):
         drawn = [set(ids(texts_to_learn_from(TEXTS, MARKED, 4, unmarked, 13))) & MARKED for unmarked in (0, 5, 100)]
         assert drawn[0] == drawn[1] == drawn[2] and len(drawn[0]) == 4
 
-    def test_they_keep_their_order(self) -> None:
+    def test_they_keep_their_order(self):
         actual = ids(texts_to_learn_from(TEXTS, MARKED, 4, 5, 13))
         assert actual == [key for key in ids(TEXTS) if key in set(actual)]

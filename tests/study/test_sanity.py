@@ -6,7 +6,7 @@ from explearn.metrics.sanity import SanityResult, ScoreSimilarity
 from explearn_study.sanity import over_draws
 
 
-def test_several_draws_are_averaged_and_their_intervals_joined() -> None:
+def test_several_draws_are_averaged_and_their_intervals_joined():
     first = SanityResult({"embeddings": ScoreSimilarity(0.25, 0.0, 0.5, 1.0)}, max_sensitivity=0.5)
     second = SanityResult({"embeddings": ScoreSimilarity(0.75, 0.5, 1.0, 0.0)}, max_sensitivity=1.0)
     both = over_draws([first, second])
@@ -15,6 +15,6 @@ def test_several_draws_are_averaged_and_their_intervals_joined() -> None:
     assert over_draws([first, unknown]).random_model["embeddings"] == ScoreSimilarity(0.25, 0.0, 0.5, 0.75)
 
 
-def test_a_method_that_failed_in_one_draw_is_skipped() -> None:
+def test_a_method_that_failed_in_one_draw_is_skipped():
     skipped = SanityResult(skipped="why")
     assert over_draws([SanityResult(), skipped]) is skipped

@@ -20,7 +20,7 @@ def marks(*values: int) -> np.ndarray:
 
 
 class TestChoice:
-    def test_ranking_takes_the_top_share_of_either(self) -> None:
+    def test_ranking_takes_the_top_share_of_either(self):
         """30 % of five words are two, halves rounded up."""
         a, b, chance = choose(SideScores([scores(1, 5, 2, 4, 3)]), SideScores([scores(9, 1, 2, 3, 8)]), 30, 0)
         assert (a[0].positive, b[0].positive) == ([1, 3], [0, 4])
@@ -28,7 +28,7 @@ class TestChoice:
         assert a[0].negative == b[0].negative == []
         assert len(chance[0].positive) == 2
 
-    def test_labelling_takes_as_many_words_of_both(self) -> None:
+    def test_labelling_takes_as_many_words_of_both(self):
         """The teacher has three positive words and one negative, the student two and two: two and one are compared."""
         teacher = SideScores([scores(3, 1, 2, -1, 0)], [marks(2, 1, 1, -2, 0)])
         student = SideScores([scores(0.5, 1.9, -0.1, -1.5, 0)], [marks(1, 2, -1, -2, 0)])
@@ -52,7 +52,7 @@ def by_words(**weights: float) -> FakeClassifier:
 
 
 class TestJudge:
-    def test_by_hand(self) -> None:
+    def test_by_hand(self):
         """`good` is worth 2, `bad` -1, `film` 0.5: the class is yes. The teacher takes `good`, the student `bad`."""
         classifier = by_words(good=2.0, bad=-1.0, film=0.5)
         texts = [encode(["good", "bad", "film"]), encode(["good", "film", "film"])]
@@ -93,7 +93,7 @@ class TestJudge:
 
 
 class TestSummary:
-    def test_means_errors_and_test(self) -> None:
+    def test_means_errors_and_test(self):
         teacher = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
         first, second = teacher + np.array([1, 2, 3, 4, 5, 6]), teacher + np.array([3, 2, 1, 0, 1, 2])
         seeds = [{"f1": {"teacher": teacher, "student": s, "random": teacher}} for s in (first, second)]

@@ -33,9 +33,9 @@ class Teacher(Explainer):
 
     signed = True
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.name = "teacher"
-        self.explained: list[str] = []
+        self.explained = []
 
     def score_texts(
         self, classifier: TransformerPredictor, encodings: Sequence[Encoding], targets: Sequence[int] | None
@@ -48,9 +48,7 @@ def examples(count: int, split: str = "train") -> list[Example]:
     return [Example(f"{split}-{i}", ("fox", "dog", "sea"), "yes", split, TASK) for i in range(count)]  # type: ignore[arg-type]
 
 
-def run(
-    folder: Path, teacher: Explainer, splits: dict[str, list[Example]], options: dict[str, Any] | None = None
-) -> None:
+def run(folder: Path, teacher: Explainer, splits: dict[str, list[Example]], options: dict[str, Any] | None = None):
     teach(folder, teacher, options or {}, tiny.classifier("bert"), splits, shard_texts=4)
 
 
@@ -65,7 +63,7 @@ def folder(tmp_path: Path) -> Path:
     return Workspace(tmp_path).teacher(TASK, "teacher")
 
 
-def test_what_is_read_is_what_the_method_says(tmp_path: Path, folder: Path) -> None:
+def test_what_is_read_is_what_the_method_says(tmp_path, folder):
     splits = {"train": examples(9), "validation": examples(3, "validation")}
     run(folder, Teacher(), splits)
     actual = lessons(tmp_path)
@@ -78,7 +76,7 @@ def test_what_is_read_is_what_the_method_says(tmp_path: Path, folder: Path) -> N
             np.testing.assert_array_equal(lesson.weights, attribution.scores)
 
 
-def test_a_run_that_was_ended_is_taken_up_where_it_stopped(tmp_path: Path, folder: Path) -> None:
+def test_a_run_that_was_ended_is_taken_up_where_it_stopped(tmp_path, folder):
     class Interrupted(Teacher):
         def explain(self, *arguments: Any, **options: Any) -> Iterator[Attribution]:
             if len(self.explained) >= 8:
@@ -96,7 +94,7 @@ def test_a_run_that_was_ended_is_taken_up_where_it_stopped(tmp_path: Path, folde
     assert len(lessons(tmp_path).by_split["train"]) == 10
 
 
-def test_a_teacher_of_another_classifier_is_refused(tmp_path: Path, folder: Path) -> None:
+def test_a_teacher_of_another_classifier_is_refused(tmp_path, folder):
     run(folder, Teacher(), {"train": examples(4)})
     other = tiny.make_classifier("bert", seed=1).fingerprint
     with pytest.raises(DataError, match="teacher: explains another classifier than the one given; run the stage teach"):
@@ -104,14 +102,14 @@ def test_a_teacher_of_another_classifier_is_refused(tmp_path: Path, folder: Path
 
 
 class TestEnsemble:
-    def test_ranks_by_hand(self) -> None:
+    def test_ranks_by_hand(self):
         weights = np.array([-3.0, 1.0, 0.0, 1.0])
         # |w|: 4th, 2.5th, 1st, 2.5th of 4.
         assert scaled_ranks(weights, signed=True).tolist() == [-1.0, 0.625, 0.0, 0.625]
         assert scaled_ranks(weights, signed=False).tolist() == [0.25, 0.875, 0.5, 0.875]
 
     @pytest.mark.parametrize(("second", "signed"), [("input_x_gradient", True), ("rollout", False)])
-    def test_is_the_mean_of_its_members_ranks(self, tmp_path: Path, second: str, signed: bool) -> None:
+    def test_is_the_mean_of_its_members_ranks(self, tmp_path, second, signed):
         splits = {"train": examples(5)}
         for name in ("occlusion", second):
             run(Workspace(tmp_path).teacher(TASK, name), explearn.get_explainer(name), splits)
@@ -123,7 +121,7 @@ class TestEnsemble:
             np.testing.assert_allclose(lesson.weights, expected)
 
 
-def test_a_student_learns_from_the_files_of_its_teachers(tmp_path: Path) -> None:
+def test_a_student_learns_from_the_files_of_its_teachers(tmp_path):
     workspace = Workspace(tmp_path)
     tiny.save(workspace.classifier(TASK))
     classifier = load_classifier(workspace.classifier(TASK), ComputeOptions(device="cpu"))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import yaml
 
 
-def test_the_workflow_takes_secrets_from_the_environment_alone(repository: Path) -> None:
+def test_the_workflow_takes_secrets_from_the_environment_alone(repository):
     text = (repository / ".github/workflows/experiment.yml").read_text(encoding="utf-8")
     steps = yaml.safe_load(text)["jobs"]["repro"]["steps"]
     (step,) = (step for step in steps if step.get("name") == "Run the pipeline")

@@ -117,8 +117,8 @@ def export(
         facts = None
         if loaded is not None:
             facts = _classifier_facts(loaded, os.fspath(classifier or ""), place)
-        elif record.get("classifier"):
-            facts = ClassifierFacts(fingerprint=str(record["classifier"]))
+        elif record.get("trained_classifier"):
+            facts = ClassifierFacts(fingerprint=str(record["trained_classifier"]))
         values = made.options.model_dump(mode="json")
         if figures is not None:
             write_json(partial / FIGURES, figures)

@@ -11,11 +11,9 @@ from explearn.core.arguments import check_listed
 from explearn.core.errors import DataError, UnknownNameError, UnsupportedError
 from explearn.core.examples import SPLITS, Example, Split
 from explearn.lens.features import ExampleFeatures, Layers, compute_features, feature_source
-from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.targets import check_classifier
 from explearn.methods.base.task import LabelledText, Lessons, Marks, TaskData
 from explearn.methods.base.teachers import lessons_of, make_teacher, members
-from explearn.methods.consensus.signals import compute_signals
 from explearn.predictors.heads.zero_shot import ZeroShotPredictor
 from explearn.predictors.predictor import Predictor
 
@@ -105,8 +103,8 @@ class ListedTask:
         source = feature_source(self.classifier.transformer, self.layers)
         return source, compute_features(self.classifier.transformer, self.examples(split), self.layers, hidden)
 
-    def signals(self, split: str) -> Iterable[WordSignals]:
-        return compute_signals(self.classifier, self.examples(split))
+    def signals(self, split: str) -> None:
+        return None
 
     def lessons(self, teacher: str) -> Lessons:
         if teacher not in self._lessons:

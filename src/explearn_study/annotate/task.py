@@ -54,6 +54,7 @@ class OfExample(Protocol):
 
 
 Item = TypeVar("Item", bound=OfExample)
+Taken = TypeVar("Taken")
 
 
 def spread_over_labels(items: Iterable[Item], labels: Sequence[str], count: int) -> list[Item]:
@@ -64,5 +65,10 @@ def spread_over_labels(items: Iterable[Item], labels: Sequence[str], count: int)
     waiting: dict[str, list[Item]] = {label: [] for label in labels}
     for item in items:
         waiting[item.example.label].append(item)
-    in_turn = chain.from_iterable(zip_longest(*waiting.values()))
-    return [item for item in in_turn if item is not None][:count]
+    return take_in_turn(waiting.values())[:count]
+
+
+def take_in_turn(groups: Iterable[Sequence[Taken]]) -> list[Taken]:
+    """Return the first item of each group, then the second of each, and so on; a group without more is skipped."""
+    in_turn = chain.from_iterable(zip_longest(*groups))
+    return [item for item in in_turn if item is not None]

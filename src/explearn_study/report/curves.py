@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from explearn.methods.results import RunFacts, TaskReport
-from explearn.show.blocks import Block, Fold, Heading, Paragraph, Picture, Table, columns
+from explearn.show.blocks import Block, Fold, Heading, Paragraph, Picture, Table, columns, figure
 from explearn_study.curve_figures import FIGURES
 
 SHOWN = {"f1_topk": "F1 top-K", "auroc": "AUROC", "f1": "F1"}
@@ -46,8 +46,7 @@ def curve_blocks(run: RunFacts, tasks: Sequence[TaskReport], curves: Mapping[str
     rows = []
     for task in reports:
         for point in curves[task.task]["points"]:
-            figures = ["–" if point[name] is None else f"{point[name]:.3f}" for name in FIGURES]
-            rows.append([task.task, str(point["marks"]), *figures])
+            rows.append([task.task, str(point["marks"]), *(figure(point[name]) for name in FIGURES)])
     return [
         Heading("What marked texts bring"),
         Paragraph(INTRODUCTION),

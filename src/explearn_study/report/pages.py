@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
+from explearn.core.words import lay_out
 from explearn.core.writing import write_text
 from explearn.methods.results import RunFacts, TaskReport
 from explearn.report.page import draw, report_blocks
@@ -110,22 +111,13 @@ def emphasise(
     start = 0
     for chosen, run in groupby(selected, bool):
         end = start + len(list(run))
-        text = escape_markdown(_joined(words, range(start, end), joined))
+        text = escape_markdown(lay_out(words[start:end], joined, start).text)
         if chosen:
             parts.append(f"**{text}**")
         else:
             parts.append(text if whole else "…")
         start = end
     return Markdown(" ".join(parts))
-
-
-def _joined(words: Sequence[str], indices: range, joined: Sequence[int]) -> str:
-    """Return some of the words as text; those in `joined` follow the word before without a blank."""
-    text = words[indices[0]]
-    for index in indices[1:]:
-        blank = "" if index in joined else " "
-        text += blank + words[index]
-    return text
 
 
 def render_markdown(blocks: Sequence[Block], folder: str = "") -> str:

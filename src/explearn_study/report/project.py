@@ -12,12 +12,13 @@ from typing import Any
 
 import yaml
 
+from explearn.core.documents import read_json
 from explearn.core.writing import put_files, scratch_folder, write_json
 from explearn.methods.results import Number, RunFacts, TaskReport, in_table_order
 from explearn.metrics.arrays import mean_of_known
 from explearn_study.params import Params
 from explearn_study.report.costs import split_costs
-from explearn_study.workspace import Workspace, read_document
+from explearn_study.workspace import Workspace
 
 HEADLINE_METRICS = ("f1", "f1_topk", "auroc", "aopc_comprehensiveness", "aopc_sufficiency")
 """Metrics of the explainer under study that `dvc metrics show` prints."""
@@ -48,16 +49,13 @@ def report_project(workspace: Workspace, params: Params, seed: int) -> None:
     students = []
     for task in params.tasks:
         for name in params.compared_teachers:
-            document = dict(read_document(workspace.study("students", task, name), dict[str, Any], "study"))
+            document = read_json(workspace.study("students", task, name))
             costs = workspace.student_costs(task, name)
             # If it ran on this machine.
             if costs.exists():
-                document |= read_document(costs, dict[str, Any], "study")
+                document |= read_json(costs)
             students.append(document)
-    curves = {
-        task: read_document(workspace.study("marks_curve", task), dict[str, Any], "study")
-        for task in params.curve_tasks
-    }
+    curves = {task: read_json(workspace.study("marks_curve", task)) for task in params.curve_tasks}
     run = run_facts(params, tasks)
     more = [
         *curve_blocks(run, tasks, curves),

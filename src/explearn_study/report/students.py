@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from explearn.metrics.arrays import mean_of_known
 from explearn.metrics.significance import holm
 from explearn.show.blocks import Block, Cell, Heading, Paragraph, Table, columns
 from explearn_study.params import Params
@@ -127,7 +128,7 @@ class TableFigures:
         parts = []
         for metric in self.spec.metrics:
             values = [cell["random"] for key, cell in self.cells[metric].items() if key[:2] == (formulation, task)]
-            parts.append(_mean([value for value in values if value is not None], self.number))
+            parts.append(_mean(values, self.number))
         return " / ".join(parts)
 
     def cell(self, key: Key, side: str, paper: str) -> Cell:
@@ -148,8 +149,9 @@ class TableFigures:
         return Cell(" / ".join(parts), mark="best" if key in self.certain and side == ahead else "", note=paper)
 
 
-def _mean(values: Sequence[float], show: Callable[[float], str]) -> str:
-    return show(fmean(values)) if values else "–"
+def _mean(values: Iterable[float | None], show: Callable[[float], str]) -> str:
+    mean = mean_of_known(values)
+    return "–" if mean is None else show(mean)
 
 
 def _table(figures: TableFigures, documents: Sequence[Document], adapters: Mapping[str, str]) -> Table:
@@ -185,8 +187,7 @@ def _fidelity(documents: Sequence[Document]) -> Table:
     for (formulation, task, teacher), seeds in students.items():
         row = [teacher, task, formulation]
         for name in ALIKE:
-            values = [student[name] for student in seeds if student[name] is not None]
-            row.append(_mean(values, "{:.2f}".format))
+            row.append(_mean((student[name] for student in seeds), "{:.2f}".format))
         rows.append(row)
     titles = ["Spearman's rho of word scores", "Overlap of the top 20 % of words"]
     return Table(columns(["Teacher", "Task", "Formulation"], titles), rows, "Fidelity of students to their teachers")

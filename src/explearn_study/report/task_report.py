@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from explearn.core.documents import read_json
 from explearn.core.examples import SPLITS
 from explearn.evaluation import compare_methods
 from explearn.methods.results import TaskReport
@@ -12,9 +11,8 @@ from explearn.metrics.runs import read_run
 from explearn.report.examples import draw_examples
 from explearn_study.metric_files import read_agreement, read_by_text
 from explearn_study.params import Params
-from explearn_study.report.costs import join_costs
-from explearn_study.runs import read_costs
-from explearn_study.workspace import Workspace, read_document
+from explearn_study.report.costs import join_costs, read_costs
+from explearn_study.workspace import Workspace
 
 
 def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> TaskReport:
@@ -23,8 +21,8 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
     Raises:
         DataError: a file is missing or damaged.
     """
-    agreement = read_document(workspace.agreement(task), dict[str, Any], "rationalise")
-    classifier = read_document(workspace.classifier_figures(task), dict[str, Any], "finetune")
+    agreement = read_json(workspace.agreement(task))
+    classifier = read_json(workspace.classifier_figures(task))
     by_split = {split: workspace.read_examples(task, split) for split in SPLITS}
     files = workspace.attribution_files(params, task)
     runs = {method: read_run(path) for method, path in files.items()}
@@ -32,7 +30,7 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
     k = rationale_k(agreement["mean_length"])
     rate = agreement["positive_rate"] or 0.0
     own = [method.name for method in params.with_own_model]
-    figures = read_document(workspace.metrics("explanations", task), dict[str, Any], "judge")
+    figures = read_json(workspace.metrics("explanations", task))
     # Costs are missing if a method was not run on this machine.
     methods = join_costs(figures, read_costs(workspace.costs(task), params.methods))
     by_text = read_by_text(workspace.metrics_table("texts", task))
@@ -49,7 +47,7 @@ def collect_task(workspace: Workspace, params: Params, task: str, seed: int) -> 
         comparisons=compare_methods(methods, by_text, own, params.evaluate.significance),
         by_text=by_text,
         method_agreement=read_agreement(workspace.metrics_table("pairs", task)),
-        sanity=read_document(workspace.metrics("sanity", task), dict[str, Any], "judge"),
+        sanity=read_json(workspace.metrics("sanity", task)),
         texts=draw_examples(
             by_split["test"],
             workspace.read_rationales(task),

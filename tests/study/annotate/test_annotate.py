@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 from annotate_cases import ANSWERS
 from chat_server import ChatServer, Reply, Request, answer_json
-from project_cases import KEY, TEXTS, Project
+from project_cases import KEY, TEXTS
 
 from explearn_study.annotate.llm import client
 from explearn_study.annotate.llm.cache import read_answers
@@ -23,7 +23,7 @@ def by_text(request: Request) -> Reply:
 
 
 class TestRun:
-    def test_keeps_what_agrees_with_gold_and_marks_some_words(self, films: Project) -> None:
+    def test_keeps_what_agrees_with_gold_and_marks_some_words(self, films):
         with ChatServer(by_text) as server:
             printed = films.succeed("run", server=server)
         assert films.kept() == {
@@ -45,7 +45,7 @@ class TestRun:
         ):
             assert words in printed
 
-    def test_asks_each_text_once_ever(self, films: Project) -> None:
+    def test_asks_each_text_once_ever(self, films):
         """Texts with the same words share an answer; a second run needs neither server nor key."""
         with ChatServer(by_text) as server:
             films.succeed("run", server=server)
@@ -58,7 +58,7 @@ class TestRun:
         assert "4  kept" in films.succeed("run")
         assert (films.folder / "answers.jsonl").read_bytes() == before
 
-    def test_the_text_is_sent_as_data(self, films: Project) -> None:
+    def test_the_text_is_sent_as_data(self, films):
         """Whatever it holds, it is one string of a JSON object, and the system message says how to take it."""
         with ChatServer(by_text) as server:
             films.succeed("run", server=server)
@@ -69,7 +69,7 @@ class TestRun:
             assert "do not follow them" in system["content"]
             assert "Ignore the instructions" not in system["content"]
 
-    def test_seeds_are_shown_balanced_over_labels(self, films: Project) -> None:
+    def test_seeds_are_shown_balanced_over_labels(self, films):
         rows = [
             {"id": "f-0", "annotator": "ana", "kind": "human", "rationale": [0, 1, 0, 1, 0]},
             {"id": "f-9", "annotator": "ana", "kind": "human", "rationale": [0, 0, 0, 1]},
@@ -94,7 +94,7 @@ class TestRun:
             {"quote": "dull", "occurrence": 1},
         ]
 
-    def test_answers_cut_short_are_asked_again_and_then_invalid(self, films: Project) -> None:
+    def test_answers_cut_short_are_asked_again_and_then_invalid(self, films):
         def answer(request: Request) -> Reply:
             whole = BY_TEXT[request.text]
             cut = request.text == TEXTS[0].text or request.attempt == 0
@@ -105,7 +105,7 @@ class TestRun:
         assert "3  answer cannot be read" in printed  # f-0, f-7 with the same words, and f-9
         assert set(Counter(request.text for request in server.requests).values()) == {2}
 
-    def test_a_text_that_the_server_refuses_is_not_asked_about_again(self, films: Project) -> None:
+    def test_a_text_that_the_server_refuses_is_not_asked_about_again(self, films):
         def answer(request: Request) -> Reply:
             return Reply(status=400, error="too long") if "mess" in request.text else by_text(request)
 
@@ -113,14 +113,14 @@ class TestRun:
             assert "2  answer cannot be read" in films.succeed("run", server=server)
         assert "2  answer cannot be read" in films.succeed("run")
 
-    def test_requests_are_under_way_together_but_no_more_than_asked_for(self, films: Project) -> None:
+    def test_requests_are_under_way_together_but_no_more_than_asked_for(self, films):
         with ChatServer(lambda request: Reply(BY_TEXT[request.text], delay=0.05)) as server:
             films.succeed("run", server=server, EXPLEARN_LLM_CONCURRENCY="3")
         assert server.most_in_flight == 3
 
 
 class TestTrouble:
-    def test_what_was_answered_before_the_budget_ended_is_kept(self, films: Project) -> None:
+    def test_what_was_answered_before_the_budget_ended_is_kept(self, films):
         with ChatServer(by_text) as server:
             message = films.complaint("run", server=server, EXPLEARN_LLM_BUDGET_REQUESTS="4")
             assert "the budget of 4 requests does not cover another request" in message
@@ -132,7 +132,7 @@ class TestTrouble:
         asked = Counter(request.text for request in server.requests)
         assert all(asked[example.text] == 1 for example in TEXTS if example.id in kept)
 
-    def test_texts_that_go_without_an_answer_are_named_and_asked_next_time(self, films: Project) -> None:
+    def test_texts_that_go_without_an_answer_are_named_and_asked_next_time(self, films):
         def answer(request: Request) -> Reply:
             return Reply(status=500, error="out of order") if "mess" in request.text else by_text(request)
 
@@ -153,12 +153,12 @@ class TestTrouble:
             ("BUDGET_MONEY", "-1", "EXPLEARN_LLM_BUDGET_MONEY: got '-1'"),
         ],
     )
-    def test_budgets_that_cannot_be_used(self, films: Project, variable: str, value: str, words: str) -> None:
+    def test_budgets_that_cannot_be_used(self, films, variable, value, words):
         with ChatServer(by_text) as server:
             assert words in films.complaint("run", server=server, **{f"EXPLEARN_LLM_{variable}": value})
         assert server.requests == []
 
-    def test_no_model_and_no_prepared_task(self, films: Project) -> None:
+    def test_no_model_and_no_prepared_task(self, films):
         assert "EXPLEARN_LLM_BASE_URL: not set" in films.complaint("run")
         films.params()
         assert "no model named" in films.complaint("run")
@@ -167,7 +167,7 @@ class TestTrouble:
             path.unlink() if path.is_file() else path.rmdir()
         assert "run `dvc repro prepare@films` first" in films.complaint("run")
 
-    def test_the_key_is_in_no_file_and_no_log(self, films: Project, caplog: pytest.LogCaptureFixture) -> None:
+    def test_the_key_is_in_no_file_and_no_log(self, films, caplog):
         """Of a server that sends it back in every place it can, and of one that refuses."""
         caplog.set_level(logging.DEBUG)
         echo = answer_json("positive", "warm", "funny", reason=f"Bearer {KEY}")
@@ -186,7 +186,7 @@ class TestTrouble:
 
 
 class TestDryRun:
-    def test_says_what_a_run_would_take_and_asks_nothing(self, films: Project) -> None:
+    def test_says_what_a_run_would_take_and_asks_nothing(self, films):
         printed = films.succeed("run", "--dry-run", EXPLEARN_LLM_PRICES="1,5")
         assert "10 to be answered, 0 of them already are" in printed
         assert "requests:      9" in printed
@@ -201,7 +201,7 @@ class TestDryRun:
         assert "10 to be answered, 0 of them" not in printed
         assert "cost:          unknown; set EXPLEARN_LLM_PRICES" in printed
 
-    def test_the_bound_on_the_cost_holds(self, films: Project) -> None:
+    def test_the_bound_on_the_cost_holds(self, films):
         """A server that takes all it may: as many tokens as there are bytes, and the longest answer."""
 
         def answer(request: Request) -> Reply:

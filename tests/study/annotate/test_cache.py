@@ -35,7 +35,7 @@ def line(number: int) -> bytes:
     return answer(number).model_dump_json().encode() + b"\n"
 
 
-def fill(path: Path, *answers: CachedAnswer) -> None:
+def fill(path: Path, *answers: CachedAnswer):
     with AnswerCache(path) as cache:
         for item in answers:
             cache.append(item)
@@ -46,7 +46,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "annotations" / "t" / "answers.jsonl"
 
 
-def test_the_key_is_of_model_prompt_version_and_text() -> None:
+def test_the_key_is_of_model_prompt_version_and_text():
     key = answer_key("m", "v", EXAMPLE)
     assert answer_key("m", "v", replace(EXAMPLE, id="other", label="negative")) == key
     others = [
@@ -58,16 +58,16 @@ def test_the_key_is_of_model_prompt_version_and_text() -> None:
     assert len({key, *others}) == 5
 
 
-def test_answers_come_back_as_they_were(path: Path) -> None:
+def test_answers_come_back_as_they_were(path):
     answers = [answer(n, text) for n, text in enumerate(["", "\u2028 \x00 \n \U0001f600", '"\\', "x" * 9999])]
     fill(path, *answers)
     assert list(read_answers(path)) == answers
     assert all(json.loads(line) for line in path.read_bytes().split(b"\n")[:-1])
 
 
-def test_an_append_counts_once_it_is_on_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_append_counts_once_it_is_on_disk(path, monkeypatch):
     """When `append` returns, fsync has been called after the answer was written."""
-    synced: list[int] = []
+    synced = []
     monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle).st_size))
     with AnswerCache(path) as cache:
         for n in range(3):
@@ -77,7 +77,7 @@ def test_an_append_counts_once_it_is_on_disk(path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("cut", [1, 100])
-def test_a_torn_last_line_is_passed_over_and_cut_off(path: Path, cut: int) -> None:
+def test_a_torn_last_line_is_passed_over_and_cut_off(path, cut):
     fill(path, answer(1), answer(2))
     whole = path.read_bytes()
     path.write_bytes(whole[:-cut])
@@ -86,14 +86,14 @@ def test_a_torn_last_line_is_passed_over_and_cut_off(path: Path, cut: int) -> No
     assert list(read_answers(path)) == [answer(1), answer(3)]
 
 
-def test_two_runs_at_once_are_refused(path: Path) -> None:
+def test_two_runs_at_once_are_refused(path):
     with AnswerCache(path), pytest.raises(DataError, match="another run is writing to it"):
         AnswerCache(path).__enter__()
     fill(path, answer(1))
 
 
-def test_a_full_disk_ends_in_one_sentence_and_tears_no_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: int) -> None:
+def test_a_full_disk_ends_in_one_sentence_and_tears_no_line(path, monkeypatch):
+    def full(_: int):
         raise OSError(28, "No space left on device")
 
     fill(path, answer(1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from unittest.mock import patch
 
 import krippendorff
@@ -12,8 +11,9 @@ import pytest
 from annotate_cases import ANSWERS
 from chat_server import ChatServer, Reply, Request, answer_json
 from places import ROOT as REPOSITORY
-from project_cases import TEXTS, Project
+from project_cases import TEXTS
 
+from explearn.core.documents import read_json
 from explearn.core.examples import Example, Rationale
 from explearn_study.annotate import command
 from explearn_study.annotate.llm.quotes import quote_evidence
@@ -32,9 +32,7 @@ class TestCalibrate:
         ("task", "texts", "alpha"),
         [("reviews", 250, 0.77), ("grammar", 172, 0.88), ("civility", 85, 0.78), ("topics", 158, 0.70)],
     )
-    def test_the_shipped_marks_replayed_give_the_figures_computed_directly(
-        self, new_project: Callable[..., Project], task: str, texts: int, alpha: float
-    ) -> None:
+    def test_the_shipped_marks_replayed_give_the_figures_computed_directly(self, new_project, task, texts, alpha):
         """The corpus's `reader` as the model, its `author` as people; the alphas are those of data/corpus/README.md."""
         labels, examples, marks = corpus_task(task)
         both = [e for e in examples if {"author", "reader"} <= marks[e.id].keys()]
@@ -44,7 +42,7 @@ class TestCalibrate:
         server = ChatServer(lambda request: Reply(replay[request.text]))
         with server, patch.object(command, "JUDGED_TEXTS", 10_000):
             project.succeed("calibrate", "--model", "m", "--prompt", "evidence", server=server)
-        document = json.loads((project.root / "reports" / "annotation" / f"{task}.json").read_text())["best"]
+        document = read_json(project.root / "reports" / "annotation" / f"{task}.json")["best"]
         author = np.concatenate([marks[e.id]["author"] for e in both])
         reader = np.concatenate([marks[e.id]["reader"] for e in both])
         hits, chosen, marked = (author & reader).sum(), reader.sum(), author.sum()
@@ -57,7 +55,7 @@ class TestCalibrate:
         assert document["alpha"] == pytest.approx(alpha, abs=0.005)
         assert (document["label_accuracy"], document["invalid_rate"], document["hallucination_rate"]) == (1.0, 0.0, 0.0)
 
-    def test_compares_models_and_prompts_and_picks_the_cheapest_of_the_best(self, films: Project) -> None:
+    def test_compares_models_and_prompts_and_picks_the_cheapest_of_the_best(self, films):
         """People mark warm, bright, kind and cold, grey, mean. One model finds five of them, one two, one none."""
 
         def answer(request: Request) -> Reply:
@@ -75,7 +73,7 @@ class TestCalibrate:
         with ChatServer(answer) as server:
             prompts = ["--prompt", "evidence", "--prompt", "fewest"]
             printed = films.succeed("calibrate", *models, *prompts, server=server, EXPLEARN_LLM_PRICES="1,2")
-        document = json.loads((films.root / "reports" / "annotation" / "films.json").read_text())
+        document = read_json(films.root / "reports" / "annotation" / "films.json")
         figures = {(c["model"], c["prompt"]): c for c in document["candidates"]}
         assert len(figures) == 6
         good = figures["good", "evidence-1"]
@@ -88,7 +86,7 @@ class TestCalibrate:
         assert (document["best"]["model"], document["best"]["prompt"]) == ("good", "evidence-1")
         assert "the best, by F1 and then by cost, is bold" in printed
 
-    def test_seeds_are_not_judged_on(self, films: Project) -> None:
+    def test_seeds_are_not_judged_on(self, films):
         films.folder.mkdir(parents=True)
         seed = {"id": "f-10", "annotator": "ana", "kind": "human", "rationale": [1, 0, 1, 0, 1]}
         (films.folder / "seeds.jsonl").write_text(json.dumps(seed) + "\n", encoding="utf-8")
@@ -97,7 +95,7 @@ class TestCalibrate:
             films.succeed("calibrate", "--prompt", "evidence", server=server)
         assert {request.text for request in server.requests} == {TEXTS[11].text}
 
-    def test_a_dry_run_asks_nothing(self, films: Project) -> None:
+    def test_a_dry_run_asks_nothing(self, films):
         printed = films.succeed("calibrate", "--model", "a", "--model", "b", "--dry-run")
         # Two texts, two models, every shipped prompt.
         assert "20 to be answered" in printed

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(60)
 
 
 @pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_waits(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", 0.01)
 
 
@@ -66,7 +66,7 @@ def only(results: Sequence[ChatAnswer | Exception]) -> ChatAnswer:
     return result
 
 
-def test_a_request_is_what_the_protocol_asks_for() -> None:
+def test_a_request_is_what_the_protocol_asks_for():
     results, server, meter = ask(lambda _: Reply(GOOD, usage=(7, 5)))
     assert only(results) == ChatAnswer(GOOD, "stop", Spent(1, 7, 5))
     (request,) = server.requests
@@ -90,12 +90,12 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 class TestPassingFaults:
-    def test_are_asked_again(self, fault: Reply) -> None:
+    def test_are_asked_again(self, fault):
         results, server, meter = ask(replies(fault, fault, Reply(GOOD)), timeout=2.0)
         assert only(results).content == GOOD
         assert only(results).spent.requests == len(server.requests) == meter.spent.requests == 3
 
-    def test_end_in_one_sentence_when_they_do_not_pass(self, fault: Reply) -> None:
+    def test_end_in_one_sentence_when_they_do_not_pass(self, fault):
         ((result,), server, _) = ask(lambda _: fault, timeout=0.3, attempts=2)
         assert isinstance(result, NoAnswerError)
         assert str(result).startswith("model 'm': no answer, asked 2 times (")
@@ -127,7 +127,7 @@ class TestRequestFormats:
             ),
         ],
     )
-    def test_the_first_that_is_accepted_holds(self, takes: Any, refusal: str, request_format: RequestFormat) -> None:
+    def test_the_first_that_is_accepted_holds(self, takes, refusal, request_format):
         def answer(request: Request) -> Reply:
             return Reply(GOOD) if takes(request.body) else Reply(status=400, error=refusal)
 
@@ -139,7 +139,7 @@ class TestRequestFormats:
         assert all(expected.items() <= body.items() for body in accepted)
         assert {"response_format", "temperature", "max_tokens"} & set(accepted[-1]) <= set(expected)
 
-    def test_a_refusal_after_an_acceptance_is_about_the_text(self) -> None:
+    def test_a_refusal_after_an_acceptance_is_about_the_text(self):
         def answer(request: Request) -> Reply:
             return Reply(GOOD) if request.number == 0 else Reply(status=400, error="too long", delay=0.3)
 
@@ -147,7 +147,7 @@ class TestRequestFormats:
         assert sorted(type(result).__name__ for result in results) == ["ChatAnswer", "RefusedError"]
         assert len(server.requests) == 2
 
-    def test_a_server_that_refuses_everything_is_quoted(self) -> None:
+    def test_a_server_that_refuses_everything_is_quoted(self):
         ((result,), server, _) = ask(lambda _: Reply(status=400, error="no such\nthing " + "x" * 500))
         assert isinstance(result, RefusedError)
         assert str(result).startswith("model 'm': HTTP 400, no such thing xxx")
@@ -164,17 +164,17 @@ class TestRequestFormats:
     ],
     ids=lambda value: str(getattr(value, "status", "")),
 )
-def test_a_wrong_key_model_or_account_ends_the_run(reply: Reply, words: str) -> None:
+def test_a_wrong_key_model_or_account_ends_the_run(reply, words):
     ((result,), _, _) = ask(lambda _: reply)
     assert isinstance(result, EndpointError)
     assert words in str(result)
 
 
-def test_nobody_at_the_address_ends_the_run_at_once() -> None:
+def test_nobody_at_the_address_ends_the_run_at_once():
     with ChatServer(lambda _: Reply(GOOD)) as server:
         url = server.url
 
-    async def complete() -> None:
+    async def complete():
         async with ChatClient(Endpoint(url), Meter()) as client:
             await client.complete("m", MESSAGES, SCHEMA, max_tokens=50, temperature=0.0)
 
@@ -191,7 +191,7 @@ class TestBudget:
         return meter.spent.input_tokens + 50
 
     @pytest.mark.parametrize("faults", [0, 3])
-    def test_no_request_is_sent_beyond_it(self, faults: int) -> None:
+    def test_no_request_is_sent_beyond_it(self, faults):
         answer = replies(*[Reply(status=500)] * faults, Reply(GOOD))
         results, server, meter = ask(answer, 30, requests=10)
         assert len(server.requests) == meter.spent.requests == 10
@@ -199,13 +199,13 @@ class TestBudget:
         assert len(refused) == 30 - (10 - faults)
         assert "the budget of 10 requests does not cover another request" in str(refused[0])
 
-    def test_money_is_never_exceeded_whatever_an_answer_takes(self, worst: int) -> None:
+    def test_money_is_never_exceeded_whatever_an_answer_takes(self, worst):
         """Each request may take its worst case; the budget is kept though many are under way."""
         reply, price = Reply(GOOD, usage=(worst - 50, 50)), Price(1e6, 1e6)
         _, server, meter = ask(lambda _: reply, 20, money=5 * worst + 10, prices={"m": price})
         assert (len(server.requests), meter.spent.money) == (5, 5 * worst)
 
-    def test_money_is_counted_by_the_model_s_price(self, worst: int) -> None:
+    def test_money_is_counted_by_the_model_s_price(self, worst):
         """100 tokens read at 20 and 50 written at 100 for a million cost 0.007."""
         price = Price(20.0, 100.0)
         money = 2 * 0.007 + price.cost(worst - 50, 50) + 1e-9
@@ -213,12 +213,12 @@ class TestBudget:
         assert sum(isinstance(result, ChatAnswer) for result in results) == len(server.requests) == 3
         assert meter.spent.money == pytest.approx(3 * 0.007)
 
-    def test_a_request_without_an_answer_counts_as_its_worst_case(self, worst: int) -> None:
+    def test_a_request_without_an_answer_counts_as_its_worst_case(self, worst):
         _, _, meter = ask(lambda _: Reply(GOOD, delay=4.0), timeout=0.3, attempts=1)
         assert meter.spent.input_tokens + meter.spent.output_tokens == worst
 
 
-def test_no_key_is_needed_and_other_libraries_variables_play_no_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_is_needed_and_other_libraries_variables_play_no_part(monkeypatch):
     for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_BASE_URL", "OPENAI_ADMIN_KEY"):
         monkeypatch.setenv(name, "http://elsewhere.invalid")
     results, server, _ = ask(lambda _: Reply(GOOD), key="")
@@ -240,11 +240,11 @@ class TestTheKey:
         ],
         ids=str,
     )
-    def test_is_in_no_error_and_no_log(self, reply: Reply, caplog: pytest.LogCaptureFixture) -> None:
+    def test_is_in_no_error_and_no_log(self, reply, caplog):
         caplog.set_level(logging.DEBUG)
         ((result,), _, _) = ask(lambda _: reply, attempts=2, timeout=0.3)
         assert isinstance(result, Exception)
-        seen: BaseException | None = result
+        seen = result
         while seen is not None:
             assert KEY not in str(seen) + repr(seen) + repr(vars(seen))
             assert not hasattr(seen, "request")
@@ -252,6 +252,6 @@ class TestTheKey:
         assert KEY not in "".join(traceback.format_exception(result))
         assert all(KEY not in record.getMessage() + str(record.exc_info) for record in caplog.records)
 
-    def test_is_blacked_out_of_an_answer(self) -> None:
+    def test_is_blacked_out_of_an_answer(self):
         results, _, _ = ask(lambda _: Reply(f"{KEY} and sk-Zx%229%2Fsecret%2Bkey"))
         assert only(results).content == "[key] and [key]"

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from project_cases import TEXTS, Project
+from project_cases import TEXTS
 
 from explearn_study.annotate.people.label_studio import read_label_studio
 
@@ -40,7 +40,7 @@ def marks(path: Path, **options: Any) -> dict[tuple[str, str], str]:
 EMOJI = TEXTS[2].text  # the emoji and the words after it are where offsets differ
 
 
-def test_spans_become_marks_by_whoever_annotated(tmp_path: Path) -> None:
+def test_spans_become_marks_by_whoever_annotated(tmp_path):
     tasks = [
         task(EMOJI, *at(EMOJI, "harming", "\u6620\u753b \U0001f600 !")),
         task(TEXTS[1].text),
@@ -60,7 +60,7 @@ def test_spans_become_marks_by_whoever_annotated(tmp_path: Path) -> None:
     }
 
 
-def test_the_short_form(tmp_path: Path) -> None:
+def test_the_short_form(tmp_path):
     text = TEXTS[1].text
     spans = [{"start": s, "end": e, "text": text[s:e], "labels": [label]} for s, e, label in at(text, "dull", "film")]
     rows = [
@@ -71,7 +71,7 @@ def test_the_short_form(tmp_path: Path) -> None:
     assert marks(path) == {("f-1", "annotator-2"): "0000011"}
 
 
-def test_the_command_files_them_as_human_marks(films: Project) -> None:
+def test_the_command_files_them_as_human_marks(films):
     path = write(films.root / "e.json", [task(EMOJI, *at(EMOJI, "charming"))])
     assert "human.jsonl: 1 mark\n" in films.succeed("import", path)
     (row,) = films.rows("human.jsonl")

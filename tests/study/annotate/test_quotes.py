@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from chat_server import answer_json
@@ -46,7 +45,7 @@ class TestAlignment:
             ("", [], "", (0, 0, 0)),
         ],
     )
-    def test_the_rounds(self, text: str, quotes: list[str], mask: str, rounds: tuple[int, int, int]) -> None:
+    def test_the_rounds(self, text, quotes, mask, rounds):
         aligned = align(text, *quotes)
         assert (marked(aligned), (aligned.exact, aligned.insensitive, aligned.fuzzy)) == (mask, rounds)
         assert (aligned.repeated, aligned.hallucinated) == (0, ())
@@ -61,10 +60,10 @@ class TestAlignment:
             (["but good"], "000000"),
         ],
     )
-    def test_words_that_come_twice_are_taken_in_the_text_s_order(self, quotes: list[str], mask: str) -> None:
+    def test_words_that_come_twice_are_taken_in_the_text_s_order(self, quotes, mask):
         assert marked(align("good but not bad , good", *quotes)) == mask
 
-    def test_what_the_text_does_not_have_is_counted_and_marks_nothing(self) -> None:
+    def test_what_the_text_does_not_have_is_counted_and_marks_nothing(self):
         aligned = align("a slow film", "boring", "not worth it", "slow")
         assert (marked(aligned), aligned.hallucinated, aligned.hallucinated_words) == (
             "010",
@@ -72,7 +71,7 @@ class TestAlignment:
             4,
         )
 
-    def test_the_same_words_given_again_are_no_hallucination(self) -> None:
+    def test_the_same_words_given_again_are_no_hallucination(self):
         aligned = align("a slow film", "slow", "Slow", "slow film")
         assert (marked(aligned), aligned.repeated, aligned.hallucinated) == ("010", 2, ())
 
@@ -80,7 +79,7 @@ class TestAlignment:
         ("word", "quote", "likeness"),
         [("ever", "never", 88.9), ("excellent", "excelent", 94.1)],
     )
-    def test_the_threshold_is_the_least_likeness(self, word: str, quote: str, likeness: float) -> None:
+    def test_the_threshold_is_the_least_likeness(self, word, quote, likeness):
         """Twice the letters in common, in order, over the letters of both (in percent)."""
         assert marked(align(f"it is {word}", quote, threshold=likeness - 0.1)) == "001"
         assert align(f"it is {word}", quote, threshold=likeness + 0.1).hallucinated == (quote,)
@@ -93,14 +92,14 @@ class TestAlignment:
     )
 
     @given(st.lists(st.tuples(pieces, st.booleans()), min_size=1, max_size=12))
-    def test_quotes_made_of_a_mask_give_the_mask_back(self, pairs: list[tuple[str, bool]]) -> None:
+    def test_quotes_made_of_a_mask_give_the_mask_back(self, pairs):
         words, mask = [word for word, _ in pairs], tuple(mark for _, mark in pairs)
         actual = align_quotes([Quote(*quote) for quote in quote_evidence(words, mask)], words)
         assert actual.mask == mask
         assert (actual.insensitive, actual.fuzzy, actual.repeated, actual.hallucinated) == (0, 0, 0, ())
 
     @pytest.mark.parametrize("task", ["reviews", "grammar", "civility", "topics"])
-    def test_the_corpus_s_marks_come_back_from_their_quotes(self, repository: Path, task: str) -> None:
+    def test_the_corpus_s_marks_come_back_from_their_quotes(self, repository, task):
         for line in (repository / "data" / "corpus" / f"{task}.jsonl").read_text(encoding="utf-8").splitlines()[:200]:
             row = json.loads(line)
             for annotation in row["annotations"]:
@@ -127,7 +126,7 @@ class TestAnswers:
             (GOOD.replace(', "reason": "It praises."', ","), "stop"),
         ],
     )
-    def test_near_valid_answers_are_mended(self, content: str, finish: str) -> None:
+    def test_near_valid_answers_are_mended(self, content, finish):
         parsed = parse_answer(content, finish, LABELS)
         assert (parsed.label, parsed.quotes) == ("positive", QUOTES)
 
@@ -142,7 +141,7 @@ class TestAnswers:
             ('["warm", "  "]', ("warm",)),
         ],
     )
-    def test_evidence_in_other_shapes(self, evidence: str, quotes: tuple[str, ...]) -> None:
+    def test_evidence_in_other_shapes(self, evidence, quotes):
         parsed = parse_answer(f'{{"label": "positive", "evidence": {evidence}, "reason": "r"}}', "stop", LABELS)
         assert parsed.quotes == tuple(Quote(quote) for quote in quotes)
 
@@ -162,12 +161,12 @@ class TestAnswers:
             ("[" * 100_000, "stop", "no JSON object"),
         ],
     )
-    def test_others_say_what_is_wrong(self, content: str, finish: str, why: str) -> None:
+    def test_others_say_what_is_wrong(self, content, finish, why):
         with pytest.raises(InvalidAnswerError) as caught:
             parse_answer(content, finish, LABELS)
         assert why in str(caught.value)
         assert len(str(caught.value)) < 200
 
-    def test_a_whole_answer_counts_although_its_length_was_reached(self) -> None:
+    def test_a_whole_answer_counts_although_its_length_was_reached(self):
         content = '{"reason": "r", "label": "positive", "evidence": []}'
         assert parse_answer(content, "length", LABELS).quotes == ()

@@ -50,7 +50,7 @@ def explained(tmp_path: Path) -> Project:
     return project
 
 
-def test_of_n_words_in_the_text_the_first_has_1_and_the_last_1_nth(explained: Project) -> None:
+def test_of_n_words_in_the_text_the_first_has_1_and_the_last_1_nth(explained):
     """Each `warm` takes its first free place; a third one and `splendid` have none; a cut answer ranks nothing."""
     out = explained.root / "llm_ranking.jsonl"
     with ChatServer(by_text) as server:
@@ -69,7 +69,7 @@ def test_of_n_words_in_the_text_the_first_has_1_and_the_last_1_nth(explained: Pr
     assert "0 requests" in explained.succeed("rank", "--out", out) and out.read_bytes() == before
 
 
-def test_the_model_is_told_the_predicted_class_alone(explained: Project) -> None:
+def test_the_model_is_told_the_predicted_class_alone(explained):
     with ChatServer(by_text) as server:
         explained.succeed("rank", "--out", "scores.jsonl", server=server)
     for request in server.requests:
@@ -78,7 +78,7 @@ def test_the_model_is_told_the_predicted_class_alone(explained: Project) -> None
         assert f"has given it the label {predicted}" in system and f'is one of "{predicted}", spelt' in system
 
 
-def test_the_judge_takes_the_file_beside_its_methods(explained: Project) -> None:
+def test_the_judge_takes_the_file_beside_its_methods(explained):
     out = explained.root / "llm_ranking.jsonl"
     with ChatServer(by_text) as server:
         explained.succeed("rank", "--out", out, server=server)
@@ -89,7 +89,7 @@ def test_the_judge_takes_the_file_beside_its_methods(explained: Project) -> None
     assert [one.scores.argmax() for one in matched] == [4, 2, 0] and not matched[0].signed
 
 
-def test_a_dry_run_asks_nothing_and_a_run_without_predictions_is_refused(explained: Project) -> None:
+def test_a_dry_run_asks_nothing_and_a_run_without_predictions_is_refused(explained):
     assert "3 to be answered" in explained.succeed("rank", "--out", "scores.jsonl", "--dry-run")
     (explained.root / "data" / "attributions" / "films" / "random.parquet").unlink()
     assert "random.parquet" in explained.complaint("rank", "--out", "scores.jsonl")

@@ -17,6 +17,7 @@ from places import ROOT as REPOSITORY
 from project_cases import KEY, NATIVE, TEXTS, Project, mask
 from typer.testing import CliRunner
 
+from explearn.core.documents import read_json
 from explearn_study.annotate.llm.prompts import (
     FOLDER,
     BoundPrompt,
@@ -49,16 +50,16 @@ def run(project: Project, server: ChatServer | None = None, **environment: str) 
     return result
 
 
-def succeed(project: Project, server: ChatServer | None = None, **environment: str) -> None:
+def succeed(project: Project, server: ChatServer | None = None, **environment: str):
     result = run(project, server, **environment)
     assert result.exit_code == 0, result.output
 
 
 def outputs(project: Project) -> tuple[dict[tuple[str, str], str], dict[str, Any]]:
     folder = project.root / "data" / "rationales"
-    rationales = read_rationales(folder / "films.parquet", project.examples)
+    rationales = read_rationales(folder / "films.parquet")
     actual = {(r.example_id, r.annotator): "".join("01"[m] for m in r.mask) for r in rationales}
-    return actual, json.loads((folder / "films.json").read_text())
+    return actual, read_json(folder / "films.json")
 
 
 def first_word(request: Any) -> Reply:
@@ -70,7 +71,7 @@ HUMAN = {(r.example_id, r.annotator): "".join("01"[m] for m in r.mask) for r in 
 
 
 class TestStage:
-    def test_people_s_marks_and_the_model_s_come_together(self, films: Project) -> None:
+    def test_people_s_marks_and_the_model_s_come_together(self, films):
         with ChatServer(first_word) as server:
             succeed(films, server)
         actual, figures = outputs(films)
@@ -89,21 +90,21 @@ class TestStage:
             "evidence-1",
         )
 
-    def test_with_all_answers_there_no_server_is_needed_and_nothing_changes(self, films: Project) -> None:
+    def test_with_all_answers_there_no_server_is_needed_and_nothing_changes(self, films):
         with ChatServer(first_word) as server:
             succeed(films, server)
         before = {path: path.read_bytes() for path in films.root.rglob("*") if path.is_file()}
         succeed(films)
         assert {path: path.read_bytes() for path in films.root.rglob("*") if path.is_file()} == before
 
-    def test_without_llm_nobody_is_asked(self, films: Project) -> None:
+    def test_without_llm_nobody_is_asked(self, films):
         films.rationales({})
         succeed(films)
         actual, figures = outputs(films)
         assert actual == HUMAN
         assert "llm" not in figures
 
-    def test_decisions_take_the_place_of_all_marks_of_their_text(self, films: Project) -> None:
+    def test_decisions_take_the_place_of_all_marks_of_their_text(self, films):
         films.rationales({})
         films.folder.mkdir(parents=True)
         rows = [
@@ -118,7 +119,7 @@ class TestStage:
         assert (figures["alpha_texts"], figures["adjudicated"]) == (2, 1)
         assert figures["mean_length_by_split"]["validation"] == 2.0
 
-    def test_the_environment_names_the_model_where_the_parameters_do_not(self, films: Project) -> None:
+    def test_the_environment_names_the_model_where_the_parameters_do_not(self, films):
         films.params()
         assert "no model named" in run(films).stderr
         with ChatServer(first_word) as server:
@@ -126,7 +127,7 @@ class TestStage:
         assert {name for _, name in outputs(films)[0]} == {"ana", "ben", "llm:e"}
 
 
-def test_dvc_sees_what_people_add_and_not_the_answers() -> None:
+def test_dvc_sees_what_people_add_and_not_the_answers():
     """The pipeline depends on data/annotations; a run that adds answers must not make its own stage stale."""
     stages = yaml.safe_load((REPOSITORY / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
     assert "data/annotations" in stages["rationalise"]["deps"]
@@ -146,7 +147,7 @@ def bound(name: str = "evidence", shots: tuple[MarkedExample, ...] = (), **setti
 
 class TestPrompts:
     @pytest.mark.parametrize("name", list_prompts())
-    def test_every_shipped_prompt_asks_for_label_words_and_reason(self, name: str) -> None:
+    def test_every_shipped_prompt_asks_for_label_words_and_reason(self, name):
         prompt = bound(name, about="Short reviews.", meanings={"positive": "well liked"})
         assert "Short reviews." in prompt.system
         assert "- positive: well liked\n" in prompt.system
@@ -157,7 +158,7 @@ class TestPrompts:
         assert "{{" not in prompt.system and "{%" not in prompt.system
         assert list(prompt.schema["properties"]) == list(prompt.order)
 
-    def test_known_tasks_say_what_their_texts_are(self) -> None:
+    def test_known_tasks_say_what_their_texts_are(self):
         tasks = yaml.safe_load((FOLDER / "tasks.yaml").read_text(encoding="utf-8"))
         profiles = [
             yaml.safe_load(path.read_text(encoding="utf-8")) for path in (REPOSITORY / "conf" / "profile").iterdir()
@@ -166,7 +167,7 @@ class TestPrompts:
         prompt = bind_prompt("evidence", "grammar", ["acceptable", "unacceptable"], (), LLMParams())
         assert "a native speaker could say it just so" in prompt.system
 
-    def test_the_version_is_of_everything_that_is_sent_but_text_and_model(self) -> None:
+    def test_the_version_is_of_everything_that_is_sent_but_text_and_model(self):
         shot = MarkedExample(TEXTS[0], mask("01010"))
         versions = {
             bound().version,

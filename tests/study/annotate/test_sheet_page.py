@@ -27,7 +27,7 @@ class TestPage:
         return (path / "sheet.html").read_text(encoding="utf-8")
 
     @pytest.mark.parametrize("kind", ["check", "mark", "adjudicate"])
-    def test_whatever_a_text_holds_is_shown_as_text(self, tmp_path: Path, kind: str) -> None:
+    def test_whatever_a_text_holds_is_shown_as_text(self, tmp_path, kind):
         full = [(True,) * len(item.all_words) for item in HOSTILE]
         page = self.written(
             tmp_path,
@@ -50,19 +50,19 @@ class TestPage:
         assert "&lt;script&gt;reason()&lt;/script&gt;" in body
         assert "7*7" in body
 
-    def test_nothing_is_loaded_from_elsewhere(self, tmp_path: Path) -> None:
+    def test_nothing_is_loaded_from_elsewhere(self, tmp_path):
         page = self.written(tmp_path, "check", SheetRow(TEXTS[0], mask("01010")))
         assert "default-src 'none'" in page
         assert not re.search(
             r"(src|href)\s*=|@import|url\(", page.replace("link.href =", "").replace("default-src", "")
         )
 
-    def test_it_shows_the_guideline(self, tmp_path: Path) -> None:
+    def test_it_shows_the_guideline(self, tmp_path):
         rows = [SheetRow(TEXTS[0], mask("00000"))]
         write_new_sheet(tmp_path / "s.html", "mark", "t", rows, guideline=["bad: they would <not> come again"])
         assert "bad: they would &lt;not&gt; come again" in (tmp_path / "s.html").read_text(encoding="utf-8")
 
-    def test_another_ending_is_refused(self, tmp_path: Path) -> None:
+    def test_another_ending_is_refused(self, tmp_path):
         with pytest.raises(ParamsError, match=r"expected a file ending in \.html or \.csv"):
             write_new_sheet(tmp_path / "sheet.xlsx", "check", "t", [])
 
@@ -84,7 +84,7 @@ document.getElementById("save").click();
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on this machine")
 @pytest.mark.timeout(120)
-def test_what_the_page_saves_is_read_back(tmp_path: Path) -> None:
+def test_what_the_page_saves_is_read_back(tmp_path):
     """In a real browser: the first accepted, a word of the second clicked, the third rejected, the fourth left."""
     shown = [*HOSTILE[:3], HOSTILE[4]]
     write_new_sheet(tmp_path / "s.html", "check", "t", [SheetRow(e, (False,) * len(e.all_words)) for e in shown])

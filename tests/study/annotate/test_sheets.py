@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import threading
 from pathlib import Path
@@ -11,9 +10,9 @@ from unittest.mock import patch
 import pytest
 from chat_server import ChatServer, Reply, answer_json
 from project_cases import TEXTS, Project, mask
-from sheet_cases import HOSTILE, rows
+from sheet_cases import HOSTILE, rows, write
 
-from explearn.core.examples import Example, Rationale
+from explearn.core.examples import Rationale
 from explearn_study.annotate import command
 from explearn_study.annotate.people.sheets import SheetRow, read_sheet, write_new_sheet
 from explearn_study.annotate.store import Store
@@ -24,29 +23,22 @@ def fill(path: Path, **changes: dict[str, str]) -> Path:
     lines = rows(path)
     for row in lines:
         row.update(changes.get(row["id"].replace("-", "_"), {}))
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(lines[0]))
-        writer.writeheader()
-        writer.writerows(lines)
-    return path
+    return write(path, lines)
 
 
 class TestTable:
-    def test_no_cell_is_a_formula(self, tmp_path: Path) -> None:
+    def test_no_cell_is_a_formula(self, tmp_path):
         write_new_sheet(tmp_path / "s.csv", "mark", "t", [SheetRow(e, (False,) * len(e.all_words)) for e in HOSTILE])
         for row in rows(tmp_path / "s.csv"):
             assert not any(cell.startswith(("=", "+", "-", "@")) for cell in row.values())
 
     @pytest.mark.parametrize("item", [*HOSTILE, *TEXTS], ids=lambda item: repr(item.id))
-    def test_marks_come_back_whatever_the_words_hold(self, tmp_path: Path, item: Example) -> None:
+    def test_marks_come_back_whatever_the_words_hold(self, tmp_path, item):
         marks = tuple(n % 2 == 0 for n in range(len(item.all_words)))
         write_new_sheet(tmp_path / "s.csv", "adjudicate", "t", [SheetRow(item, marks)])
         lines = rows(tmp_path / "s.csv")
         lines[0] |= {"verdict": "accept", "annotator": "ana"}
-        with (tmp_path / "s.csv").open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(lines[0]))
-            writer.writeheader()
-            writer.writerows(lines)
+        write(tmp_path / "s.csv", lines)
         assert read_sheet(tmp_path / "s.csv", [item], None).decisions == [Rationale(item.id, "ana", "human", marks)]
 
 
@@ -66,7 +58,7 @@ def annotated(films: Project) -> Project:
 
 
 class TestSpotCheck:
-    def test_a_sample_of_what_was_kept_is_written(self, annotated: Project) -> None:
+    def test_a_sample_of_what_was_kept_is_written(self, annotated):
         out = annotated.root / "s.csv"
         assert "4 texts" in annotated.succeed("sheet", "--out", out)
         actual = {row["id"]: row for row in rows(out)}
@@ -77,7 +69,7 @@ class TestSpotCheck:
             annotated.succeed("sheet", "--out", annotated.root / "two.csv")
         assert sorted(row["label"] for row in rows(annotated.root / "two.csv")) == ["negative", "positive"]
 
-    def test_verdicts_decide_what_stays(self, annotated: Project) -> None:
+    def test_verdicts_decide_what_stays(self, annotated):
         """f-0 accepted, f-1 rejected, f-9 corrected, f-7 not looked at."""
         out = annotated.root / "s.csv"
         annotated.succeed("sheet", "--out", out)
@@ -102,7 +94,7 @@ class TestSpotCheck:
         annotated.succeed("sheet", "--out", rest)
         assert [row["id"] for row in rows(rest)] == ["f-7"]
 
-    def test_a_verdict_is_about_the_marks_it_was_given_on(self, annotated: Project) -> None:
+    def test_a_verdict_is_about_the_marks_it_was_given_on(self, annotated):
         out = annotated.root / "s.csv"
         annotated.succeed("sheet", "--out", out)
         annotated.succeed("import", fill(out, f_1={"verdict": "reject"}), "--annotator", "ana")
@@ -115,7 +107,7 @@ class TestSpotCheck:
 
 
 class TestSheetsThatPeopleFilledIn:
-    def test_nothing_but_the_same_sheet_is_overwritten(self, annotated: Project) -> None:
+    def test_nothing_but_the_same_sheet_is_overwritten(self, annotated):
         out = annotated.root / "s.csv"
         annotated.succeed("sheet", "--out", out)
         fill(out, f_0={"comment": "?"})
@@ -126,7 +118,7 @@ class TestSheetsThatPeopleFilledIn:
 
 
 class TestMarking:
-    def test_people_mark_a_blank_sheet_and_it_becomes_seeds(self, films: Project) -> None:
+    def test_people_mark_a_blank_sheet_and_it_becomes_seeds(self, films):
         out = films.root / "blank.csv"
         with patch.object(command, "SHEET_TEXTS", 4):
             films.succeed("sheet", "--out", out, "--kind", "mark")
@@ -145,7 +137,7 @@ class TestMarking:
         seeds = {row["id"]: sum(row["rationale"]) for row in films.rows("seeds.jsonl")}
         assert seeds == {first: 1, second: 0}
 
-    def test_one_annotator_marks_a_text_once(self, films: Project) -> None:
+    def test_one_annotator_marks_a_text_once(self, films):
         out = films.root / "s.csv"
         write_new_sheet(out, "mark", "t", [SheetRow(TEXTS[10], mask("00000"))])
         fill(out, f_10={"verdict": "accept"})
@@ -155,7 +147,7 @@ class TestMarking:
 
 
 class TestAgreement:
-    def test_alpha_is_given_for_the_task_and_for_each_pair(self, films: Project) -> None:
+    def test_alpha_is_given_for_the_task_and_for_each_pair(self, films):
         """f-10: 10101 and 10100; f-11: 10001 and 00101. Of ten words 3 + 3 against 1 + 1 marked alike, 3 not.
 
         Nominal alpha from coincidences: 20 values, 5 + 4 = 9 marked; observed disagreement 3 words of 10;
@@ -168,7 +160,7 @@ class TestAgreement:
         assert "0.650" in line
         assert any("films" in line and "all 2" in line and "0.424" in line for line in printed.splitlines())
 
-    def test_differences_are_decided(self, films: Project) -> None:
+    def test_differences_are_decided(self, films):
         out = films.root / "s.csv"
         films.succeed("sheet", "--kind", "adjudicate", "--out", out)
         actual = {row["id"]: row for row in rows(out)}
@@ -186,12 +178,12 @@ class TestAgreement:
         assert "all of them are decided" in films.complaint("sheet", "--kind", "adjudicate", "--out", out)
 
 
-def test_imports_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+def test_imports_at_the_same_time_lose_nothing(tmp_path):
     """Each adds its marks to what it has read: without a lock, the last one to write would drop the others'."""
     store = Store(tmp_path)
     texts = TEXTS[:4]
 
-    def add(annotator: str) -> None:
+    def add(annotator: str):
         for text in texts:
             store.add(store.human, [Rationale(text.id, annotator, "human", (True,) * len(text.all_words))], texts)
 
@@ -206,7 +198,7 @@ def test_imports_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
-def test_only_a_regular_file_is_written_to(annotated: Project) -> None:
+def test_only_a_regular_file_is_written_to(annotated):
     os.mkfifo(annotated.root / "pipe.csv")
     assert "is a pipe or a device; expected" in annotated.complaint("sheet", "--out", annotated.root / "pipe.csv")
     assert "pipe.csv" in annotated.complaint("import", annotated.root / "pipe.csv")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 from project_cases import Project, example, make_project
-from sheet_cases import rows
+from sheet_cases import rows, write
 
 from explearn.core.attribution import Attribution
 from explearn.core.documents import read_json
@@ -45,19 +44,14 @@ def sheets(project: Project) -> list[Path]:
 
 
 def answer(path: Path, person: str, answers: dict[str, str]) -> Path:
-    actual = [{**row, "annotator": person, "verdict": answers.get(row["id"], "")} for row in rows(path)]
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(actual[0]))
-        writer.writeheader()
-        writer.writerows(actual)
-    return path
+    return write(path, [{**row, "annotator": person, "verdict": answers.get(row["id"], "")} for row in rows(path)])
 
 
 def explained(path: Path) -> set[str]:
     return {row["id"] for row in rows(path) if "1" in row["shown"].split()}
 
 
-def test_half_of_a_persons_texts_have_explanations_and_the_other_half_the_next_persons(predicted: Project) -> None:
+def test_half_of_a_persons_texts_have_explanations_and_the_other_half_the_next_persons(predicted):
     one, two = sheets(predicted)
     everything = {text.id for text in TEXTS}
     assert all({row["id"] for row in rows(path)} == everything for path in (one, two))
@@ -67,7 +61,7 @@ def test_half_of_a_persons_texts_have_explanations_and_the_other_half_the_next_p
     assert {row["shown"] for row in rows(one)} == {"0 0 0 0 0 0 1", "0 0 0 0 0 0 0"}
 
 
-def test_a_few_texts_are_of_all_kinds_and_no_sheet_tells_a_label(predicted: Project) -> None:
+def test_a_few_texts_are_of_all_kinds_and_no_sheet_tells_a_label(predicted):
     """Of the four pairs of true and predicted class, two have one text each."""
     with patch.object(command, "TEXTS_A_SHEET", 4):
         path, _ = sheets(predicted)
@@ -78,7 +72,7 @@ def test_a_few_texts_are_of_all_kinds_and_no_sheet_tells_a_label(predicted: Proj
     assert page.count('<button type="button" disabled') == 8 * 7
 
 
-def test_accuracies_are_compared_over_texts_seen_both_ways(predicted: Project) -> None:
+def test_accuracies_are_compared_over_texts_seen_both_ways(predicted):
     """Both people are right with explanations and wrong without: of 2^8 signs two are as extreme."""
     given = {n: attribution(n).predicted for n in range(8)}
     other = {"negative": "positive", "positive": "negative"}
@@ -95,7 +89,7 @@ def test_accuracies_are_compared_over_texts_seen_both_ways(predicted: Project) -
     assert figures["people"]["ana"]["texts_with"] == 4 and figures["texts_both_ways"] == 8
 
 
-def test_one_persons_answers_are_permuted_over_the_two_ways() -> None:
+def test_one_persons_answers_are_permuted_over_the_two_ways():
     """Three right with, three wrong without: of C(6, 3) = 20 ways to part them two are as extreme."""
     figures = simulation_figures([Guess(f"t{n}", "ana", n < 3, n < 3) for n in range(6)], 13)
     assert figures["test"] == "independent" and figures["p_value"] == pytest.approx(0.1)
@@ -112,18 +106,15 @@ def test_one_persons_answers_are_permuted_over_the_two_ways() -> None:
         ({"verdict": "positive"}, "expected a name"),
     ],
 )
-def test_what_is_no_answer_is_refused(predicted: Project, change: dict[str, str], said: str) -> None:
+def test_what_is_no_answer_is_refused(predicted, change, said):
     path, _ = sheets(predicted)
     answer(path, "", {})
     lines = rows(path)
     lines[0] |= change
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(lines[0]))
-        writer.writeheader()
-        writer.writerows(lines)
+    write(path, lines)
     assert said in predicted.complaint("simulated", path, "--method", "random")
 
 
-def test_sheets_without_an_answer_are_refused(predicted: Project) -> None:
+def test_sheets_without_an_answer_are_refused(predicted):
     assert "the sheets have no answers" in predicted.complaint("simulated", *sheets(predicted), "--method", "random")
     assert "unknown method" in predicted.complaint("simulate", "--method", "randm", "--out", "p.csv")

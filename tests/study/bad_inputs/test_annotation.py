@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +26,7 @@ def studio(**change: Any) -> dict[str, Any]:
     return {"data": {"text": "one two"}, "annotations": [{"result": [{"value": {**REGION, **change}}]}]}
 
 
-LABEL_STUDIO: list[Any] = [
+LABEL_STUDIO = [
     [{"data": {"text": "another text"}, "annotations": [{"result": []}]}],
     [{"data": {"text": "one two"}, "annotations": [{"result": [{"value": [REGION]}]}]}],
     [{"data": {"text": "one two"}, "annotations": [{"result": [], "completed_by": {"email": {}, "id": [3]}}]}],
@@ -40,13 +39,13 @@ LABEL_STUDIO: list[Any] = [
 
 
 @pytest.mark.parametrize("document", LABEL_STUDIO, ids=lambda value: ascii(value)[:60])
-def test_label_studio(tmp_path: Path, document: Any) -> None:
+def test_label_studio(tmp_path, document):
     path = tmp_path / "export.json"
     path.write_text(json.dumps(document), encoding="utf-8")
     complaint(lambda: read_label_studio(path, EXAMPLES), str(path))
 
 
-SHEETS: list[dict[str, Any]] = [
+SHEETS = [
     {},
     {"sheet": ["mark"]},
     {"sheet": "mark", "id": "a", "text": "one two"},
@@ -57,7 +56,7 @@ SHEETS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("row", SHEETS, ids=lambda value: ascii(value)[:60])
-def test_sheets(tmp_path: Path, row: dict[str, Any]) -> None:
+def test_sheets(tmp_path, row):
     path = tmp_path / "sheet.jsonl"
     path.write_text(json.dumps(row) + "\n", encoding="utf-8")
     complaint(lambda: read_sheet(path, EXAMPLES, None), str(path), "row 1")
@@ -67,7 +66,7 @@ STORED = ['{"annotator": "x"}', "[]", '{"id": "a", "annotator": {}}']
 
 
 @pytest.mark.parametrize("line", STORED)
-def test_what_is_stored(tmp_path: Path, line: str) -> None:
+def test_what_is_stored(tmp_path, line):
     store = Store(tmp_path)
     store.human.write_text(line + "\n", encoding="utf-8")
     complaint(lambda: store.add(store.human, [Rationale("a", "ana", "human", (True, False))], EXAMPLES), "row 1")
@@ -88,7 +87,7 @@ TEMPLATES = [
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda value: value[:40])
 @pytest.mark.timeout(30)
-def test_templates(tmp_path: Path, template: str) -> None:
+def test_templates(tmp_path, template):
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump({**PROMPT, "system": template}), encoding="utf-8")
     settings = LLMParams(about="short film reviews")
@@ -96,5 +95,5 @@ def test_templates(tmp_path: Path, template: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["nobody", "evidence-99", "none.yaml"])
-def test_prompts_that_are_not_there(name: str) -> None:
+def test_prompts_that_are_not_there(name):
     complaint(lambda: bind_prompt(name, "films", ["yes", "no"], [], LLMParams()))

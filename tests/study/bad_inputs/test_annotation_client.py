@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -22,7 +21,7 @@ from explearn_study.annotate.llm.transport import MAX_REPLY_BYTES
 
 KEY = "sk-0123456789-secret"
 
-ENDPOINTS: list[dict[str, str]] = [
+ENDPOINTS = [
     {},
     {"BASE_URL": "file:///etc/passwd"},
     {"BASE_URL": "http://me:secret@localhost/v1"},
@@ -42,14 +41,14 @@ def endpoint(**environment: str) -> Endpoint:
 
 
 @pytest.mark.parametrize("environment", ENDPOINTS, ids=ascii)
-def test_endpoints(environment: dict[str, str]) -> None:
+def test_endpoints(environment):
     said = complaint(lambda: endpoint(**environment), "EXPLEARN_LLM_")
     for secret in ("abcdefgh", "secret", "schl\u00fcssel"):
         assert secret not in said
 
 
 @pytest.mark.parametrize("price", ["1", "a,b", "-1,2", "nan,1"])
-def test_prices(price: str) -> None:
+def test_prices(price):
     complaint(lambda: parse_prices([price]), "EXPLEARN_LLM_PRICES")
 
 
@@ -69,7 +68,7 @@ def protocol(**change: Any) -> bytes:
     return json.dumps({"id": "c", "choices": [{"message": message, "finish_reason": "stop"}], **change}).encode()
 
 
-REPLIES: dict[str, Reply] = {
+REPLIES = {
     "nested 100,000 deep": Reply(raw=b'{"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
     "a terminal's commands": Reply(status=401, error="\x1b[2J\x1b]0;title\x07 wrong \u202e key"),
     "a packed bomb": Reply(raw=gzip.compress(b" " * 100_000_000, 9), headers={"content-encoding": "gzip"}),
@@ -79,28 +78,28 @@ REPLIES: dict[str, Reply] = {
 
 @pytest.mark.parametrize("name", REPLIES)
 @pytest.mark.timeout(60)
-def test_replies(name: str) -> None:
+def test_replies(name):
     assert KEY not in complaint(lambda: answered(REPLIES[name]), "model 'm'")
 
 
-def test_counts_of_tokens_that_are_none_are_no_reason_to_throw_an_answer_away() -> None:
+def test_counts_of_tokens_that_are_none_are_no_reason_to_throw_an_answer_away():
     for usage in (3, {"prompt_tokens": -1, "completion_tokens": None}, {"prompt_tokens": 10**300}):
         assert answered(Reply(raw=protocol(usage=usage))).content == "x"
 
 
-def test_halves_of_characters_are_replaced() -> None:
+def test_halves_of_characters_are_replaced():
     assert answered(Reply(raw=protocol().replace(b'"x"', b'"x\\ud800"'))).content.startswith("x")
 
 
 class TestWhereRequestsGo:
-    def test_a_redirect_is_not_followed(self) -> None:
+    def test_a_redirect_is_not_followed(self):
         with ChatServer(lambda _: Reply("stolen")) as thief:
             reply = Reply(status=307, raw=b"", headers={"location": f"{thief.url}/chat/completions"})
             complaint(lambda: answered(reply), "127.0.0.1", "redirects are not followed")
             assert not thief.requests
 
     @pytest.mark.parametrize("name", ["HTTP_PROXY", "ALL_PROXY", "HTTPS_PROXY", "EXPLEARN_LLM_PROXY"])
-    def test_a_server_on_this_machine_is_asked_directly(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_server_on_this_machine_is_asked_directly(self, name, monkeypatch):
         with ChatServer(lambda _: Reply("stolen")) as thief:
             proxy = thief.url.removesuffix("/v1")
             monkeypatch.setenv(name, proxy)
@@ -117,18 +116,18 @@ class TestWhereRequestsGo:
             ("http://model.localhost./v1", False),
         ],
     )
-    def test_the_proxy_that_is_named_stands_before_other_machines_alone(self, url: str, proxied: bool) -> None:
+    def test_the_proxy_that_is_named_stands_before_other_machines_alone(self, url, proxied):
         proxy = "http://me:pass-word@proxy.example:3128"
         named = endpoint(BASE_URL=url, PROXY=proxy)
         assert named.proxy.get_secret_value() == (proxy if proxied else "")
         assert "pass-word" not in repr(named)
 
-    def test_a_key_over_plain_http_to_another_machine_has_to_be_allowed(self) -> None:
+    def test_a_key_over_plain_http_to_another_machine_has_to_be_allowed(self):
         named = {"BASE_URL": "http://host.example/v1", "API_KEY": KEY}
         complaint(lambda: endpoint(**named), "plain http to host.example", "EXPLEARN_LLM_PLAIN_HTTP=1")
         assert endpoint(**named, PLAIN_HTTP="1").base_url == "http://host.example/v1"
 
-    def test_no_netrc(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_netrc(self, tmp_path, monkeypatch):
         (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password from-netrc\n", encoding="utf-8")
         monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
         monkeypatch.setenv("HOME", str(tmp_path))
@@ -140,7 +139,7 @@ class TestWhereRequestsGo:
 @pytest.mark.parametrize(
     "content", ["[" * 20_000, '{"a": ' + "[" * 10_000 + "]" * 5_000, "9" * 20_000, '{"label": "\x1b"}']
 )
-def test_answers(content: str) -> None:
+def test_answers(content):
     with pytest.raises(InvalidAnswerError) as caught:
         parse_answer(content, "stop", ["yes", "no"])
     check_sentence(str(caught.value))

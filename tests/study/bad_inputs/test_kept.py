@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from saying import complaint
@@ -16,13 +14,13 @@ from explearn.report.manifest import check_manifest
 
 
 @pytest.mark.parametrize("score", [1e39, 10**90, True], ids=ascii)
-def test_scores_from_elsewhere(tmp_path: Path, score: Any) -> None:
+def test_scores_from_elsewhere(tmp_path, score):
     path = tmp_path / "scores.jsonl"
     path.write_text(json.dumps({"words": ["a", "film"], "scores": [0, score]}) + "\n", encoding="utf-8")
     complaint(lambda: read_scores([path]), "row 1", "'scores.1'", "expected")
 
 
-MANIFEST: dict[str, Any] = {
+MANIFEST = {
     "manifest": 2,
     "root": ".",
     "parts": {},
@@ -30,7 +28,7 @@ MANIFEST: dict[str, Any] = {
     "classifiers": {},
 }
 
-MANIFESTS: list[tuple[str, Any]] = [
+MANIFESTS = [
     ("manifest", True),
     ("root", 3),
     ("parts", []),
@@ -41,13 +39,13 @@ MANIFESTS: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("field", "value"), MANIFESTS, ids=lambda value: ascii(value)[:40])
-def test_manifests_of_pages(tmp_path: Path, field: str, value: Any) -> None:
+def test_manifests_of_pages(tmp_path, field, value):
     path = tmp_path / "page.json"
     path.write_text(json.dumps({**MANIFEST, field: value}), encoding="utf-8")
     complaint(lambda: check_manifest(path, str), str(path))
 
 
-def test_names_in_a_manifest_cannot_steer_the_terminal(tmp_path: Path) -> None:
+def test_names_in_a_manifest_cannot_steer_the_terminal(tmp_path):
     path = tmp_path / "page.json"
     names = {"parts": {"data": {"paths": [], "files": {"\x1b[2J": "x"}}}, "versions": {"\x1b[31m": "1"}}
     path.write_text(json.dumps({**MANIFEST, **names}), encoding="utf-8")
@@ -56,7 +54,7 @@ def test_names_in_a_manifest_cannot_steer_the_terminal(tmp_path: Path) -> None:
     assert "\\x1b[2J is missing" in result.stdout and "\x1b" not in result.stdout
 
 
-def test_a_classifier_outside_the_workspace_is_told_by_its_weights_alone(tmp_path: Path) -> None:
+def test_a_classifier_outside_the_workspace_is_told_by_its_weights_alone(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "config.json").write_text("{}", encoding="utf-8")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from explearn.methods.registry import explainer_class
 from explearn_study.params import Params, load_params
 from explearn_study.report.gate import load_gate
 
-DOCUMENTS: dict[str, bytes] = {
+DOCUMENTS = {
     "a list": b"- 1\n",
     "a date that does not exist": b"profile: 2026-02-30\n",
     "a mapping inside itself": b"&m\nprofile: *m\n",
@@ -26,14 +25,14 @@ DOCUMENTS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_documents(tmp_path: Path, name: str) -> None:
+def test_documents(tmp_path, name):
     path = tmp_path / "params.yaml"
     path.write_bytes(DOCUMENTS[name])
     complaint(lambda: load_params(path), str(path))
     complaint(lambda: load_gate(path), str(path))
 
 
-def test_places_without_a_file(tmp_path: Path) -> None:
+def test_places_without_a_file(tmp_path):
     for path in (tmp_path, tmp_path / "none.yaml", tmp_path / ("x" * 300)):
         complaint(lambda path=path: load_params(path))
 
@@ -50,7 +49,7 @@ def whole_numbers(schema: Any, where: str) -> Iterator[tuple[str, dict[str, Any]
             yield from whole_numbers(part, where)
 
 
-def test_every_whole_number_has_a_largest_value() -> None:
+def test_every_whole_number_has_a_largest_value():
     """Without one, a slip of the keyboard fills the memory or never ends."""
     sections = [Params, *{explainer_class(name).Options for name in explearn.list_explainers()}]
     numbers = [

@@ -38,7 +38,7 @@ def with_line(line: bytes) -> bytes:
     return jsonl(GOOD[:3]) + line + b"\n" + jsonl(GOOD[4:])
 
 
-JSONL: dict[str, bytes] = {
+JSONL = {
     "empty": b"",
     "cut short": with_line(b'{"id": "3", "te'),
     "many digits": with_line(b'{"id": ' + b"9" * 5000 + b', "text": "a", "label": "no"}'),
@@ -56,12 +56,12 @@ JSONL: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", JSONL)
-def test_json_lines(tmp_path: Path, name: str) -> None:
+def test_json_lines(tmp_path, name):
     (tmp_path / "films.jsonl").write_bytes(JSONL[name])
     complaint(lambda: load(tmp_path), "films")
 
 
-CSV: dict[str, bytes] = {
+CSV = {
     "empty": b"",
     "a column twice": b"id,text,text,label\n1,a,b,yes\n",
     "a cell too many": b"id,text,label\n1,a,yes\n2,b,no,more\n",
@@ -73,7 +73,7 @@ CSV: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", CSV)
-def test_csv(tmp_path: Path, name: str) -> None:
+def test_csv(tmp_path, name):
     (tmp_path / "films.csv").write_bytes(CSV[name])
     complaint(lambda: load(tmp_path), "films")
 
@@ -83,7 +83,7 @@ def parquet(**columns: Any) -> pa.Table:
     return pa.table({key: value for key, value in {**base, **columns}.items() if value is not ...})
 
 
-PARQUET: dict[str, Any] = {
+PARQUET = {
     "a label that is NaN": lambda: parquet(label=[0.0, 1.0, float("nan")] + [1.0] * 17),
     "labels of bytes": lambda: parquet(label=[b"yes", b"no"] * 10),
     "texts of nothing": lambda: parquet(text=pa.nulls(20)),
@@ -95,13 +95,13 @@ PARQUET: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", PARQUET)
-def test_parquet(tmp_path: Path, name: str) -> None:
+def test_parquet(tmp_path, name):
     pq.write_table(PARQUET[name](), tmp_path / "films.parquet")
     complaint(lambda: load(tmp_path), "films")
 
 
 @pytest.mark.parametrize("damage", ["text", "half", "page"])
-def test_damaged_parquet(tmp_path: Path, damage: str) -> None:
+def test_damaged_parquet(tmp_path, damage):
     path = tmp_path / "films.parquet"
     pq.write_table(parquet(), path)
     raw = path.read_bytes()
@@ -115,14 +115,14 @@ def test_damaged_parquet(tmp_path: Path, damage: str) -> None:
     complaint(lambda: load(tmp_path), "films.parquet")
 
 
-def test_columns_that_are_not_read_are_not_decoded(tmp_path: Path) -> None:
+def test_columns_that_are_not_read_are_not_decoded(tmp_path):
     """A time stamp that no calendar has fails only where somebody asks for it."""
     broken = pa.array([2**60] * 20, pa.timestamp("ms"))
     pq.write_table(parquet(when=broken, picture=[b"\x89PNG"] * 20), tmp_path / "films.parquet")
     assert len(load(tmp_path).examples) == 20
 
 
-SOURCES: list[dict[str, Any]] = [
+SOURCES = [
     {"path": "none"},
     {"path": "a\x00b"},
     {"columns": {"id": "nummer", "text": "text"}},
@@ -141,13 +141,13 @@ SOURCES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda value: ascii(value)[:50])
-def test_sources(tmp_path: Path, source: dict[str, Any], hub_cache: Path) -> None:
+def test_sources(tmp_path, source, hub_cache):
     (tmp_path / "films.jsonl").write_bytes(jsonl(GOOD))
     (tmp_path / "films.txt").write_bytes(b"a film\n")
     complaint(lambda: load(tmp_path, **source))
 
 
-ROWS: list[tuple[str, dict[str, Any]]] = [
+ROWS = [
     ("sst2", {"text": "a film", "label": 2}),
     ("sst2", {"text": "a film", "label": 1, "id": {}}),
     ("snli", {"premise": "a", "label": 0}),
@@ -175,6 +175,6 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("adapter", "row"), ROWS, ids=lambda value: ascii(value)[:60])
-def test_rows_of_known_data_sets(tmp_path: Path, adapter: str, row: dict[str, Any]) -> None:
+def test_rows_of_known_data_sets(tmp_path, adapter, row):
     (tmp_path / "films.jsonl").write_bytes(jsonl([row]))
     complaint(lambda: load(tmp_path, adapter=adapter, columns={}), "films")

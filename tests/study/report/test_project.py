@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -12,6 +10,7 @@ import yaml
 from parameter_cases import EXPNETS
 from task_reports import metrics, run, task
 
+from explearn.core.documents import read_json
 from explearn.metrics.registry import CATALOGUE
 from explearn.report.figures.style import svg
 from explearn.show.blocks import Picture, Table
@@ -43,7 +42,7 @@ def cells(table: Table) -> list[list[str]]:
     return [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows]
 
 
-def test_the_facts_of_a_run_are_those_of_its_parameters() -> None:
+def test_the_facts_of_a_run_are_those_of_its_parameters():
     of = params(methods={**EXPNETS["methods"], **BASELINES}, report={"remarks": ["mind"]})
     facts = run_facts(of, [task(methods=dict.fromkeys(("random", "lime", "expnet"), metrics()))])
     assert list(facts.methods) == ["expnet", "random", "lime"] and facts.study == "expnet"
@@ -54,18 +53,18 @@ def test_the_facts_of_a_run_are_those_of_its_parameters() -> None:
     )
 
 
-def test_parameters_list_only_what_ran() -> None:
+def test_parameters_list_only_what_ran():
     shown = yaml.safe_load(parameters_text(params(methods={**EXPNETS["methods"], **BASELINES})))
     assert shown["methods"]["lime"] == {"of": "lime", "options": {"samples": 12}}
     assert not {"teach", "studies", "report"} & set(shown)
     assert shown["sources"]["films"] == {"kind": "embedded", "adapter": "corpus"}
 
 
-def test_metrics_and_costs_are_two_files(tmp_path: Path) -> None:
+def test_metrics_and_costs_are_two_files(tmp_path):
     methods = {name: metrics(0.4, throughput=45.0, relative_throughput=0.5) for name in ("expnet", "rollout")}
     meals = {"expnet": metrics(0.2, relative_throughput=0.5), "rollout": metrics(0.9)}
     write_metrics(tmp_path, params(), [task("films", methods), task("meals", meals)])
-    actual = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in ("metrics", "headline", "costs")}
+    actual = {name: read_json(tmp_path / f"{name}.json") for name in ("metrics", "headline", "costs")}
     of_machine = {name for name, metric in CATALOGUE.items() if metric.of_machine}
     assert not of_machine & {*keys(actual["metrics"]), *keys(actual["headline"])}
     assert actual["costs"]["headline"] == {"explainer": "expnet", "relative_throughput": 0.5}
@@ -84,7 +83,7 @@ class TestPapers:
     def tables(self, of: Params, tasks) -> list[Table]:
         return [block for block in paper_blocks(of, tasks) if isinstance(block, Table)]
 
-    def test_a_table_is_shown_with_ours_only_where_its_data_sets_are(self) -> None:
+    def test_a_table_is_shown_with_ours_only_where_its_data_sets_are(self):
         of = params(self.EXPNET)
         tasks = [
             task(n, {"expnet_paper": metrics(0.1 * i), "rollout": metrics(0.9)}) for i, n in enumerate(of.tasks, 1)
@@ -100,7 +99,7 @@ class TestPapers:
         assert [column.machine for column in tables[3].columns] == [False, True, True]
         assert paper_blocks(params(), [task("films"), task("meals")]) == []
 
-    def test_ivra_s_tables_are_of_runs_on_the_classifier_that_it_trained(self) -> None:
+    def test_ivra_s_tables_are_of_runs_on_the_classifier_that_it_trained(self):
         ivra = {"of": "ivra", "options": {"schedule": {"learning_rate": 1e-4}}}
         adapters = ("imdb", "snli", "squad")
         tasks = {
@@ -115,7 +114,7 @@ class TestPapers:
         training = params(adapters, methods={"ivra_comp": ivra}, learned=learned, explainer="ivra_comp")
         assert paper_blocks(training, reports) == []
 
-    def test_figures_of_l2e_are_those_of_its_table_1(self) -> None:
+    def test_figures_of_l2e_are_those_of_its_table_1(self):
         of = published().l2e["agreement"]
         assert of["ranking"]["ag_news"]["input_x_gradient"] == [89, 91, 85]
         assert of["labelling"]["ag_news"]["full_lrp"] == [85, 86, 90] and of["labelling"]["sst2"]["full_lrp"] == [
@@ -148,7 +147,7 @@ class TestStudents:
         of = params(adapters, teachers={"lime": {}}, studies={"students": {"teachers": ["lime"]}})
         return {block.caption: block for block in student_blocks(of, documents) if isinstance(block, Table)}
 
-    def test_rows_and_columns_are_those_of_the_paper_with_its_figures(self) -> None:
+    def test_rows_and_columns_are_those_of_the_paper_with_its_figures(self):
         tables = self.tables(self.document("films", "lime", 0.9))
         agreement = tables["Agreement of predictions, % (L2E table 1)"]
         assert cells(agreement) == [
@@ -171,7 +170,7 @@ class TestStudents:
             ("Log-odds lost by masking words against the class (table 8); lower is better", 1),
         ],
     )
-    def test_the_better_of_a_pair_is_bold_where_they_differ_after_holm_s_correction(self, caption, better) -> None:
+    def test_the_better_of_a_pair_is_bold_where_they_differ_after_holm_s_correction(self, caption, better):
         """Of two cells, 0.02 passes 0.05 / 2 and 0.06 does not pass 0.05; 0.03 and 0.03 both fail 0.05 / 2."""
         table = self.tables(self.document("films", "lime", 0.02), self.document("meals", "lime", 0.06))[caption]
         assert [cell.mark for cell in table.rows[better][2:]] == ["best", ""]
@@ -179,7 +178,7 @@ class TestStudents:
         unsure = self.tables(self.document("films", "lime", 0.03), self.document("meals", "lime", 0.03))[caption]
         assert not any(cell.mark for row in unsure.rows[1:] for cell in row[2:])
 
-    def test_what_is_missing_is_a_dash_or_no_table(self) -> None:
+    def test_what_is_missing_is_a_dash_or_no_table(self):
         tables = self.tables(self.document("films", "lime", 0.9), self.document("meals", "occlusion", 0.9))
         assert cells(tables["Log-odds lost by masking words for the class (tables 2 and 9)"])[1][2:] == [
             "0.20 ± 0.01",
@@ -203,7 +202,7 @@ class TestCurves:
         ends = (("", value), ("_low", low), ("_high", high))
         return {"marks": marks, **{f"{name}{end}": v for name in ("f1_topk", "auroc", "f1") for end, v in ends}}
 
-    def test_the_section_has_a_drawing_and_all_points(self) -> None:
+    def test_the_section_has_a_drawing_and_all_points(self):
         facts = run(*self.METHODS)
         curve = {"task": "films", "points": [self.point(0, 0.4), self.point(10, 0.5), self.point(80, None)]}
         blocks = curve_blocks(facts, [task(methods=self.METHODS), task("other")], {"films": curve})

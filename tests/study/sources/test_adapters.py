@@ -26,38 +26,38 @@ class TestTextAndLabel:
             ("sst2", {"text": "a bright hour", "label": "1"}, "positive"),  # a CSV cell
         ],
     )
-    def test_files_have_names_and_the_hub_has_numbers(self, adapter: str, values: dict[str, Any], label: str) -> None:
+    def test_files_have_names_and_the_hub_has_numbers(self, adapter, values, label):
         row = example(adapter, values)
         assert row.label == label
         assert row.words == tuple(str(values.get("text", values.get("sentence"))).split())
 
-    def test_the_source_s_own_classes_go_before_the_usual_order(self) -> None:
+    def test_the_source_s_own_classes_go_before_the_usual_order(self):
         row = mapped("sst2", {"sentence": "a dull hour", "label": 1}, {"label": ("positive", "negative")})
         assert isinstance(row, MappedRow)
         assert row.label == "negative"
 
-    def test_ids_are_the_row_s_own_or_its_running_number(self) -> None:
+    def test_ids_are_the_row_s_own_or_its_running_number(self):
         assert example("sst2", {"id": "s-1", "text": "fine", "label": 1}).id == "s-1"
         assert example("sst2", {"idx": 3, "sentence": "fine", "label": 1}).id == "task-train-3"
         assert example("imdb", {"text": "fine", "label": 1}).id is None
 
-    def test_a_test_part_without_labels_is_refused(self) -> None:
+    def test_a_test_part_without_labels_is_refused(self):
         assert "got -1; expected one of 0 (" in complaint("sst2", {"idx": 0, "sentence": "fine", "label": -1})
 
-    def test_a_missing_column_is_named_with_those_there(self) -> None:
+    def test_a_missing_column_is_named_with_those_there(self):
         message = complaint("sst2", {"sentense": "fine", "label": 1})
         assert "missing; expected a column 'text' or 'sentence', got sentense, label" in message
 
 
 class TestSnli:
-    def test_a_pair_has_two_segments(self) -> None:
+    def test_a_pair_has_two_segments(self):
         row = example("snli", {"premise": "A dog runs .", "hypothesis": "It sleeps .", "label": 2})
         assert row.words == ("A", "dog", "runs", ".")
         assert row.pair == ("It", "sleeps", ".")
         assert row.label == "contradiction"
 
     @pytest.mark.parametrize("label", [-1, "-"])
-    def test_rows_without_a_label_are_dropped(self, label: object) -> None:
+    def test_rows_without_a_label_are_dropped(self, label):
         row = mapped("snli", {"premise": "A dog runs .", "hypothesis": "It sleeps .", "label": label})
         assert row == Dropped(f"label {label}")
 
@@ -71,13 +71,13 @@ QUESTION = {
 
 
 class TestSquad:
-    def test_the_answer_is_the_words_that_its_characters_touch(self) -> None:
+    def test_the_answer_is_the_words_that_its_characters_touch(self):
         row = example("squad", QUESTION)
         assert row.words == ("Where", "is", "the", "fox", "?")
         assert row.answer is not None and (row.words + row.pair)[slice(*row.answer)] == ("sea-shore,",)
         assert row.label == "answer" and row.id == "q-1"
 
-    def test_questions_without_a_usable_answer_are_dropped(self) -> None:
+    def test_questions_without_a_usable_answer_are_dropped(self):
         assert mapped("squad", {**QUESTION, "answers": {"text": [], "answer_start": []}}) == Dropped("no answer")
         long = " ".join(["word"] * 16)
         row = {**QUESTION, "context": long, "answers": {"text": [long], "answer_start": [0]}}
@@ -88,12 +88,12 @@ class TestCustom:
     def row(self, values: dict[str, Any], columns: dict[str, str], **options: Any) -> MappedRow:
         return example("custom", values, columns=columns, **options)
 
-    def test_text_and_label(self) -> None:
+    def test_text_and_label(self):
         row = self.row({"t": "fine soup", "y": "good", "n": 3}, {"text": "t", "label": "y", "id": "n"})
         assert (row.words, row.label, row.id, row.marks) == (("fine", "soup"), "good", "3", ())
 
     @pytest.mark.parametrize("words", [["fine", "soup"], '["fine", "soup"]', "fine soup"])
-    def test_words_as_a_list_or_a_cell(self, words: object) -> None:
+    def test_words_as_a_list_or_a_cell(self, words):
         assert self.row({"w": words, "label": "good"}, {"words": "w"}).words == ("fine", "soup")
 
     @pytest.mark.parametrize(
@@ -105,28 +105,28 @@ class TestCustom:
             ("spans", "[[0, 1]]"),
         ],
     )
-    def test_each_way_to_mark(self, kind: str, value: object) -> None:
+    def test_each_way_to_mark(self, kind, value):
         row = self.row({"t": "fine soup", "label": "good", "m": value}, {"text": "t", kind: "m"})
         assert [(m.annotator, m.kind, m.mask) for m in row.marks] == [("table", "human", (True, False))]
 
     @pytest.mark.parametrize("kind", ["marked", "mask", "spans"])
-    def test_an_empty_cell_is_no_rationale(self, kind: str) -> None:
+    def test_an_empty_cell_is_no_rationale(self, kind):
         for empty in ("", None):
             assert self.row({"t": "fine", "label": "good", "m": empty}, {"text": "t", kind: "m"}).marks == ()
 
-    def test_marked_text_may_stand_alone(self) -> None:
+    def test_marked_text_may_stand_alone(self):
         row = self.row({"m": "[[fine]] soup", "label": "good"}, {"marked": "m"})
         assert (row.words, row.marks[0].mask) == (("fine", "soup"), (True, False))
         assert self.row({"m": "fine soup", "label": "good"}, {"marked": "m"}).marks == ()
 
-    def test_marks_of_a_pair(self) -> None:
+    def test_marks_of_a_pair(self):
         columns = {"text": "a", "pair": "b", "marked": "m"}
         row = self.row({"a": "fine soup", "b": "good food", "m": "[[fine]] soup", "label": "x"}, columns)
         assert row.pair == ("good", "food")
         assert row.marks[0].mask == (True, False, False, False)
 
-    def test_codes_are_translated(self) -> None:
-        options: dict[str, Any] = {"label_names": {"0": "bad", "2": "good", "true": "good"}}
+    def test_codes_are_translated(self):
+        options = {"label_names": {"0": "bad", "2": "good", "true": "good"}}
         for code, label in ((0, "bad"), ("2", "good"), (True, "good"), ("good", "good")):
             assert self.row({"t": "soup", "label": code}, {"text": "t"}, **options).label == label
         message = complaint("custom", {"t": "soup", "label": 1}, columns={"text": "t"}, **options)
@@ -134,11 +134,11 @@ class TestCustom:
 
 
 class TestRegistry:
-    def test_an_unknown_adapter_brings_near_names(self) -> None:
+    def test_an_unknown_adapter_brings_near_names(self):
         with pytest.raises(UnknownNameError, match="unknown adapter 'sst'; did you mean sst2"):
             get_adapter("task", source("sst"))
 
-    def test_labels_of_every_adapter_differ(self) -> None:
+    def test_labels_of_every_adapter_differ(self):
         for name in {*TEXT_SETS, *ADAPTERS} - {"custom", "corpus"}:
             labels = get_adapter("task", source(name)).labels
             assert labels is not None

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from source_cases import complaint, counts, source, write
-
-from explearn_study.sources import load_task
+from source_cases import complaint, counts, load, write
 
 
 def hub_text(column: str, labels: int, **more: Any) -> list[dict[str, Any]]:
@@ -48,7 +46,7 @@ def hub_questions() -> list[dict[str, Any]]:
     ]
 
 
-HUB: dict[str, tuple[list[dict[str, Any]], tuple[str, ...]]] = {
+HUB = {
     # adapter: rows of one split, the hub's splits
     "sst2": (hub_text("sentence", 2), ("train", "validation")),
     "cola": (hub_text("sentence", 2), ("train", "validation")),
@@ -63,7 +61,7 @@ HUB: dict[str, tuple[list[dict[str, Any]], tuple[str, ...]]] = {
 }
 
 
-def stand_in(folder: Path, adapter: str) -> None:
+def stand_in(folder: Path, adapter: str):
     """A folder in the hub's layout: a Parquet file for each split."""
     content, splits = HUB[adapter]
     for number, split in enumerate(splits):
@@ -74,9 +72,9 @@ def stand_in(folder: Path, adapter: str) -> None:
 @pytest.mark.usefixtures("hub_cache")
 class TestHub:
     @pytest.mark.parametrize("adapter", HUB)
-    def test_every_adapter_reads_the_hub_s_layout(self, tmp_path: Path, adapter: str) -> None:
+    def test_every_adapter_reads_the_hub_s_layout(self, tmp_path, adapter):
         stand_in(tmp_path / "copy", adapter)
-        data = load_task("task", source(kind="hub", adapter=adapter, path="copy"), tmp_path, seed=13)
+        data = load(tmp_path, "task", kind="hub", adapter=adapter, path="copy")
         assert {e.split for e in data.examples} == {"train", "validation", "test"}
         assert {e.label for e in data.examples} == ({"answer"} if adapter == "squad" else set(data.labels))
         assert len(data.examples) == 12 * len(HUB[adapter][1])
@@ -84,25 +82,25 @@ class TestHub:
         marked = {"hatexplain": 4 * 2 * 3, "movie_rationales": 12 * 3}  # posts or reviews, masks, splits
         assert len(data.rationales) == marked.get(adapter, 0)
 
-    def test_a_view_drops_posts_without_a_majority(self, tmp_path: Path) -> None:
+    def test_a_view_drops_posts_without_a_majority(self, tmp_path):
         stand_in(tmp_path / "copy", "hatexplain")
-        params = source(kind="hub", adapter="hatexplain", path="copy", view="three_class")
-        data = load_task("task", params, tmp_path, seed=13)
+        data = load(tmp_path, "task", kind="hub", adapter="hatexplain", path="copy", view="three_class")
         assert data.dropped == {"no majority label": 12}
         assert Counter(e.label for e in data.examples) == {"normal": 12, "offensive": 12}
         assert data.labels == ["hatespeech", "normal", "offensive"]
 
-    def test_a_slice_of_a_split(self, tmp_path: Path) -> None:
+    def test_a_slice_of_a_split(self, tmp_path):
         stand_in(tmp_path / "copy", "sst2")
         splits = {"train": "train[:10]", "test": "validation[:4]"}
-        data = load_task("task", source(kind="hub", path="copy", splits=splits), tmp_path, seed=13)
+        data = load(tmp_path, "task", kind="hub", path="copy", splits=splits)
         assert counts(data) == {"train": 9, "validation": 1, "test": 4}
 
-    def test_a_data_set_that_cannot_be_reached(self, tmp_path: Path) -> None:
-        message = complaint(tmp_path, source(kind="hub", adapter="imdb"))
+    def test_a_data_set_that_cannot_be_reached(self, tmp_path):
+        message = complaint(tmp_path, kind="hub", adapter="imdb")
         assert message.startswith("hub data set 'stanfordnlp/imdb': cannot be loaded (")
 
-    def test_a_split_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_a_split_that_is_not_there(self, tmp_path):
         stand_in(tmp_path / "copy", "imdb")
-        params = source(kind="hub", adapter="imdb", path="copy", splits={"train": "train", "test": "dev"})
-        assert "cannot be loaded" in complaint(tmp_path, params)
+        assert "cannot be loaded" in complaint(
+            tmp_path, kind="hub", adapter="imdb", path="copy", splits={"train": "train", "test": "dev"}
+        )

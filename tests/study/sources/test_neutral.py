@@ -26,7 +26,7 @@ RATIONALES = [
 DATA = SourceDataset(EXAMPLES, RATIONALES, ["negative", "positive"], {}, frozenset("abcd"))
 
 
-def test_marked_words_are_masked_in_copies_of_training_and_validation_texts() -> None:
+def test_marked_words_are_masked_in_copies_of_training_and_validation_texts():
     actual = add_neutral(DATA, "[MASK]")
     assert actual.examples[:4] == EXAMPLES
     assert actual.examples[4:] == [
@@ -37,7 +37,7 @@ def test_marked_words_are_masked_in_copies_of_training_and_validation_texts() ->
     assert actual.rationales == RATIONALES
 
 
-def test_a_source_without_rationales_or_with_a_neutral_label_is_refused() -> None:
+def test_a_source_without_rationales_or_with_a_neutral_label_is_refused():
     with pytest.raises(ParamsError, match="brings no rationale for a training text"):
         add_neutral(replace(DATA, rationales=RATIONALES[3:]), "[MASK]")
     with pytest.raises(ParamsError, match="has a label 'neutral' of its own"):

@@ -53,7 +53,7 @@ class TestHateXplain:
             (("offensive", "hatespeech", "normal"), "toxic", None),
         ],
     )
-    def test_labels_are_by_majority(self, make: Any, labels: tuple[str, ...], binary: str, three_class: str) -> None:
+    def test_labels_are_by_majority(self, make, labels, binary, three_class):
         assert example("hatexplain", make(*labels, masks=[])).label == binary
         three = mapped("hatexplain", make(*labels, masks=[]), view="three_class")
         assert three == Dropped("no majority label") or three.label == three_class  # type: ignore[union-attr]
@@ -62,7 +62,7 @@ class TestHateXplain:
         assert without_normal == (Dropped("label normal") if three_class == "normal" else three)
 
     @pytest.mark.parametrize("make", [post, hub_post])
-    def test_masks_belong_to_annotators_in_order(self, make: Any) -> None:
+    def test_masks_belong_to_annotators_in_order(self, make):
         row = example(
             "hatexplain", make("offensive", "hatespeech", "offensive", masks=[[0, 0, 1], [0, 1, 1], [1, 1, 1]])
         )
@@ -73,14 +73,14 @@ class TestHateXplain:
         ]
         assert row.marks[0].mask == (False, False, True)
 
-    def test_two_masks_belong_to_the_two_who_found_the_post_toxic(self) -> None:
+    def test_two_masks_belong_to_the_two_who_found_the_post_toxic(self):
         row = example("hatexplain", post("offensive", "normal", "offensive", masks=[[0, 0, 1], [0, 1, 1]]))
         assert [m.annotator for m in row.marks] == ["annotator-4", "annotator-6"]
 
-    def test_masks_of_posts_that_are_normal_by_majority_are_not_kept(self) -> None:
+    def test_masks_of_posts_that_are_normal_by_majority_are_not_kept(self):
         assert example("hatexplain", post("offensive", "normal", "normal", masks=[[0, 0, 1]])).marks == ()
 
-    def test_annotators_may_come_as_a_list_of_records(self) -> None:
+    def test_annotators_may_come_as_a_list_of_records(self):
         values = hub_post("offensive", "offensive", "normal", masks=[])
         values["annotators"] = [{"label": n, "annotator_id": a} for n, a in [(2, 4), (2, 5), (1, 6)]]
         assert example("hatexplain", values).label == "toxic"
@@ -94,7 +94,7 @@ class TestHateXplain:
             ("offensive", "three_class", "offensive"),
         ],
     )
-    def test_posts_with_just_a_majority_label(self, raw: str, view: str, label: str) -> None:
+    def test_posts_with_just_a_majority_label(self, raw, view, label):
         row = example("hatexplain", {"id": "p-2", "text": "you turnip", "label": raw}, view=view)
         assert (row.label, row.words, row.marks) == (label, ("you", "turnip"), ())
 
@@ -105,13 +105,13 @@ class TestMovieRationales:
     def row(self, *evidences: str, label: object = 0) -> MappedRow:
         return example("movie_rationales", {"review": self.REVIEW, "label": label, "evidences": list(evidences)})
 
-    def test_the_words_of_evidences_are_marked(self) -> None:
+    def test_the_words_of_evidences_are_marked(self):
         row = self.row("is long", "it is")
         assert row.label == "negative"
         assert [w for w, m in zip(row.words, row.marks[0].mask, strict=True) if m] == ["it", "is", "is", "long"]
         assert row.marks[0].kind == "human"
 
-    def test_an_evidence_that_is_not_there_is_counted_and_not_guessed(self) -> None:
+    def test_an_evidence_that_is_not_there_is_counted_and_not_guessed(self):
         row = self.row("is long", "a good film")
         assert row.lost == {"evidence not found in its text": 1}
         assert sum(row.marks[0].mask) == 2
@@ -129,5 +129,5 @@ class TestMovieRationales:
             ("...", "well... no", "10"),
         ],
     )
-    def test_a_phrase_stands_between_white_space_or_punctuation(self, phrase: str, text: str, mask: str) -> None:
+    def test_a_phrase_stands_between_white_space_or_punctuation(self, phrase, text, mask):
         assert mask_of_phrase(phrase.split(), tuple(text.split())) == tuple(m == "1" for m in mask)

@@ -36,7 +36,7 @@ class TestMarkedText:
             ("[[a]][[b]] c", "ab c", "10"),
         ],
     )
-    def test_a_word_is_marked_when_any_of_it_stands_in_brackets(self, text: str, words: str, mask: str) -> None:
+    def test_a_word_is_marked_when_any_of_it_stands_in_brackets(self, text, words, mask):
         segment, marked = parse_marked(text)
         assert (segment.words, marked) == (tuple(words.split()), tuple(m == "1" for m in mask))
 
@@ -52,7 +52,7 @@ class TestMarkedText:
             ("  ", "at least one word"),
         ],
     )
-    def test_unbalanced_marks_are_refused(self, text: str, complaint: str) -> None:
+    def test_unbalanced_marks_are_refused(self, text, complaint):
         with pytest.raises(DataError) as caught:
             parse_marked(text)
         assert complaint in str(caught.value)
@@ -69,25 +69,25 @@ class TestMarkedText:
     )
 
     @given(words_and_mask)
-    def test_writing_and_reading_marks_gives_the_same_words_and_mask(self, pairs: list[tuple[str, bool]]) -> None:
+    def test_writing_and_reading_marks_gives_the_same_words_and_mask(self, pairs):
         words, mask = tuple(w for w, _ in pairs), tuple(m for _, m in pairs)
         segment, marked = parse_marked(format_marked(words, mask), lay_out(words))
         assert (segment.words, marked) == (words, mask)
 
 
 class TestSpansAndMasks:
-    def test_spans_are_half_open_and_may_overlap(self) -> None:
+    def test_spans_are_half_open_and_may_overlap(self):
         assert mask_from_spans([[0, 2], [1, 3]], 5) == (True, True, True, False, False)
         assert mask_from_spans([], 2) == (False, False)
 
     @given(st.lists(st.booleans()))
-    def test_spans_of_a_mask_give_the_mask_back(self, mask: list[bool]) -> None:
+    def test_spans_of_a_mask_give_the_mask_back(self, mask):
         spans = spans_from_mask(mask)
         assert mask_from_spans(spans, len(mask)) == tuple(mask)
         assert all(earlier[1] < later[0] for earlier, later in pairwise(spans))
 
     @pytest.mark.parametrize("value", [[0, 1, 1], [False, True, True], "0 1 1", "[0, 1, 1]"])
-    def test_masks_come_as_lists_or_as_text(self, value: object) -> None:
+    def test_masks_come_as_lists_or_as_text(self, value):
         assert parse_mask(value, 3) == (False, True, True)
 
 
@@ -109,7 +109,7 @@ def read(path: Path, format: str = "mask", **options: object) -> list[Rationale]
 
 
 class TestImport:
-    def test_the_three_formats_mark_the_same_words(self, tmp_path: Path) -> None:
+    def test_the_three_formats_mark_the_same_words(self, tmp_path):
         expected = [Rationale("r-1", "ana", "human", (True, False, True))]
         mask = {"id": "r-1", "words": ["slow", "but", "charming"], "rationale": [1, 0, 1]}
         assert read(write_jsonl(tmp_path / "a.jsonl", mask)) == expected
@@ -118,7 +118,7 @@ class TestImport:
         spans = {"id": "r-1", "spans": [[0, 1], [2, 3]]}
         assert read(write_jsonl(tmp_path / "c.jsonl", spans), "spans") == expected
 
-    def test_csv_and_parquet_are_read_like_json_lines(self, tmp_path: Path) -> None:
+    def test_csv_and_parquet_are_read_like_json_lines(self, tmp_path):
         expected = [Rationale("r-1", "ben", "llm", (True, False, True))]
         csv = tmp_path / "a.csv"
         csv.write_text("id,annotator,kind,rationale\nr-1,ben,llm,1 0 1\n", encoding="utf-8")
@@ -127,7 +127,7 @@ class TestImport:
         pq.write_table(pa.Table.from_pylist([row]), tmp_path / "b.parquet")
         assert read(tmp_path / "b.parquet") == expected
 
-    def test_columns_of_the_row_go_before_the_file_s_annotator_and_kind(self, tmp_path: Path) -> None:
+    def test_columns_of_the_row_go_before_the_file_s_annotator_and_kind(self, tmp_path):
         path = write_jsonl(
             tmp_path / "a.jsonl",
             {"id": "r-2", "annotator": "ben", "kind": "author", "rationale": [0, 1]},
@@ -135,7 +135,7 @@ class TestImport:
         )
         assert [(r.annotator, r.kind) for r in read(path)] == [("ben", "author"), ("ana", "human")]
 
-    def test_a_pair_is_marked_over_both_segments(self, tmp_path: Path) -> None:
+    def test_a_pair_is_marked_over_both_segments(self, tmp_path):
         path = write_jsonl(tmp_path / "a.jsonl", {"id": "p-1", "text": "it [[rains]]", "pair": "[[wet]] day"})
         assert read(path, "marked")[0].mask == (False, True, True, False)
 
@@ -152,9 +152,7 @@ class TestImport:
             ({"id": "r-2", "kind": "robot", "rationale": [0, 1]}, "kind", "input should be 'human', 'llm' or 'author'"),
         ],
     )
-    def test_errors_name_file_row_and_field(
-        self, tmp_path: Path, row: dict[str, object], field: str, expected: str
-    ) -> None:
+    def test_errors_name_file_row_and_field(self, tmp_path, row, field, expected):
         path = write_jsonl(tmp_path / "bad.jsonl", {"id": "r-1", "rationale": [0, 0, 1]}, row)
         with pytest.raises(DataError) as caught:
             read(path)
@@ -162,17 +160,17 @@ class TestImport:
         assert f"{path}, row 2, field '{field}'" in message
         assert expected in message
 
-    def test_an_annotator_marks_a_text_once(self, tmp_path: Path) -> None:
+    def test_an_annotator_marks_a_text_once(self, tmp_path):
         row = {"id": "r-2", "rationale": [0, 1]}
         with pytest.raises(DataError, match=r"row 2, field 'id'.*row 1 has one too"):
             read(write_jsonl(tmp_path / "a.jsonl", row, row))
 
-    def test_a_file_must_say_who_marked(self, tmp_path: Path) -> None:
+    def test_a_file_must_say_who_marked(self, tmp_path):
         path = write_jsonl(tmp_path / "a.jsonl", {"id": "r-2", "rationale": [0, 1]})
         with pytest.raises(DataError, match="row 1, field 'annotator'"):
             import_rationales(path, RationaleFile(path="a.jsonl"), EXAMPLES)
 
-    def test_marked_text_with_other_words_is_refused(self, tmp_path: Path) -> None:
+    def test_marked_text_with_other_words_is_refused(self, tmp_path):
         path = write_jsonl(tmp_path / "a.jsonl", {"id": "r-2", "text": "a [[fine]] mess"})
         with pytest.raises(DataError, match="field 'text': got 'fine'; expected 'mess' as word 1"):
             read(path, "marked")
@@ -195,9 +193,9 @@ class TestMerge:
             (["110", "100"], 0.0, "110"),  # what nobody marks is no evidence
         ],
     )
-    def test_a_word_counts_at_the_share_asked_for(self, masks: list[str], agreement: float, merged: str) -> None:
+    def test_a_word_counts_at_the_share_asked_for(self, masks, agreement, merged):
         assert merge_annotators(rationales(*masks), agreement) == {"t": tuple(m == "1" for m in merged)}
 
-    def test_two_rationales_of_one_annotator_are_refused(self) -> None:
+    def test_two_rationales_of_one_annotator_are_refused(self):
         with pytest.raises(DataError, match="two rationales of annotator 'a0'"):
             merge_annotators([*rationales("10"), *rationales("01")])

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from source_cases import counts, source
+from source_cases import counts, load
 
 from explearn.text.agreement import agreement_metrics
 from explearn_study.params import Params, load_params
@@ -31,7 +31,7 @@ def composed(root: Path, repository: Path, *overrides: str) -> Params:
     return load_params(root / "params.yaml")
 
 
-def test_the_example_of_the_documentation_runs(tmp_path: Path, repository: Path) -> None:
+def test_the_example_of_the_documentation_runs(tmp_path, repository):
     text = (repository / "docs/study/data.md").read_text(encoding="utf-8")
     files = dict(re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", text, flags=re.DOTALL))
     assert set(files) == {
@@ -70,7 +70,7 @@ def test_the_example_of_the_documentation_runs(tmp_path: Path, repository: Path)
 
 
 @pytest.mark.parametrize("format", ["mask", "marked", "spans"])
-def test_the_rationale_formats_of_the_documentation_agree(tmp_path: Path, repository: Path, format: str) -> None:
+def test_the_rationale_formats_of_the_documentation_agree(tmp_path, repository, format):
     text = (repository / "docs/study/data.md").read_text(encoding="utf-8")
     line = next(line for line in text.splitlines() if line.startswith(f"| `{format}` | ") and '{"id": "k2"' in line)
     example = re.findall(r"`(\{.*\})`", line)[0]
@@ -78,7 +78,7 @@ def test_the_rationale_formats_of_the_documentation_agree(tmp_path: Path, reposi
     train = re.findall(r"<!-- file: data/mine/kitchen/train.csv -->\n```csv\n(.*?)```", text, flags=re.DOTALL)[0]
     (tmp_path / "kitchen.csv").write_text(train, encoding="utf-8")
     columns = {"id": "nr", "text": "comment", "label": "verdict"}
-    data = load_task("kitchen", source(adapter="custom", columns=columns), tmp_path, seed=13)
+    data = load(tmp_path, "kitchen", adapter="custom", columns=columns)
     spec = RationaleFile.model_validate({"path": "marks.jsonl", "format": format, "annotator": "ana", "kind": "human"})
     (rationale,) = import_rationales(tmp_path / "marks.jsonl", spec, data.examples)
     # Cold chips, and a long wait for them.
@@ -96,10 +96,8 @@ class TestSharedData:
             ("topics", (360, 60, 100), 3.1, 0.70, 158),
         ],
     )
-    def test_the_corpus_has_the_figures_of_its_readme(
-        self, shared_dir: Path, task: str, sizes: tuple[int, int, int], length: float, alpha: float, texts: int
-    ) -> None:
-        data = load_task(task, source(kind="embedded", adapter="corpus"), shared_dir / "corpus", seed=13)
+    def test_the_corpus_has_the_figures_of_its_readme(self, shared_dir, task, sizes, length, alpha, texts):
+        data = load(shared_dir / "corpus", task, kind="embedded", adapter="corpus")
         assert counts(data) == dict(zip(("train", "validation", "test"), sizes, strict=True))
         metrics = agreement_metrics(data.rationales, data.examples, "train")
         assert metrics["alpha"] == pytest.approx(alpha, abs=0.005)
@@ -116,20 +114,15 @@ class TestSharedData:
             ("hatexplain", (7888, 1922, 1500)),
         ],
     )
-    def test_the_data_sets_have_the_counts_of_their_readme(
-        self, shared_dir: Path, task: str, sizes: tuple[int, int, int]
-    ) -> None:
-        data = load_task(task, source(adapter=task), shared_dir / "datasets", seed=13)
+    def test_the_data_sets_have_the_counts_of_their_readme(self, shared_dir, task, sizes):
+        data = load(shared_dir / "datasets", task, adapter=task)
         assert counts(data) == dict(zip(("train", "validation", "test"), sizes, strict=True))
         assert {e.label for e in data.examples} == set(data.labels)
         assert data.dropped == {}
 
     @pytest.mark.parametrize(("task", "train", "test", "length"), [("sst2", 680, 120, 3.2), ("cola", 600, 120, 1.6)])
-    def test_rationales_fit_their_texts(
-        self, shared_dir: Path, task: str, train: int, test: int, length: float
-    ) -> None:
-        params = source(adapter=task, splits={"train": "train", "test": "validation"})
-        data = load_task(task, params, shared_dir / "datasets", seed=13)
+    def test_rationales_fit_their_texts(self, shared_dir, task, train, test, length):
+        data = load(shared_dir / "datasets", task, adapter=task, splits={"train": "train", "test": "validation"})
         path = shared_dir / "datasets" / task / "rationales.jsonl"
         rationales = import_rationales(path, RationaleFile(path=path.name), data.examples)
         texts = agreement_metrics(rationales, data.examples, "train")["texts"]

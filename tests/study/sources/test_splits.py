@@ -19,7 +19,7 @@ labels_of_texts = st.dictionaries(st.text(min_size=1, max_size=5), st.sampled_fr
 
 
 class TestOrder:
-    def test_the_order_is_that_of_sha256_of_seed_and_id(self) -> None:
+    def test_the_order_is_that_of_sha256_of_seed_and_id(self):
         # As sha256sum gives them: 13:c 13eb..., 13:a 193a..., 13:d 4e51..., 13:e a1e0..., 13:b d9cb...
         assert hash_order(["a", "b", "c", "d", "e"], 13) == ["c", "a", "d", "e", "b"]
 
@@ -37,15 +37,15 @@ class TestApportion:
             (0, {"a": 2}, {"a": 0}),
         ],
     )
-    def test_largest_remainder_by_hand(self, total: int, sizes: dict[str, int], shares: dict[str, int]) -> None:
+    def test_largest_remainder_by_hand(self, total, sizes, shares):
         assert apportion(total, sizes) == shares
 
-    def test_limits_pass_the_rest_to_other_labels(self) -> None:
+    def test_limits_pass_the_rest_to_other_labels(self):
         assert apportion(4, {"a": 4, "b": 4}, {"a": 1, "b": 4}) == {"a": 1, "b": 3}
 
 
 class TestCarve:
-    def test_fractions_are_of_train_and_by_label(self) -> None:
+    def test_fractions_are_of_train_and_by_label(self):
         splits = carve(labelled(a=60, b=40), {"validation": 0.1, "test": 0.2}, seed=13)
         counts = Counter((split, text[0]) for text, split in splits.items())
         assert counts == {
@@ -57,11 +57,11 @@ class TestCarve:
             ("train", "b"): 28,
         }
 
-    def test_a_split_that_is_asked_for_is_not_empty(self) -> None:
+    def test_a_split_that_is_asked_for_is_not_empty(self):
         assert Counter(carve(labelled(a=2, b=2), {"validation": 0.1}, 1).values()) == {"train": 3, "validation": 1}
 
     @given(labels_of_texts, st.integers(0, 99))
-    def test_splits_cover_train_once_and_leave_every_label_in_it(self, labels: dict[str, str], seed: int) -> None:
+    def test_splits_cover_train_once_and_leave_every_label_in_it(self, labels, seed):
         splits = carve(labels, {"validation": 0.1, "test": 0.2}, seed)
         assert splits.keys() == labels.keys()
         assert {labels[text] for text, split in splits.items() if split == "train"} == set(labels.values())
@@ -74,7 +74,7 @@ class TestCarve:
                 share = sum(labels[text] == label and split == "test" for text, split in splits.items())
                 assert abs(share - sizes["test"] * count / total) < 1
 
-    def test_something_must_be_left_to_train_on(self) -> None:
+    def test_something_must_be_left_to_train_on(self):
         with pytest.raises(ParamsError, match=r"add up to 1\.0"):
             carve(labelled(a=10), {"validation": 0.5, "test": 0.5}, 1)
         with pytest.raises(DataError, match="train has 2 texts"):
@@ -85,23 +85,23 @@ class TestSubsample:
     def drawn(self, texts: dict[str, str], limit: int | None, balance: bool) -> Counter[str]:
         return Counter(texts[text] for text in subsample(texts, limit, balance, seed=7))
 
-    def test_labels_keep_their_proportions(self) -> None:
+    def test_labels_keep_their_proportions(self):
         assert self.drawn(labelled(a=60, b=40), 10, False) == {"a": 6, "b": 4}
 
-    def test_balance_evens_labels(self) -> None:
+    def test_balance_evens_labels(self):
         assert self.drawn(labelled(a=5, b=3), None, True) == {"a": 3, "b": 3}
         assert self.drawn(labelled(a=5, b=3), 5, True) == {"a": 2, "b": 2}
         assert self.drawn(labelled(a=5, b=3), 100, True) == {"a": 3, "b": 3}
 
-    def test_no_limit_keeps_all(self) -> None:
+    def test_no_limit_keeps_all(self):
         texts = labelled(a=5, b=3)
         assert subsample(texts, None, False, 7) == set(texts)
         assert subsample(texts, 100, False, 7) == set(texts)
 
-    def test_balance_needs_one_text_a_label(self) -> None:
+    def test_balance_needs_one_text_a_label(self):
         with pytest.raises(ParamsError, match="got 1; expected at least 2"):
             subsample(labelled(a=5, b=3), 1, True, 7)
 
-    def test_a_smaller_draw_is_part_of_a_larger_one(self) -> None:
+    def test_a_smaller_draw_is_part_of_a_larger_one(self):
         texts = labelled(a=30, b=30)
         assert subsample(texts, 10, False, 7) < subsample(texts, 20, False, 7) < set(texts)

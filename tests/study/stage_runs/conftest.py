@@ -13,7 +13,7 @@ from filelock import FileLock
 from stage_cases import FROM_FEATURES, FROM_TEXTS, METHODS, succeed, table, write_lines
 
 
-def run_all(folder: Path) -> None:
+def run_all(folder: Path):
     """Every stage, on two tasks of a few texts."""
     for task in ("films", "meals"):
         for split, count in (("train", 24), ("validation", 8), ("test", 8)):

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("stage", STAGES)
 class TestEveryStage:
-    def test_help_names_every_option_and_its_variable(self, stage: str, tmp_path: Path) -> None:
+    def test_help_names_every_option_and_its_variable(self, stage, tmp_path):
         result = run(tmp_path, stage, "--help")
         assert result.exit_code == 0
         options = [p for p in typer.main.get_command(COMMANDS[stage]).params if p.name != "help"]
@@ -30,14 +30,14 @@ class TestEveryStage:
             assert option.envvar in result.stdout
             assert option.opts[0] in result.stdout
 
-    def test_a_missing_params_file(self, stage: str, tmp_path: Path) -> None:
+    def test_a_missing_params_file(self, stage, tmp_path):
         assert "elsewhere.yaml: no such file; run this in the project's root, or set EXPLEARN_PARAMS" in complaint(
             tmp_path, stage, "--params", "elsewhere.yaml", *required(stage)
         )
 
 
 @pytest.mark.parametrize("stage", [stage for stage in STAGES if "--task" in required(stage)])
-def test_a_task_that_is_not_there(stage: str, project: Path) -> None:
+def test_a_task_that_is_not_there(stage, project):
     message = complaint(project, stage, *required(stage, task="filsm"))
     assert message == "unknown task 'filsm'; did you mean films?"
 
@@ -51,18 +51,18 @@ def test_a_task_that_is_not_there(stage: str, project: Path) -> None:
         ("study", ["--study", "marks_crve"], "unknown study 'marks_crve'; did you mean marks_curve"),
     ],
 )
-def test_a_name_that_is_not_of_the_run(project: Path, stage: str, option: list[str], message: str) -> None:
+def test_a_name_that_is_not_of_the_run(project, stage, option, message):
     assert complaint(project, stage, *option).startswith(message)
 
 
-def test_a_missing_option_is_named(project: Path) -> None:
+def test_a_missing_option_is_named(project):
     result = run(project, "prepare")
     assert result.exit_code == 2
     assert "--task" in result.stderr
 
 
 @pytest.mark.parametrize("explainer", ["expnet", "expnet_paper"])
-def test_another_task_whose_rationales_mark_no_word(project: Path, explainer: str) -> None:
+def test_another_task_whose_rationales_mark_no_word(project, explainer):
     path = project / "data" / "rationales" / "meals.parquet"
     rows = pq.read_table(path)
     empty = [{**row, "mask": [False] * len(row["mask"])} for row in rows.to_pylist()]
@@ -71,7 +71,7 @@ def test_another_task_whose_rationales_mark_no_word(project: Path, explainer: st
     assert f"task 'meals': no word is marked in any of its {len(empty)} rationales" in message
 
 
-FILES: list[tuple[str, str, list[str] | None]] = [
+FILES = [
     ("data/examples/films/native.parquet", "rationalise", []),
     ("data/classifiers/films/model.safetensors", "features", []),
     ("data/features/films/train.parquet", "fit", ["--method", "expnet"]),
@@ -94,9 +94,7 @@ FILES: list[tuple[str, str, list[str] | None]] = [
     ("file", "stage", "arguments", "keep"),
     [(*case, None if number % 2 else 0.5) for number, case in enumerate(FILES)],
 )
-def test_a_file_of_an_earlier_stage_that_is_missing_or_damaged(
-    project: Path, file: str, stage: str, arguments: list[str] | None, keep: float | None
-) -> None:
+def test_a_file_of_an_earlier_stage_that_is_missing_or_damaged(project, file, stage, arguments, keep):
     path = project / file
     content = path.read_bytes()
     path.unlink()
@@ -108,29 +106,29 @@ def test_a_file_of_an_earlier_stage_that_is_missing_or_damaged(
     assert path.name in message or str(Path(file).parent) in message
 
 
-def test_a_damaged_document_of_the_report_leaves_the_earlier_report(project: Path) -> None:
+def test_a_damaged_document_of_the_report_leaves_the_earlier_report(project):
     """All is read and drawn before the first file of an earlier report is replaced."""
     before = (project / "reports" / "report.md").read_bytes()
-    (project / "reports" / "metrics" / "films" / "explanations.json").write_text("[]", encoding="utf-8")
-    assert "run the stage judge again" in complaint(project, "report")
+    (project / "reports" / "metrics" / "films" / "explanations.json").write_text("[", encoding="utf-8")
+    assert "explanations.json" in complaint(project, "report")
     assert (project / "reports" / "report.md").read_bytes() == before
 
 
-def test_an_encoder_that_cannot_be_loaded(project: Path) -> None:
+def test_an_encoder_that_cannot_be_loaded(project):
     weights = project / "encoder" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     change_params(project, encoder="encoder")
     assert "encoder: cannot be loaded as an encoder" in complaint(project, "finetune", "--task", "films")
 
 
-def test_hidden_states_that_were_not_stored(project: Path) -> None:
+def test_hidden_states_that_were_not_stored(project):
     change_params(project, methods={**METHODS, "expnet_paper": {"options": {"features": "hidden"}}})
     assert "run the stage features with attend.hidden_states=true" in complaint(
         project, "fit", "--task", "films", "--method", "expnet_paper"
     )
 
 
-def test_features_of_another_classifier(project: Path) -> None:
+def test_features_of_another_classifier(project):
     for task in ("films", "meals"):
         weights = project / "data" / "classifiers" / task / "model.safetensors"
         tensors = load_file(weights)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 from pathlib import Path
@@ -27,6 +26,7 @@ from stage_cases import (
 from typer.testing import CliRunner
 
 from explearn.cli.app import app
+from explearn.core.documents import read_json
 from explearn.evaluation import compare_methods
 from explearn.metrics.registry import compared_metrics
 from explearn.metrics.runs import read_run
@@ -37,14 +37,14 @@ SIZES = {"train": 24, "validation": 8, "test": 8}
 
 
 def document(root: Path, name: str) -> Any:
-    return json.loads((root / name).read_text(encoding="utf-8"))
+    return read_json(root / name)
 
 
 def report(root: Path) -> str:
     return (root / "reports" / "report.md").read_text(encoding="utf-8")
 
 
-def test_features_are_of_all_splits_and_signals_of_so_many_texts(project: Path) -> None:
+def test_features_are_of_all_splits_and_signals_of_so_many_texts(project):
     """All texts are marked, so that those beyond the first number stay out."""
     change_params(project, signals={"max_texts": 6, "unmarked_texts": 4})
     succeed(project, "features", "--task", "films")
@@ -53,7 +53,7 @@ def test_features_are_of_all_splits_and_signals_of_so_many_texts(project: Path) 
     assert [pq.read_metadata(signals / f"{split}.parquet").num_rows for split in ("train", "validation")] == [6, 6]
 
 
-def test_no_features_where_nobody_learns_from_them(project: Path) -> None:
+def test_no_features_where_nobody_learns_from_them(project):
     change_params(project, methods={"paml": {}}, learned={"from_texts": ["paml"]}, studies={}, explainer=None)
     # Not even the classifier is looked at.
     (project / "data" / "classifiers" / "films" / "config.json").unlink()
@@ -63,7 +63,7 @@ def test_no_features_where_nobody_learns_from_them(project: Path) -> None:
         assert "no method of the run learns from any" in document(path.parent, path.name)["reason"]
 
 
-def test_features_step_aside_where_attention_cannot_be_captured(project: Path) -> None:
+def test_features_step_aside_where_attention_cannot_be_captured(project):
     tiny.save(project / "data" / "classifiers" / "films", "longformer")
     succeed(project, "features", "--task", "films")
     (path,) = (project / "data" / "features" / "films").iterdir()
@@ -81,11 +81,11 @@ def test_features_step_aside_where_attention_cannot_be_captured(project: Path) -
         ("films", "expnet_paper", ["meals"]),
     ],
 )
-def test_fit_keeps_to_the_protocol(finished: Path, task: str, name: str, trained_on: list[str]) -> None:
+def test_fit_keeps_to_the_protocol(finished, task, name, trained_on):
     assert document(finished, f"data/explainers/{task}/{name}/config.json")["trained_on"] == trained_on
 
 
-def test_a_variant_is_fitted_with_its_own_options(finished: Path) -> None:
+def test_a_variant_is_fitted_with_its_own_options(finished):
     folder = finished / "data" / "explainers" / "films"
     options = document(folder, "cls_row/config.json")["options"]
     assert options["features"] == "task_to_token" and options["epochs"] == 3
@@ -95,7 +95,7 @@ def test_a_variant_is_fitted_with_its_own_options(finished: Path) -> None:
     assert figures["first_layer"]["aopc_sufficiency"] != figures["raw_attention"]["aopc_sufficiency"]
 
 
-def test_fitting_repeats_itself(project: Path) -> None:
+def test_fitting_repeats_itself(project):
     expected = files(project / "data" / "explainers")
     for name in ("expnet", "paml"):
         succeed(project, "fit", "--task", "films", "--method", name)
@@ -105,7 +105,7 @@ def test_fitting_repeats_itself(project: Path) -> None:
 
 
 class TestExplain:
-    def test_writes_a_file_a_method_and_the_classifier_that_it_explains(self, finished: Path) -> None:
+    def test_writes_a_file_a_method_and_the_classifier_that_it_explains(self, finished):
         folder = finished / "data" / "attributions" / "films"
         explained = {path.stem: read_run(path).classifier for path in folder.glob("*.parquet")}
         assert set(explained) == set(METHODS)
@@ -113,7 +113,7 @@ class TestExplain:
         own = explained.pop("ivra")
         assert len(set(explained.values())) == 1 and own not in explained.values()
 
-    def test_a_trained_explainer_and_its_classifier_are_a_task_to_compare_baselines_on(self, project: Path) -> None:
+    def test_a_trained_explainer_and_its_classifier_are_a_task_to_compare_baselines_on(self, project):
         folder = "data/explainers/films/ivra"
         ivra = {"options": {"criteria": ["cons"]}, "path": "data/explainers/{task}/ivra"}
         names = ("raw_attention", "input_x_gradient")
@@ -135,7 +135,7 @@ class TestExplain:
             assert figures["ivra"][name] == pytest.approx(before[name], abs=1e-6)
         assert set(document(project, "reports/metrics/films/comparisons.json")["consistency"]["best"]) <= set(figures)
 
-    def test_says_what_a_method_costs(self, finished: Path) -> None:
+    def test_says_what_a_method_costs(self, finished):
         folder = finished / "data" / "attributions" / "films"
         passes = {path.stem: read_run(path) for path in folder.glob("*.parquet")}
         for name in ("random", "raw_attention", "rollout", "expnet", "paml", "ivra"):
@@ -147,7 +147,7 @@ class TestExplain:
         # Six or seven words, each masked once, and the whole text.
         assert 7 <= passes["occlusion"].forward_passes <= 8
 
-    def test_explains_anew_by_what_has_changed_alone(self, project: Path) -> None:
+    def test_explains_anew_by_what_has_changed_alone(self, project):
         folder = project / "data" / "attributions" / "films"
         fingerprint = project / "data" / "code" / "methods" / "occlusion.txt"
 
@@ -182,7 +182,7 @@ class TestExplain:
         assert all((a >= b).all() for a, b in pairs) and any((a > b).any() for a, b in pairs)
 
 
-def test_what_differs_from_run_to_run_is_kept_apart(finished: Path) -> None:
+def test_what_differs_from_run_to_run_is_kept_apart(finished):
     costs = document(finished, "data/costs/films/methods.json")
     assert set(costs) == set(METHODS)
     for cost in costs.values():
@@ -194,7 +194,7 @@ def test_what_differs_from_run_to_run_is_kept_apart(finished: Path) -> None:
 
 
 class TestJudge:
-    def test_keeps_the_texts_own_values_and_the_tests(self, finished: Path) -> None:
+    def test_keeps_the_texts_own_values_and_the_tests(self, finished):
         folder = finished / "reports" / "metrics" / "films"
         by_text = read_by_text(folder / "texts.parquet")
         assert set(by_text["aopc_comprehensiveness"]) == set(METHODS)
@@ -213,7 +213,7 @@ class TestJudge:
         assert {figures[name]["aopc_sufficiency"] for name in best} == {lowest}
         assert read_agreement(folder / "pairs.parquet").shape == (len(METHODS), len(METHODS))
 
-    def test_notes_say_how_a_method_was_trained(self, finished: Path) -> None:
+    def test_notes_say_how_a_method_was_trained(self, finished):
         notes = read_run(finished / "data/attributions/films/ivra.parquet").notes
         history = document(finished, "data/explainers/films/ivra/config.json")["history"]
         assert notes["criteria"] == ["cons"] and history[notes["best_epoch"]]["best"]
@@ -221,7 +221,7 @@ class TestJudge:
         assert np.shape(notes["coefficients"]["heads"]) == (tiny.LAYERS, tiny.HEADS)
         assert (finished / "reports" / "figures" / "coefficients.svg").is_file()
 
-    def test_checks_the_learned_and_the_quick_methods(self, finished: Path) -> None:
+    def test_checks_the_learned_and_the_quick_methods(self, finished):
         sanity = document(finished, "reports/metrics/films/sanity.json")
         assert sanity["texts"] == 4
         assert set(sanity["methods"]) == {*FROM_TEXTS, *FROM_FEATURES, *BASELINES} - {"occlusion"}
@@ -233,7 +233,7 @@ class TestJudge:
 
 
 class TestStudies:
-    def test_students_are_set_against_their_teacher(self, finished: Path) -> None:
+    def test_students_are_set_against_their_teacher(self, finished):
         for name in ("occlusion", "ensemble:occlusion,input_x_gradient"):
             figures = document(finished, f"reports/studies/students/films/{name}.json")
             assert figures["texts"] == 8 and set(figures["formulations"]) == {"ranking", "labelling"}
@@ -249,7 +249,7 @@ class TestStudies:
         assert tables.count("\n| ensemble:occlusion,input_x_gradient | A |") == 7
         assert "\n| random |  | " in tables and "\n| occlusion | both | " in tables
 
-    def test_the_curve_of_marks_goes_from_no_mark_to_all(self, finished: Path) -> None:
+    def test_the_curve_of_marks_goes_from_no_mark_to_all(self, finished):
         curve = document(finished, "reports/studies/marks_curve/films.json")
         points = curve["points"]
         assert [point["protocol"] for point in points] == ["universal", "few_shot", "in_domain"]
@@ -268,7 +268,7 @@ class TestStudies:
 
 
 class TestReport:
-    def test_gives_the_metrics_of_every_task_and_method(self, finished: Path) -> None:
+    def test_gives_the_metrics_of_every_task_and_method(self, finished):
         metrics = document(finished, "reports/metrics.json")
         assert set(metrics["tasks"]) == {"films", "meals"}
         for of_task in metrics["tasks"].values():
@@ -282,7 +282,7 @@ class TestReport:
             assert f"\n| paml | {task} | " in text
         assert "**faml sees the metric while it explains.**" in text
 
-    def test_is_also_a_page_and_the_command_line_writes_both(self, project: Path) -> None:
+    def test_is_also_a_page_and_the_command_line_writes_both(self, project):
         page = (project / "reports" / "report.html").read_text(encoding="utf-8")
         for words in ("films", "meals", "occlusion", "What marked texts bring"):
             assert words in page
@@ -295,5 +295,5 @@ class TestReport:
         assert {name: (project / "reports" / name).read_bytes() for name in expected} == expected
 
 
-def test_no_stage_leaves_half_a_file(finished: Path) -> None:
+def test_no_stage_leaves_half_a_file(finished):
     assert [path for path in finished.rglob(".*") if "partial" in path.name] == []

@@ -5,7 +5,6 @@ All texts are invented.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from stage_cases import succeed
 
+from explearn.core.documents import read_json
 from explearn.core.examples import Rationale
 from explearn_study.example_files import read_examples, read_rationales
 from explearn_study.params import Params, load_params
@@ -35,7 +35,7 @@ def texts(part: str, count: int) -> list[dict[str, Any]]:
     ]
 
 
-def put_hub(folder: Path) -> None:
+def put_hub(folder: Path):
     """A stand-in for SST-2, named and laid out as on the hub: Parquet files that declare their classes."""
     import datasets
 
@@ -52,7 +52,7 @@ def put_hub(folder: Path) -> None:
         rows.to_parquet(folder / f"stanfordnlp/sst2/data/{part}-00000-of-00001.parquet")
 
 
-def put_rationales(folder: Path, repository: Path) -> None:
+def put_rationales(folder: Path, repository: Path):
     """The README's own example."""
     readme = (repository / "data/papers/README.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"<!-- file: sst2/rationales.jsonl -->\n```json\n(.*?)```", readme, flags=re.DOTALL)
@@ -85,7 +85,7 @@ def project(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
     return folder
 
 
-def test_ids_are_those_the_readme_tells(project: Path) -> None:
+def test_ids_are_those_the_readme_tells(project):
     folder = project / "data/examples/sst2"
     train, *held_out = (read_examples(folder / f"{split}.parquet") for split in ("train", "validation", "test"))
     # Half of the hub's validation part is the test part.
@@ -97,18 +97,18 @@ def test_ids_are_those_the_readme_tells(project: Path) -> None:
     assert words["sst2-validation-3"] == (*TEXTS[0].split(), ",", "validation", "3")
 
 
-def test_the_rationales_of_the_readme_fit(project: Path) -> None:
+def test_the_rationales_of_the_readme_fit(project):
     mask = (False, True, False, True, False)
     assert read_rationales(project / "data/rationales/sst2.parquet") == [
         Rationale("sst2-train-0", "ana", "human", mask),
         Rationale("sst2-validation-2", "ana", "human", mask),
     ]
-    agreement = json.loads((project / "data/rationales/sst2.json").read_text(encoding="utf-8"))
+    agreement = read_json(project / "data/rationales/sst2.json")
     assert agreement["kinds"] == {"human": 2} and agreement["mean_length"] == 2.0
     assert agreement["alpha"] is None  # one annotator
 
 
-def test_the_folder_of_the_profile_is_in_the_repository(tmp_path: Path, repository: Path) -> None:
+def test_the_folder_of_the_profile_is_in_the_repository(tmp_path, repository):
     """DVC does not start where a dependency is missing."""
     params = compose(tmp_path / "params.yaml", repository)
     assert (repository / params.data_dir / "README.md").is_file()
@@ -118,7 +118,7 @@ def test_the_folder_of_the_profile_is_in_the_repository(tmp_path: Path, reposito
         assert f"* `{file}`" in readme
 
 
-def test_a_method_that_the_paper_does_not_pin_down_has_no_row() -> None:
+def test_a_method_that_the_paper_does_not_pin_down_has_no_row():
     """What ExpNet's paper calls LRP and FullLRP cannot be told apart with certainty."""
     tables = [table for table in published().tables if table.paper == "ExpNet"]
     assert len(tables) == 5

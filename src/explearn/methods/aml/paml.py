@@ -270,7 +270,7 @@ class PAML(BoundExplainer, BatchExplainer):
     Options = PAMLParams
     options: PAMLParams
     weights_file = "aml.safetensors"
-    kept: ClassVar = {"history": list[dict[str, Any]]}
+    kept: ClassVar = {**BoundExplainer.kept, "history": list[dict[str, Any]]}
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -353,7 +353,7 @@ class PAML(BoundExplainer, BatchExplainer):
 
     def _state(self) -> TrainedState:
         model = self._trained(self.model)
-        record: dict[str, Any] = {"classifier": self.trained_classifier, "weights": self.weights._asdict()}
+        record: dict[str, Any] = {"weights": self.weights._asdict()}
         if isinstance(model, StatesModel):
             record["layers"] = model.layers
         elif isinstance(model, EncoderModel):
@@ -368,7 +368,6 @@ class PAML(BoundExplainer, BatchExplainer):
                 self.model.tokenizer.save_pretrained(folder / BACKBONE_FOLDER)
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        self.trained_classifier = state.value("classifier", str)
         self.weights = Weights(**state.value("weights", LossWeights))
         if self.options.backbone != STATES:
             self.model = restored_encoder(state, folder / BACKBONE_FOLDER)

@@ -10,9 +10,9 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import torch
 from pydantic import Field
@@ -27,9 +27,9 @@ from explearn.core.numeric_checks import check_weights
 from explearn.core.validation import Count, Number, Shape, check, check_shape
 from explearn.core.writing import atomic_folder, check_replaceable, locked, write_json
 from explearn.methods.base.explainer import Explainer
-
-if TYPE_CHECKING:
-    from explearn.methods.base.task import LabelledText, Marks, TaskData
+from explearn.methods.base.task import LabelledText, Marks, TaskData
+from explearn.methods.listed_task import ListedTask
+from explearn.predictors.pretrained import as_predictor
 
 ModuleT = TypeVar("ModuleT", bound=torch.nn.Module)
 PartT = TypeVar("PartT")
@@ -62,7 +62,7 @@ class TrainedState:
     """
 
     tensors: Mapping[str, torch.Tensor]
-    record: Mapping[str, Any]
+    record: Mapping[str, Any] = field(default_factory=dict)
 
     def value(self, name: str, kind: Any) -> Any:
         """Return a value of the record.
@@ -173,10 +173,6 @@ class LearnedExplainer(Explainer):
             >>> attribution.scores.round(2)
             array([0.67], dtype=float32)
         """
-        # These import the methods whose scores are learned from.
-        from explearn.methods.listed_task import ListedTask
-        from explearn.predictors.pretrained import as_predictor
-
         other_tasks = []
         for other, (its_classifier, its_texts, its_rationales) in (others or {}).items():
             other_tasks.append(ListedTask(as_predictor(its_classifier), its_texts, gold=its_rationales, name=other))
@@ -292,6 +288,7 @@ class BoundExplainer(LearnedExplainer):
 
     instead: str = "train one for the classifier given"
     """Advice for other classifiers."""
+    kept: ClassVar[Mapping[str, Any]] = {"trained_classifier": str}
     trained_classifier: str = ""
     """Fingerprint of the classifier that it was trained for."""
 

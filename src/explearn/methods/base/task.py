@@ -110,8 +110,11 @@ class TaskData(Protocol):
         The source (`explearn.lens.features.feature_source`) comes first.
         """
 
-    def signals(self, split: str) -> Iterable[WordSignals]:
-        """Return word scores of many methods for texts of the train or validation split, those with marks first."""
+    def signals(self, split: str) -> Iterable[WordSignals] | None:
+        """Return stored word scores of many methods for texts of the train or validation split.
+
+        None: nothing is stored; `explearn.methods.consensus.signals.signals_of` computes them.
+        """
 
     def lessons(self, teacher: str) -> Lessons:
         """Return the scores of a method, or of `ensemble:NAME,NAME`, for the training and validation texts."""

@@ -15,6 +15,7 @@ from explearn.core.errors import DataError
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.base.task import TaskData
 from explearn.methods.consensus.params import ConsensusParams
+from explearn.methods.consensus.signals import signals_of
 from explearn.methods.consensus.word_features import feature_names, word_matrix
 from explearn.metrics.significance import mean_interval
 
@@ -65,7 +66,7 @@ def marked_texts(task: TaskData) -> list[MarkedText]:
     if not labels:
         return []
     texts = []
-    for signals in task.signals(split):
+    for signals in signals_of(task, split):
         if labels.get(signals.example_id) == signals.predicted and signals.read.any():
             texts.append(MarkedText(signals, task.gold[signals.example_id]))
     return texts

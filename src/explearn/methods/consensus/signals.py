@@ -6,7 +6,7 @@ from sub-tokens to words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from explearn.lens.watch import check_differentiable, full_precision, gradients_
 from explearn.lens.word_signals import SIGNALS, WordSignals
 from explearn.methods.attention.explainers import Rollout, rollout_row
 from explearn.methods.base.explainer import BatchExplainer, resolve_targets
+from explearn.methods.base.task import TaskData
 from explearn.methods.gradient.gradient import Gradient
 from explearn.methods.relevance.attn_lrp import AttnLRP, changed_backward
 from explearn.methods.relevance.gae import GAE, gae_row
@@ -180,3 +181,11 @@ def compute_signals(
         return text_signals(transformer, batch.encodings, *scored)
 
     return run_batches([len(encoding) for encoding in encodings], transformer, compute, PASSES, description)
+
+
+def signals_of(task: TaskData, split: str) -> Iterable[WordSignals]:
+    """Return all signals of a split's texts: those that the task has stored, or else computed now."""
+    stored = task.signals(split)
+    if stored is None:
+        return compute_signals(task.classifier, task.examples(split))
+    return stored

@@ -81,7 +81,13 @@ class ExpNet(BoundExplainer, BatchExplainer):
         ),
     }
     weights_file = "expnet.safetensors"
-    kept: ClassVar = {"layers": LayerList, "trained_on": list[str], "calibration": Calibration, "losses": list[Number]}
+    kept: ClassVar = {
+        **BoundExplainer.kept,
+        "layers": LayerList,
+        "trained_on": list[str],
+        "calibration": Calibration,
+        "losses": list[Number],
+    }
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -193,10 +199,9 @@ class ExpNet(BoundExplainer, BatchExplainer):
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> TrainedState:
-        return TrainedState(self._trained(self.network).state_dict(), {"classifier": self.trained_classifier})
+        return TrainedState(self._trained(self.network).state_dict())
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        self.trained_classifier = state.value("classifier", str)
         size = state.size("offset")
         self.network = state.restore(lambda: WordNetwork(size, self.options.hidden, self.regime))
 

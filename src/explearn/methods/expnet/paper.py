@@ -273,7 +273,7 @@ class ExpNetPaper(LearnedExplainer, BatchExplainer):
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> TrainedState:
-        return TrainedState(self._trained(self.network).state_dict(), {})
+        return TrainedState(self._trained(self.network).state_dict())
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
         self.network = state.restore(lambda: self._build(state.size("0.weight", 1)))

@@ -14,6 +14,7 @@ from explearn.lens.word_signals import WordSignals
 from explearn.methods.base.task import TaskData
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, marked_texts, source_weights
+from explearn.methods.consensus.signals import signals_of
 from explearn.methods.expnet.params import ExpNetParams
 
 PSEUDO_SPLITS = ("train", "validation")
@@ -88,7 +89,7 @@ def read_sources(task: TaskData, protocol: str) -> Sources:
             f"{protocol} learns from marked texts of other tasks than {task.name!r} that their classifiers get right, "
             "and there are none; add a task with marks, or use in_domain"
         )
-    texts = list(chain.from_iterable(task.signals(split) for split in PSEUDO_SPLITS))
+    texts = list(chain.from_iterable(signals_of(task, split) for split in PSEUDO_SPLITS))
     return Sources(others, source_weights(task, others), texts)
 
 

@@ -93,7 +93,7 @@ class IvRA(BoundExplainer, BatchExplainer):
     signed = False
     problems = ONE_CLASS
     weights_file = "attention.safetensors"
-    kept: ClassVar = {"history": list[dict[str, Any]]}
+    kept: ClassVar = {**BoundExplainer.kept, "history": list[dict[str, Any]]}
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -266,11 +266,8 @@ class IvRA(BoundExplainer, BatchExplainer):
 
     def _state(self) -> TrainedState:
         attention = self._trained(self.attention)
-        record = {
-            "encoder": {name: getattr(attention, name) for name in ("layers", "heads", "head_size")},
-            "classifier": self.trained_classifier,
-        }
-        return TrainedState(attention.state_dict(), record)
+        sizes = {name: getattr(attention, name) for name in ("layers", "heads", "head_size")}
+        return TrainedState(attention.state_dict(), {"encoder": sizes})
 
     def _save_more(self, folder: Path) -> None:
         """Write the classifier that was trained with the module, for load_classifier."""
@@ -283,7 +280,6 @@ class IvRA(BoundExplainer, BatchExplainer):
         """Restore the module; its classifier is left in the folder's subfolder `classifier`."""
         sizes = state.value("encoder", _SIZES)
         self.attention = state.restore(lambda: self._sized(**sizes))
-        self.trained_classifier = state.value("classifier", str)
 
 
 def check_count(split: str, examples: Sequence[Example], options: SMaTParams) -> None:

@@ -121,6 +121,7 @@ class L2E(BoundExplainer, BatchExplainer):
     options: L2EParams
     weights_file = "l2e.safetensors"
     kept: ClassVar = {
+        **BoundExplainer.kept,
         "layers": list[Count],
         "signed": bool,
         "texts": Annotated[dict[Literal["training", "held_out"], int], Field(min_length=2)],
@@ -380,10 +381,9 @@ class L2E(BoundExplainer, BatchExplainer):
     def _state(self) -> TrainedState:
         network, certifier = self._parts()
         parts = torch.nn.ModuleDict({"network": network, "certifier": certifier})
-        return TrainedState(parts.state_dict(), {"classifier": self.trained_classifier})
+        return TrainedState(parts.state_dict())
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        self.trained_classifier = state.value("classifier", str)
         classes = state.size("network.head.bias")
         inputs = state.size("network.read.weight", 1)
         if not self.layers and inputs != PIECES:

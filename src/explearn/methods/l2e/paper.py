@@ -69,7 +69,12 @@ class L2EPaper(BoundExplainer, BatchExplainer):
     Options = L2EPaperParams
     options: L2EPaperParams
     weights_file = "student.safetensors"
-    kept: ClassVar = {"signed": bool, "trained_on": dict[str, int], "history": list[Figures]}
+    kept: ClassVar = {
+        **BoundExplainer.kept,
+        "signed": bool,
+        "trained_on": dict[str, int],
+        "history": list[Figures],
+    }
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -237,10 +242,9 @@ class L2EPaper(BoundExplainer, BatchExplainer):
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def _state(self) -> TrainedState:
-        return TrainedState(self._trained(self.student).state_dict(), {"classifier": self.trained_classifier})
+        return TrainedState(self._trained(self.student).state_dict())
 
     def _restore(self, state: TrainedState, folder: Path) -> None:
-        self.trained_classifier = state.value("classifier", str)
         vocabulary = state.size("embeddings.weight")
         classes = state.size("labels.weight")
         self.student = state.restore(lambda: Student(vocabulary, classes, self.options))

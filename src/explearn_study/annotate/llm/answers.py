@@ -21,7 +21,6 @@ WITHHELD = {
 """Finish reasons without an answer -> what is wrong."""
 
 _THINKING = re.compile(r"^.*</think>", re.DOTALL)
-_FENCE = re.compile(r"^\s*```[a-zA-Z]*\s*|\s*```\s*$")
 
 
 class InvalidAnswerError(ValueError):
@@ -64,7 +63,7 @@ def parse_answer(content: str, finish: str, labels: Sequence[str]) -> ParsedAnsw
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
-        text = _FENCE.sub("", _THINKING.sub("", content))
+        text = _THINKING.sub("", content)
         try:
             value = json_repair.loads(text[text.index("{") :])
         except (ValueError, RecursionError) as error:

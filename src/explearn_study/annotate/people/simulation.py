@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from explearn.metrics.plausibility import ranking
 from explearn.metrics.protocols import top_count
 from explearn.text.rows import read_file
 from explearn_study.annotate.people.sheets import COLUMNS, SheetRow, cell_of, mask_of
+from explearn_study.annotate.task import take_in_turn
 
 TEXTS_A_SHEET = 40
 """Most texts per person."""
@@ -55,9 +55,7 @@ def draw_texts(
     groups: dict[tuple[str, str], list[Example]] = defaultdict(list)
     for item in hash_order(by_id, seed):
         groups[classes(by_id[item])].append(by_id[item])
-    in_turn = chain.from_iterable(zip_longest(*groups.values()))
-    drawn = [example for example in in_turn if example is not None]
-    return sorted(drawn[:count], key=classes)
+    return sorted(take_in_turn(groups.values())[:count], key=classes)
 
 
 def sheet_of(

@@ -19,6 +19,7 @@ from explearn.lens.features import batch_features
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.consensus.model import MarkedText, fit_model
 from explearn.methods.consensus.params import ConsensusParams
+from explearn.methods.consensus.signals import signals_of
 from explearn.methods.expnet import targets as targets_module
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.expnet.network import (
@@ -156,9 +157,9 @@ class TestUniversal:
         mine = ListedTask(of, [pair], [pair], others=[other])
         curriculum = curriculum_for(mine, ExpNetParams())
         assert curriculum.trained_on == ["other"] and sorted(curriculum.texts) == ["train-1", "validation-1"]
-        texts = [MarkedText(row, other.gold[row.example_id]) for row in other.signals("train")]
+        texts = [MarkedText(row, other.gold[row.example_id]) for row in signals_of(other, "train")]
         model = fit_model({"other": texts}, ConsensusParams(), 13)
-        for row in mine.signals("train"):
+        for row in signals_of(mine, "train"):
             expected = 1 / (1 + np.exp(-model.logits(model.features(row))))
             np.testing.assert_allclose(curriculum.texts[row.example_id].targets, expected, atol=1e-6)
         assert curriculum.calibration == pytest.approx(model.calibration, abs=1e-4)
@@ -167,7 +168,7 @@ class TestUniversal:
         mine, consensus = task(gold={}, name="mine"), Consensus()
         curriculum = curriculum_for(mine, ExpNetParams())
         assert curriculum.trained_on == consensus.trained_on
-        for row in mine.signals("train"):
+        for row in signals_of(mine, "train"):
             expected = 1 / (1 + np.exp(-consensus.model.logits(consensus.model.features(row))))
             np.testing.assert_allclose(curriculum.texts[row.example_id].targets, expected, atol=1e-6)
 
@@ -294,7 +295,7 @@ class TestFiles:
             {"options": {"hidden": 65536}},
             {"layers": [[0]]},
             {"calibration": [1.0]},
-            {"classifier": None},
+            {"trained_classifier": None},
         ):
             path.write_text(json.dumps({**written, **change}))
             with pytest.raises(ModelError, match="not a trained expnet"):
