@@ -24,7 +24,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_of
 from explearn.methods.base.explainer import Explainer
 from explearn.predictors.heads.completion import COMPLETION_FILE
-from explearn.predictors.problems import Problem
+from explearn.predictors.labelled import Problem
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.units import Unit
 

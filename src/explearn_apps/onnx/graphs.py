@@ -23,7 +23,7 @@ from explearn.methods.expnet.network import log_attention
 from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.l2e.explainer import L2E, aimed
 from explearn.predictors.architectures import reads
-from explearn.predictors.problems import Problem
+from explearn.predictors.labelled import Problem
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 from explearn_apps.onnx.metadata import CERTIFICATE, OUTPUTS, Input

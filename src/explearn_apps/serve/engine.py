@@ -20,8 +20,8 @@ from explearn.methods.base.explainer import Explainer
 from explearn.methods.info import first_sentence
 from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.heads.token_classification import TokenPredictor
+from explearn.predictors.labelled import Problem
 from explearn.predictors.predictor import Predictor
-from explearn.predictors.problems import Problem
 from explearn.text.encoding import as_segments
 from explearn_apps.serve.batching import Batcher
 from explearn_apps.serve.limits import Limits
