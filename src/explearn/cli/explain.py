@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -123,11 +123,7 @@ def explain(
     loaded = load_classifier(source, compute, completion=completion).renamed(names)
     for chosen in methods:
         chosen.check_classifier(loaded)
-    if token is not None:
-        position = whole_number(token)
-        loaded = loaded.at(token if position is None else position)
-    if versus is not None:
-        loaded = loaded.versus(versus)
+    loaded = _view(loaded, token, versus)
     unnamed = not (method or explainer or option)
     if unnamed:
         from explearn.api import default_explainer
@@ -144,23 +140,45 @@ def explain(
         if not texts or windows is not None:
             description = f"explain by {used.name}"
         explained.append(used.iter_explain(loaded, inputs, targets, description, windows, unit))
-    with ExitStack() as stack:
-        # The files are moved into place when the block ends without an exception.
-        writers = [stack.enter_context(WRITERS[path.suffix](path)) for path in files]
-        if as_json or not writers:
-            writers.append(partial(_show, loaded, as_json))
-        for text, *by_method in zip(inputs, *explained, strict=True):
-            for attributions in zip(*by_method, strict=True):  # those of one class
-                if interactions is not None:
-                    attributions = _with_interactions(loaded, text, attributions, interactions)
-                for write in writers:
-                    write(text, attributions)
+    _write(loaded, inputs, explained, files, as_json, interactions)
     if as_json:
         return
     if unnamed:
         print(f"{explainers[0].name}: the default method for this classifier; --method names another")
     for path in files:
         print(printable(str(path)))
+
+
+def _view(classifier: Predictor, token: str | None, versus: str | None) -> Predictor:
+    """Return the view of a classifier that `--token` and `--versus` ask for."""
+    if token is not None:
+        position = whole_number(token)
+        classifier = classifier.at(token if position is None else position)
+    if versus is not None:
+        classifier = classifier.versus(versus)
+    return classifier
+
+
+def _write(
+    classifier: Predictor,
+    texts: Sequence[Any],
+    explained: Sequence[Iterable[list[Attribution]]],
+    files: Sequence[Path],
+    as_json: bool,
+    interactions: int | None,
+) -> None:
+    """Write each text's attributions to the files, or show them; `explained` has those of each method, text by text."""
+    with ExitStack() as stack:
+        # The files are moved into place when the block ends without an exception.
+        writers = [stack.enter_context(WRITERS[path.suffix](path)) for path in files]
+        if as_json or not writers:
+            writers.append(partial(_show, classifier, as_json))
+        for text, *by_method in zip(texts, *explained, strict=True):
+            for attributions in zip(*by_method, strict=True):  # those of one class
+                if interactions is not None:
+                    attributions = _with_interactions(classifier, text, attributions, interactions)
+                for write in writers:
+                    write(text, attributions)
 
 
 def _check_files(files: Sequence[Path]) -> None:

@@ -29,7 +29,8 @@ class PerturbedText:
         self.encoding = encoding
         word_ids = np.array(encoding.word_ids, dtype=np.int64)
         owned = word_ids != NO_WORD
-        self.words, indices = np.unique(word_ids[owned], return_inverse=True)
+        words, indices = np.unique(word_ids[owned], return_inverse=True)
+        self.words = words
         self.owners = np.full(len(word_ids), len(self.words))
         self.owners[owned] = indices
         self._mask_token_id = mask_token_id
