@@ -1,7 +1,7 @@
 """The differences between encoders, as a table with one entry for each model type of transformers.
 
-Methods that take a classifier apart, capture its attention or set its positions read this table; no other code checks
-the model type. To add an encoder, add its entry; tests then compare its parts with the model itself.
+Methods that use the parts, attention or positions of a classifier read this table; no other code checks the model type.
+To add an encoder, add its entry; tests then compare its parts with the model itself.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Architecture:
         counts_from_padding: whether the first token's position is the padding index + 1, as in RoBERTa, and not 0.
         segments: whether the embeddings take segment ids.
         reads: the token whose vector the classification head reads, the last being the last that is no padding; or the
-            name of the configuration's field that says `cls` or `bos` for the first token, `mean` or `late` for all
+            name of the configuration's field, which is `cls` or `bos` for the first token, `mean` or `late` for all
             (ModernBERT, EuroBERT).
     """
 

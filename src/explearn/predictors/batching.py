@@ -35,7 +35,7 @@ def budget_batches(lengths: Sequence[int], max_tokens: int, same_length: bool = 
     """Yield indices in batches of similar length whose padded size (batch x longest) stays within `max_tokens`.
 
     The longest come first, so that a budget too large for the memory fails at once. A text longer than the budget
-    makes a batch of its own. With `same_length` a batch has texts of one length: none is padded.
+    makes a batch of its own. With `same_length`, all texts of a batch have one length, and none is padded.
     """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     start = 0
@@ -112,7 +112,7 @@ def random_batches(
     least: int = 1,
     mix_stretches: bool = True,
 ) -> Iterator[list[int]]:
-    """Yield indices in random batches, with texts of similar length together where `stretch` is above 1.
+    """Yield indices in random batches, with texts of similar length together if `stretch` is above 1.
 
     The texts are shuffled and cut into stretches of `stretch` batches. Each stretch is sorted by length before it is
     cut into batches, so that there is little padding and the order stays random.

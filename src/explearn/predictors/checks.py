@@ -95,7 +95,7 @@ def padding_shows(predictor: Any) -> bool:
     """Return whether padding changes the prediction: a short text's logits differ if a longer one is in its batch.
 
     Raises:
-        ModelError: the model gives no answer.
+        ModelError: the model fails.
     """
     short, long = predictor.encode_samples("a b", "a b c d e f g h")
     single = predictor.batch([short])

@@ -23,7 +23,7 @@ from explearn.predictors.predictor import Predictor
 from explearn.text.encoding import align_words, as_segments, name_of, start_of_pair
 
 PredictProba = Callable[[list[Any]], ArrayLike]
-"""Probabilities, (n, C), of n texts; of n pairs of strings where the texts explained are pairs."""
+"""Probabilities, (n, C), of n texts; of n pairs of strings if the texts are pairs."""
 
 START = -1
 """In an encoding's ids: the start of a text."""
@@ -70,7 +70,7 @@ class FunctionEncoding(Encoding):
     Attributes:
         input_ids: number of the word in `pieces` at each position, or START, BETWEEN or MASKED.
         pieces: the words of the whole text.
-        mask_word: word in the place of a masked one; empty for none.
+        mask_word: word that replaces a masked one; empty: masked words are deleted.
     """
 
     pieces: tuple[Piece, ...] = ()
@@ -199,12 +199,12 @@ class FunctionPredictor(Predictor):
         return MASKED
 
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
-        """Split texts in words, behind a position for the start.
+        """Split texts into words, after a position for the start.
 
         Args:
             texts: strings, pairs of strings, examples, or rows of a table.
             first: number of the first text, for error messages.
-            whole: is refused, since a function gets its texts whole.
+            whole: refused, since a function has no limit of sub-tokens.
 
         Raises:
             DataError: a text has no words, an unusable one, or more than `max_words`.

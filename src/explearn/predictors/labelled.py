@@ -50,7 +50,7 @@ class Labelled:
         name: name for messages.
         labels: names of the C classes.
         problem: how logits become probabilities.
-        short_names: other names of outputs -> their index, where the labels say more than a class.
+        short_names: other names of outputs -> their index, if a label is more than the name of a class.
         by_class: whether the values of a regression stand for classes; only the largest is then explained by default
             (`Predictor.versus`).
     """

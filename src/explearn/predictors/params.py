@@ -121,7 +121,7 @@ class CompletionParams(Section):
         return self
 
     def around(self) -> tuple[str, str, str]:
-        """Return the parts of the prompt before a text, between it and its pair, and behind them."""
+        """Return the parts of the prompt before a text, between it and its pair, and after both."""
         before, rest = self.template.split(TEXT_SLOT)
         between, _, behind = rest.partition(PAIR_SLOT)
         start = ""

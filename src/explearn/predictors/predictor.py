@@ -47,12 +47,11 @@ class Inside(NamedTuple):
 
 
 class Predictor(Labelled, ABC):
-    """What is explained: anything that gives a number for each class of a text.
+    """Base of everything that can be explained: anything that gives a number for each class of a text.
 
     A subclass has `name`, `labels` and `problem` (the kind of output), encodes texts to units (`encode`), predicts for
-    them, whole or with some units left out (`logits`), and says which version it is (`fingerprint`). Methods that need
-    only predictions, and all metrics of faithfulness, ask for no more. Methods that look inside a model ask for its
-    `transformer`.
+    texts with or without some units (`logits`), and identifies its version (`fingerprint`). Methods that need only
+    predictions, and all metrics of faithfulness, use no more. Methods that look inside a model use its `transformer`.
 
     Attributes:
         name: name for messages.
@@ -87,7 +86,7 @@ class Predictor(Labelled, ABC):
     spread: Any = None
     completion: Any = None
 
-    # ---- what a predictor has to say -------------------------------------------------------------------------------
+    # ---- what a subclass defines -----------------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -417,15 +416,7 @@ class HeldPredictor(Predictor):
         self.name = held.name
         self.device = held.device
         self.dtype = held.dtype
-
-    @property
-    def max_tokens(self) -> int:
-        """Most padded sub-tokens in a batch, of the predictor that is held."""
-        return self.held.max_tokens
-
-    @max_tokens.setter
-    def max_tokens(self, value: int) -> None:
-        self.held.max_tokens = value
+        self.max_tokens = held.max_tokens
 
     @property
     def same_length(self) -> bool:  # type: ignore[override]

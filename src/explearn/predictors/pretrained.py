@@ -181,7 +181,7 @@ def find_source(name: str, revision: str | None, compute: ComputeOptions, prompt
         )
         if adapters is not None and adapters.classes not in (None, len(config.id2label)):
             config.num_labels = adapters.classes
-        # A file does not decide what changes no output: whether outputs have names, and what is computed in chunks.
+        # Settings that do not change predictions are fixed here, whatever the file says.
         config.return_dict = True
         config.chunk_size_feed_forward = 0
         head = head_of([str(architecture) for architecture in getattr(config, "architectures", None) or ()])
@@ -193,8 +193,7 @@ def find_source(name: str, revision: str | None, compute: ComputeOptions, prompt
 def _load_weights(source: Source) -> tuple[Any, Any]:
     """Load a model with its head, adapters on it, and its tokenizer.
 
-    Weights are float32, unless the precision of `source.compute` says that they keep that of their file, or are
-    quantised.
+    Weights are float32, unless `source.compute` keeps the precision of the file or quantises them.
 
     Raises:
         ModelError: weights are missing or not finite, or there is no tokenizer.

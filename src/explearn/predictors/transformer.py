@@ -275,7 +275,7 @@ class TransformerPredictor(Predictor):
         return encodings
 
     def encode_samples(self, *texts: str) -> list[Encoding]:
-        """Encode short texts that the model is tried on, whatever it is for."""
+        """Encode short sample texts, for any kind of model."""
         return self.encode(texts)
 
     def tokens(self, encoding: Encoding) -> tuple[str, ...]:

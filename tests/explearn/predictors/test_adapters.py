@@ -6,8 +6,6 @@ import copy
 import json
 import shutil
 import warnings
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +21,7 @@ from explearn.predictors.transformer import TransformerPredictor
 
 peft = pytest.importorskip("peft")
 
-KINDS: dict[str, Any] = {
+KINDS = {
     "lora": lambda **o: peft.LoraConfig(r=2, **o),
     "dora": lambda **o: peft.LoraConfig(r=2, use_dora=True, **o),
     "ia3": lambda **o: peft.IA3Config(feedforward_modules=[], **o),
@@ -35,14 +33,14 @@ HEADS = {"bert": ["classifier"], "llama": ["score"]}
 @pytest.fixture(params=("bert", "llama"))
 def encoder(request, tmp_path):
     """A model without a trained head, and its tokenizer."""
-    kind: str = request.param
-    encoder: Any = tiny.model(kind, 3).base_model
+    kind = request.param
+    encoder = tiny.model(kind, 3).base_model
     encoder.save_pretrained(tmp_path / "base")
     tiny.tokenizer(kind).save_pretrained(tmp_path / "base")
     return kind, tmp_path / "base"
 
 
-def adapted(kind: str, adapter: str, base: Path, **options: Any) -> Any:
+def adapted(kind, adapter, base, **options):
     """A classifier of three classes with adapters whose weights are random."""
     options = {"modules_to_save": HEADS[kind], "task_type": "SEQ_CLS"} | options
     config = KINDS[adapter](target_modules=TARGETS[kind], **options)
@@ -59,7 +57,7 @@ def adapted(kind: str, adapter: str, base: Path, **options: Any) -> Any:
     return model
 
 
-def scores(of: TransformerPredictor, method: str) -> list[np.ndarray]:
+def scores(of, method):
     return [a.scores for a in explearn.get_explainer(method).explain(of, tiny.TEXTS, [1] * len(tiny.TEXTS))]
 
 
@@ -101,13 +99,13 @@ def test_adapters_of_a_quantised_model(encoder, tmp_path):
 
 
 class TestIsRefused:
-    def saved(self, tmp_path: Path) -> Path:
+    def saved(self, tmp_path):
         base = tmp_path / "base"
         tiny.classifier("bert").save_pretrained(base)
         adapted("bert", "lora", base).save_pretrained(tmp_path / "adapters")
         return tmp_path / "adapters"
 
-    def rewritten(self, folder: Path, **values: Any) -> Path:
+    def rewritten(self, folder, **values):
         config = json.loads((folder / "adapter_config.json").read_text())
         (folder / "adapter_config.json").write_text(json.dumps(config | values), encoding="utf-8")
         return folder

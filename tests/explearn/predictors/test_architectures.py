@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import tiny
 import torch
@@ -27,7 +25,7 @@ from explearn.predictors.encoding import Batch
 LAYERS, HEADS, WIDTH, TOKENS, PAD = 3, 4, 32, 7, 1
 
 
-def tiny_config(model_type: str, **options: Any) -> Any:
+def tiny_config(model_type, **options):
     """Three layers, four heads; DistilBERT has names of its own for all of it."""
     sizes = {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "hidden_size": WIDTH, "intermediate_size": 48}
     if model_type == "distilbert":
@@ -39,14 +37,14 @@ def tiny_config(model_type: str, **options: Any) -> Any:
     )
 
 
-def tiny_model(model_type: str, **options: Any) -> Any:
+def tiny_model(model_type, **options):
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        loader: Any = transformers.AutoModelForSequenceClassification
+        loader = transformers.AutoModelForSequenceClassification
         return loader.from_config(tiny_config(model_type, **options), attn_implementation="eager").eval()
 
 
-def batch() -> Batch:
+def batch():
     """Three texts, the last two with padding."""
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(2, 60, (3, TOKENS), generator=generator)
@@ -117,14 +115,12 @@ def test_an_encoder_without_a_list_of_blocks_is_built_in_an_unusual_way():
 
 class TestWordTable:
     def test_it_is_the_layer_that_looks_words_up(self):
-        model: Any = tiny.model("bert")
+        model = tiny.model("bert")
         assert word_table(model) is model.bert.embeddings.word_embeddings
 
     def test_a_model_without_one(self):
         sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-        model: Any = transformers.CanineForSequenceClassification(
-            transformers.CanineConfig(**sizes, num_hash_buckets=8)
-        )
+        model = transformers.CanineForSequenceClassification(transformers.CanineConfig(**sizes, num_hash_buckets=8))
         assert word_table(model) is None
         with pytest.raises(UnsupportedError, match="a 'canine' model has no table of word embeddings"):
             table_weight(model)

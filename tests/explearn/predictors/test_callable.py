@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import permutations
 from math import factorial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +16,7 @@ from explearn.metrics.params import EvaluateParams
 
 WEIGHTS = {"good": 2.0, "fine": 1.0, "bad": -3.0, "film": 0.1, "[UNK]": 0.5}
 TEXT = "a good film not bad"
-OPTIONS: dict[str, dict[str, Any]] = {
+OPTIONS = {
     "occlusion": {},
     "lime": {"samples": 60},
     "shap": {"max_evals": 40},
@@ -28,7 +26,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def odds(text: Any) -> float:
+def odds(text):
     words = text.split() if isinstance(text, str) else [*text[0].split(), *text[1].split()]
     return sum(WEIGHTS.get(word, 0.0) for word in words)
 
@@ -36,24 +34,24 @@ def odds(text: Any) -> float:
 class Counting:
     """A bag of words with a sigmoid; notes the texts of each call."""
 
-    def __init__(self) -> None:
-        self.calls: list[list[Any]] = []
+    def __init__(self):
+        self.calls = []
 
-    def __call__(self, texts: list[Any]) -> np.ndarray:
+    def __call__(self, texts):
         self.calls.append(list(texts))
         p = 1 / (1 + np.exp(-np.array([odds(text) for text in texts])))
         return np.stack([1 - p, p], axis=1)
 
 
-def of(function: Callable[..., Any] | None = None, **options: Any) -> explearn.FunctionPredictor:
+def of(function=None, **options):
     return explearn.FunctionPredictor(function or Counting(), ["neg", "pos"], **options)
 
 
-def explain(name: str, classifier: Any, texts: Any, targets: Any = None) -> list[explearn.Attribution]:
+def explain(name, classifier, texts, targets=None):
     return explearn.get_explainer(name, **OPTIONS[name]).explain(classifier, texts, targets)
 
 
-def probability(text: str) -> float:
+def probability(text):
     return float(1 / (1 + np.exp(-odds(text))))
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,10 +24,10 @@ from explearn.predictors.loading import embedded_encoder, resolve_encoder
 from explearn.predictors.pretrained import load_classifier
 from explearn.predictors.transformer import TransformerPredictor
 
-TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
+TEXTS = [*tiny.TEXTS, *tiny.PAIRS]
 
 
-def complaint(path: Path | str) -> str:
+def complaint(path):
     with pytest.raises(ModelError) as caught:
         load_classifier(path, device="cpu")
     assert "\n" not in str(caught.value)
@@ -101,7 +98,7 @@ class TestTexts:
         ],
     )
     def test_the_longest_text_fits_positions_and_tokenizer(self, model_type, positions, limit, expected):
-        config: Any = SimpleNamespace(model_type=model_type, pad_token_id=1, max_position_embeddings=positions)
+        config = SimpleNamespace(model_type=model_type, pad_token_id=1, max_position_embeddings=positions)
         assert max_length(config, SimpleNamespace(model_max_length=limit)) == expected
 
 
@@ -199,7 +196,7 @@ class TestFromPretrained:
 
 def test_a_fingerprint_is_that_of_weights_buffers_and_labels():
     expected = tiny.classifier("bert").fingerprint
-    changes: list[Callable[[TransformerPredictor], Any]] = [
+    changes = [
         lambda of: of.model.classifier.weight.data[0, 0].add_(1e-3),
         lambda of: of.model.bert.embeddings.LayerNorm.bias.data[3].fill_(7),
         lambda of: of.model.register_buffer("steps", torch.tensor(3)),

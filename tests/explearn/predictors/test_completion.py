@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +17,7 @@ from typer.testing import CliRunner
 import explearn
 from explearn.cli.app import app
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError
+from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.methods.aml.paml import PAML
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.explainer import IvRA
@@ -28,14 +26,13 @@ from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_info, list_explainers
 from explearn.predictors.heads.completion import COMPLETION_FILE
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 from explearn_apps.onnx import export_onnx
 from explearn_study.importing import import_classifier
 from explearn_study.sections import ClassifierParams
 
 POSITIONS = 160
-PROMPT: dict[str, Any] = {
+PROMPT = {
     "instruction": "is it slow or quick?",
     "shots": [{"text": "the lazy dog sleeps", "label": "slow"}, {"text": "a quick fox", "label": "quick"}],
     "separator": " . ",
@@ -45,7 +42,7 @@ PROMPT: dict[str, Any] = {
 TEXT = "unbelievably slow delivery and a dog"
 
 
-def language_model(kind: str, **config: Any) -> Any:
+def language_model(kind, **config):
     """A tiny generative model with random weights."""
     settings = tiny.model(kind, max_position_embeddings=POSITIONS, **config).config
     settings.architectures = None
@@ -54,16 +51,16 @@ def language_model(kind: str, **config: Any) -> Any:
         return transformers.AutoModelForCausalLM.from_config(settings).eval()
 
 
-def tokenizer(kind: str) -> Any:
+def tokenizer(kind):
     return tiny.tokenizer(kind, POSITIONS)
 
 
-def read_back(of: TransformerPredictor, ids: Any) -> str:
+def read_back(of, ids):
     """The text of some ids, its white space made single blanks."""
     return " ".join(of.tokenizer.decode(list(ids)).split())
 
 
-def save(folder: Path, kind: str, prompt: dict[str, Any] | None = PROMPT, **config: Any) -> Path:
+def save(folder, kind, prompt=PROMPT, **config):
     language_model(kind, **config).save_pretrained(folder)
     tokenizer(kind).save_pretrained(folder)
     if prompt is not None:
@@ -74,7 +71,7 @@ def save(folder: Path, kind: str, prompt: dict[str, Any] | None = PROMPT, **conf
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     @functools.cache
-    def of(kind: str) -> Path:
+    def of(kind):
         return save(tmp_path_factory.mktemp("models") / kind, kind)
 
     return of
@@ -86,7 +83,7 @@ def prompted(folders):
 
 
 @functools.cache
-def written_out(kind: str, text: str) -> tuple[list[int], Any]:
+def written_out(kind, text):
     """The prompt's ids and the label words' logits, by transformers alone."""
     before = (
         "is it slow or quick? . the review: the lazy dog sleeps ! it was slow . the review: a quick fox ! it was quick"
@@ -185,7 +182,7 @@ def test_saved_and_loaded_it_is_the_same_classifier(kind, prompted, tmp_path):
     assert other.fingerprint != of.fingerprint
 
 
-PROBLEMS: dict[str, tuple[dict[str, Any], type[ExplearnError], str]] = {
+PROBLEMS = {
     "two slots": ({"template": "{text} {text} it was"}, ParamsError, "expected {text} once"),
     "the same word": ({"label_words": {"slow": " slow", "quick": " slow dog"}}, ModelError, "share their first token"),
     "a blank in the template": (
@@ -277,12 +274,12 @@ def test_a_task_s_classifier_may_be_a_prompted_model(tmp_path):
 def test_learned_methods_train_on_a_prompted_model(prompted, tmp_path):
     of = prompted("gpt2")
     some = [*tiny.TEXTS, *tiny.CORPUS[:5]]
-    data: Any = list(zip(some, of.predict(some), strict=True))
+    data = list(zip(some, of.predict(some), strict=True))
     gold = {f"train-{i}": [j % 2 == 0 for j in range(len(t.split()))] for i, t in enumerate(some, start=1)}
     task = ListedTask(of, data, data[:6], gold=gold, teachers={"occlusion": {}})
     tiny.model("bert").base_model.save_pretrained(tmp_path / "encoder")
     tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
-    trained: list[Any] = [
+    trained = [
         ExpNet(protocol="in_domain", epochs=1).learn(task),
         L2E(epochs=1, samples=4, width=16).learn(task),
         PAML(backbone=str(tmp_path / "encoder"), epochs=1, batch_size=4).learn(task),

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import tiny
-import torch
 from rounding import assert_close
 from saying import complaint
 from typer.testing import CliRunner
@@ -18,7 +15,7 @@ from explearn.core.errors import UnsupportedError
 from explearn.methods.registry import get_info, list_explainers
 
 
-def scores(of: Any, name: str, target: int | str, **options: Any) -> np.ndarray:
+def scores(of, name, target, **options):
     method = explearn.get_explainer(name, **{**tiny.QUICK.get(name, {}), **options})
     return np.concatenate([a.scores for a in method.explain(of, tiny.TEXTS, [target] * len(tiny.TEXTS))])
 
@@ -92,7 +89,7 @@ class TestOtherOutputs:
         assert attribution.target == "probability of good" and 0 < (attribution.value or 0) < 1
 
     def test_an_own_function_is_explained_by_its_name(self):
-        def margin(logits: torch.Tensor) -> torch.Tensor:
+        def margin(logits):
             return logits[:, 2] - logits[:, 1]
 
         of = tiny.classifier("bert", 3)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny
@@ -27,7 +25,7 @@ RANK = 2
 SIZES = ScratchParams(layers=2, heads=2, width=16, vocabulary=320)
 
 
-def examples(texts: Any) -> list[Example]:
+def examples(texts):
     """Texts with "fox" are of one class, the others of the other."""
     return [
         Example(f"{split}-{i}", tuple(text.split()), LABELS["fox" in text], split, "t")
@@ -66,7 +64,7 @@ class TestWhatIsReplaced:
         assert "checkpoints" not in before
         train = transformers.Trainer.train
 
-        def diverging(self: Any) -> Any:
+        def diverging(self):
             done = train(self)
             self.model.classifier.weight.data.fill_(float("nan"))
             return done
@@ -83,7 +81,7 @@ def adapted(tmp_path_factory):
     """Kind -> the folder of an encoder and that of the classifier fine-tuned from it by adapters."""
 
     @functools.cache
-    def of(kind: str) -> tuple[Path, Path]:
+    def of(kind):
         folder = tmp_path_factory.mktemp(kind)
         encoder = tiny.save(folder / "encoder", kind)
         params = FinetuneParams(epochs=2, batch_size=2, learning_rate=1e-2, lora=LoraParams(rank=RANK, alpha=4))

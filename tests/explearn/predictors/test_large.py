@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +21,7 @@ from explearn.predictors.transformer import TransformerPredictor
 class Owner:
     same_length = False
 
-    def __init__(self, max_tokens: int) -> None:
+    def __init__(self, max_tokens):
         self.max_tokens = max_tokens
 
 
@@ -31,7 +29,7 @@ class TestBatchesThatShrink:
     def test_are_those_of_the_budget_where_memory_suffices(self):
         lengths, seen = [3, 9, 4, 4, 8, 1], []
 
-        def run(indices: list[int]) -> list[int]:
+        def run(indices):
             seen.append(indices)
             return indices
 
@@ -43,7 +41,7 @@ class TestBatchesThatShrink:
         lengths = [5, 7, 3, 8, 2, 6, 4, 4]
         owner, failed = Owner(64 * share), 0
 
-        def run(indices: list[int]) -> list[int]:
+        def run(indices):
             nonlocal failed
             if len(indices) * max(lengths[i] for i in indices) > 16:
                 failed += 1
@@ -55,7 +53,7 @@ class TestBatchesThatShrink:
         assert owner.max_tokens == 16 * share
 
     def test_a_text_that_is_too_much_by_itself_is_told(self):
-        def run(indices: list[int]) -> list[int]:
+        def run(indices):
             raise torch.OutOfMemoryError("CUDA out of memory")
 
         with pytest.raises(torch.OutOfMemoryError):
@@ -65,10 +63,10 @@ class TestBatchesThatShrink:
 @pytest.fixture
 def short_of_memory(monkeypatch):
     """A device that holds 40 padded sub-tokens; the list gets the sizes of the passes that failed."""
-    failed: list[int] = []
+    failed = []
     plain = TransformerPredictor.logits
 
-    def logits(self: TransformerPredictor, batch: Any) -> torch.Tensor:
+    def logits(self, batch):
         if batch.input_ids.numel() > 40:
             failed.append(batch.input_ids.numel())
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
@@ -80,7 +78,7 @@ def short_of_memory(monkeypatch):
 
 @pytest.mark.parametrize("method", (None, "lime", "occlusion"))
 def test_running_out_of_memory_halves_the_budget_and_changes_no_result(method, short_of_memory, caplog):
-    def answers(of: TransformerPredictor) -> Any:
+    def answers(of):
         if method is None:
             return of.predict_proba(of.encode(tiny.TEXTS))
         attributions = explearn.get_explainer(method, **tiny.QUICK.get(method, {})).explain(of, tiny.TEXTS)
@@ -97,7 +95,7 @@ def test_running_out_of_memory_halves_the_budget_and_changes_no_result(method, s
 
 @pytest.mark.parametrize("kind", ("bert", "llama"))
 class TestWeightsAsSaved:
-    def saved(self, folder: Path, kind: str) -> Path:
+    def saved(self, folder, kind):
         tiny.model(kind).to(torch.bfloat16).save_pretrained(folder)
         tiny.tokenizer(kind).save_pretrained(folder)
         return folder

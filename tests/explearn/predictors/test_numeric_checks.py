@@ -11,10 +11,9 @@ from explearn.core.errors import ModelError
 from explearn.core.numeric_checks import check_weights
 from explearn.methods.registry import get_explainer
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 
 
-def spoiled(value: float = float("nan"), last: bool = False) -> TransformerPredictor:
+def spoiled(value=float("nan"), last=False):
     """A classifier with one bad weight; `last`: in its head alone, so that attention stays finite."""
     of = tiny.make_classifier("bert")
     parameter = of.model.classifier.weight if last else of.model.bert.embeddings.LayerNorm.weight
@@ -38,7 +37,7 @@ def test_nothing_is_predicted_or_explained_from_logits_that_are_not_finite():
 
 
 def test_an_explainer_that_diverged_does_not_replace_a_good_one(tmp_path):
-    def write(weight: float) -> None:
+    def write(weight):
         keep(tmp_path / "e", {"w": torch.tensor([1.0, weight])})
 
     write(1.0)

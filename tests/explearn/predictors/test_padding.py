@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-from typing import Any
 
 import pytest
 import tiny
@@ -19,9 +18,9 @@ from explearn.predictors.architectures import reads_last
 from explearn.predictors.transformer import TransformerPredictor
 
 
-def classifier_of(kind: str, config_pad: int | None, **tokens: str | None) -> TransformerPredictor:
+def classifier_of(kind, config_pad, **tokens):
     """A decoder whose configuration names `config_pad` as padding; `tokens` change its tokenizer's special ones."""
-    model: Any = tiny.model(kind)
+    model = tiny.model(kind)
     model.config.pad_token_id = config_pad
     words = copy.deepcopy(tiny.tokenizer(kind))
     for name, token in tokens.items():
@@ -29,7 +28,7 @@ def classifier_of(kind: str, config_pad: int | None, **tokens: str | None) -> Tr
     return TransformerPredictor(model, words, ComputeOptions(device="cpu"), "mine")
 
 
-def alone(of: TransformerPredictor, text: str) -> Any:
+def alone(of, text):
     """Probabilities as the model itself gives them to one text without padding."""
     (encoding,) = of.encode([text])
     with torch.inference_mode():
@@ -71,7 +70,7 @@ def test_a_padding_token_that_there_is_not():
 
 
 def test_an_end_of_text_token_that_ends_each_text_cannot_be_padding():
-    model: Any = tiny.model("llama")
+    model = tiny.model("llama")
     model.config.pad_token_id = None
     words = copy.deepcopy(tiny.tokenizer("llama"))
     words.pad_token = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import tiny
@@ -40,18 +38,16 @@ ODD = ("input_x_gradient", "integrated_gradients", "attcat", "decompx", "occlusi
 differ by their sign alone."""
 
 
-def classifier(kind: str = "bert", classes: int = 3, **config: Any) -> TransformerPredictor:
+def classifier(kind="bert", classes=3, **config):
     return TransformerPredictor(tiny.model(kind, classes, **config), tiny.tokenizer(kind), name="given")
 
 
-def outputs(model: Any, of: TransformerPredictor, texts: list[str]) -> torch.Tensor:
+def outputs(model, of, texts):
     """The model's own outputs, by transformers alone."""
     return torch.cat([model(**of.batch(of.encode([text])).model_inputs()).logits for text in texts]).double().detach()
 
 
-def explain(
-    name: str, of: TransformerPredictor, texts: Any, targets: Any = None, **options: Any
-) -> list[explearn.Attribution]:
+def explain(name, of, texts, targets=None, **options):
     return explearn.get_explainer(name, **(METHODS.get(name, {}) | options)).explain(of, texts, targets)
 
 

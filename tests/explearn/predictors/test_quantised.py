@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import logging
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -38,16 +36,16 @@ def folder(tmp_path_factory):
     return made
 
 
-def load(folder: Path, **options: Any) -> TransformerPredictor:
+def load(folder, **options):
     return load_classifier(folder, device="cpu", **options)
 
 
-def plain_copy(of: TransformerPredictor) -> TransformerPredictor:
+def plain_copy(of):
     """The same classifier with the weights that the quantised ones stand for."""
     return of.with_model(dequantised(copy.deepcopy(of.model)))
 
 
-def scores(of: TransformerPredictor, name: str) -> list[np.ndarray]:
+def scores(of, name):
     method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
     return [a.scores for a in method.explain(of, [*tiny.TEXTS[:2]], [1, 0])]
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,31 +31,31 @@ QUESTIONS = (
 )
 
 
-def example(number: int, question: str, passage: str, answer: str, split: Any = "train") -> Example:
+def example(number, question, passage, answer, split="train"):
     words, pair, sought = question.split(), passage.split(), answer.split()
     start = next(i for i in range(len(pair)) if pair[i : i + len(sought)] == sought) + len(words)
     label = ANSWER_LABELS[0]
     return Example(f"q{number}", tuple(words), label, split, "facts", tuple(pair), (start, start + len(sought)))
 
 
-def examples(split: Any = "train") -> list[Example]:
+def examples(split="train"):
     answers = ("the quick fox", "castle", "delivery", "shells")
     return [example(i, *texts, answer, split) for i, (texts, answer) in enumerate(zip(QUESTIONS, answers, strict=True))]
 
 
-def by_hand(answerer: QuestionPredictor, question: str, passage: str) -> dict[tuple[int, int], float]:
+def by_hand(answerer, question, passage):
     """log p of every span, by first and last word of the passage: softmax over words' first, and last, pieces."""
     encoded = answerer.tokenizer(
         question, passage, return_tensors="pt", return_offsets_mapping=True, truncation=True, max_length=46
     )
     offsets = encoded.pop("offset_mapping")[0].tolist()
-    places: dict[int, list[int]] = {}
+    places = {}
     starts = np.cumsum([0] + [len(word) + 1 for word in passage.split()])
     for place, (segment, (a, b)) in enumerate(zip(encoded.sequence_ids(0), offsets, strict=True)):
         if segment == 1 and b > a:
             covered = int(np.searchsorted(starts, b - 1, side="right")) - 1
             places.setdefault(covered, []).append(place)
-    model: Any = answerer.model
+    model = answerer.model
     with torch.inference_mode():
         output = model.model(**encoded)
     start = output.start_logits[0, [p[0] for p in places.values()]].log_softmax(-1)
@@ -155,7 +153,7 @@ def test_methods_explain_the_answer_or_say_why_not(name):
         assert np.isfinite(actual.scores[actual.read]).all()
 
 
-def settings(criteria: Sequence[str]) -> dict[str, Any]:
+def settings(criteria):
     schedule = {"epochs": 2, "batch_size": 3, "validation_texts": 4, "accuracy_tolerance": 1.0, "learning_rate": 1e-4}
     return {"criteria": list(criteria), "schedule": schedule}
 

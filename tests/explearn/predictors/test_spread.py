@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -42,28 +40,28 @@ UNTRAINED = [name for name in list_explainers() if not get_info(name).learned or
 
 
 @functools.cache
-def plain(kind: str) -> TransformerPredictor:
+def plain(kind):
     return tiny.classifier(kind)
 
 
-def over_two(kind: str) -> TransformerPredictor:
-    model: Any = copy.deepcopy(plain(kind).model)
+def over_two(kind):
+    model = copy.deepcopy(plain(kind).model)
     accelerate.dispatch_model(model, halves(model, FIRST, SECOND), main_device=torch.device(FIRST))
     return TransformerPredictor(model, plain(kind).tokenizer, ComputeOptions(max_tokens=1024), kind)
 
 
-def partly_on_disk(kind: str) -> TransformerPredictor:
-    model: Any = copy.deepcopy(plain(kind).model)
+def partly_on_disk(kind):
+    model = copy.deepcopy(plain(kind).model)
     places = halves(model, "cpu", "disk")
     return TransformerPredictor(model, plain(kind).tokenizer, ComputeOptions(device_map=places), kind)
 
 
-def scores(name: str, of: TransformerPredictor) -> list[np.ndarray[Any, Any]]:
+def scores(name, of):
     return [actual.scores for actual in get_explainer(name, **tiny.QUICK.get(name, {})).explain(of, TEXTS)]
 
 
 @functools.cache
-def scores_on_one(name: str, kind: str) -> list[np.ndarray[Any, Any]] | None:
+def scores_on_one(name, kind):
     """None where the method refuses the model."""
     try:
         return scores(name, plain(kind))
@@ -71,9 +69,7 @@ def scores_on_one(name: str, kind: str) -> list[np.ndarray[Any, Any]] | None:
         return None
 
 
-def check_same(
-    name: str, kind: str, spread: TransformerPredictor, devices: Callable[[], AbstractContextManager[None]]
-) -> None:
+def check_same(name, kind, spread, devices):
     expected = scores_on_one(name, kind)
     with devices():
         if expected is None:
@@ -155,7 +151,7 @@ class TestWithWeightsOnDisk:
         assert "offloaded" in said
 
     def test_a_method_that_did_not_say_so_is_stopped_all_the_same(self, spread):
-        of: Any = spread["bert"]
+        of = spread["bert"]
         with of.gathered(), pytest.raises(UnsupportedError, match="this method reads weights by themselves"):
             torch.ones(1, 32) @ of.model.bert.encoder.layer[2].output.dense.weight.T
 
@@ -169,7 +165,7 @@ class TestWithWeightsOnDisk:
         assert not folder.exists()
 
     def test_embeddings_on_disk_cannot_be_read(self):
-        model: Any = copy.deepcopy(plain("bert").model)
+        model = copy.deepcopy(plain("bert").model)
         of = TransformerPredictor(model, plain("bert").tokenizer, ComputeOptions(device_map={"": "disk"}), "bert")
         with pytest.raises(UnsupportedError, match="table of embeddings is offloaded"):
             word_embeddings(of, of.encode(TEXTS))
@@ -197,7 +193,7 @@ class TestRules:
 
     @pytest.mark.parametrize("kind", ["distilbert", "electra", "mpnet"])
     def test_blocks_stay_whole_where_transformers_does_not_say_so(self, kind):
-        model: Any = copy.deepcopy(plain(kind).model)
+        model = copy.deepcopy(plain(kind).model)
         options = ComputeOptions(device_map="sequential", max_memory={"cpu": "60KB"})
         TransformerPredictor(model, plain(kind).tokenizer, options, kind)
         blocks = [path for path, module in model.named_modules() if module in blocks_in_order(model.base_model)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import tiny
@@ -25,11 +23,11 @@ KINDS = ("bert", "roberta", "llama")
 """WordPiece, byte-level BPE, and a decoder."""
 
 
-def by_hand(tagger: TokenPredictor, text: str) -> list[list[float]]:
+def by_hand(tagger, text):
     """Logits of transformers' own model at the first sub-token of each word that covers a letter, else its first."""
     encoded = tagger.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
     offsets = encoded.pop("offset_mapping")[0].tolist()
-    model: Any = tagger.model
+    model = tagger.model
     with torch.inference_mode():
         logits = model.model(**encoded).logits[0].tolist()
     rows, start = [], 0
@@ -57,7 +55,7 @@ class TestAnswers:
         (encoding,) = tagger.encode([TEXT])
         shorter = encoding.delete(range(3, 11))
         assert shorter.read == {0, 1, 2, 5}
-        model: Any = tagger.model
+        model = tagger.model
         with torch.inference_mode():
             expected = model.model(input_ids=torch.tensor([shorter.input_ids])).logits[0, shorter.word_ids.index(5)]
         torch.testing.assert_close(tagger.logits(tagger.batch([shorter]))[0], expected, atol=1e-4, rtol=0)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,10 +31,10 @@ HYPOTHESIS = "our guide was {}!"
 SHORT = [text for text in tiny.TEXTS if len(text) < 30]
 SAME_AS_OF_A_PAIR = ("raw_attention", "rollout", "gradient", "input_x_gradient", "attn_lrp", "gae", "attcat", "alti")
 """Methods that compare with no input without the text's words, of which the hypothesis is none."""
-GIVEN: dict[str, Any] = {"labels": LABELS, "hypothesis": HYPOTHESIS, "device": "cpu"}
+GIVEN = {"labels": LABELS, "hypothesis": HYPOTHESIS, "device": "cpu"}
 
 
-def save(folder: Path, kind: str = "bert", classes: tuple[str, ...] = NLI) -> str:
+def save(folder, kind="bert", classes=NLI):
     """Save a tiny model whose classes have these names; returns the folder."""
     model = tiny.model(kind, len(classes))
     model.config.id2label = dict(enumerate(classes))
@@ -56,7 +54,7 @@ def nli(tmp_path_factory):
 def test_probabilities_are_those_of_transformers_pipeline(kind, multi_label, tmp_path):
     folder = save(tmp_path, kind)
     classifier = load_classifier(folder, multi_label=multi_label, **GIVEN)
-    pipeline: Any = transformers.pipeline("zero-shot-classification", model=folder, device="cpu")
+    pipeline = transformers.pipeline("zero-shot-classification", model=folder, device="cpu")
     for text, row in zip(SHORT, classifier.predict_proba(SHORT), strict=True):
         answer = pipeline(text, LABELS, hypothesis_template=HYPOTHESIS, multi_label=multi_label)
         expected = dict(zip(answer["labels"], answer["scores"], strict=True))

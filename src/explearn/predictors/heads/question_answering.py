@@ -104,7 +104,7 @@ class SpanScorer(WrappedModel):
 def span_scores(start: torch.Tensor, end: torch.Tensor, words: PassageWords) -> torch.Tensor:
     """Return log p of the span from token i to token j, (b, n, n).
 
-    It is FLOOR where j comes before i and where the span has more than ANSWER_WORDS words.
+    It is FLOOR if j comes before i, or the span has more than ANSWER_WORDS words.
 
     Args:
         start: log p of a span's start at each token, (b, n).
@@ -169,10 +169,10 @@ def reached(encodings: Sequence[Encoding], limit: int) -> list[int]:
 
 
 class QuestionPredictor(TransformerPredictor):
-    """A model for extractive question answering in the place of a classifier.
+    """A model for extractive question answering as a classifier.
 
-    Texts are pairs of a question and a passage. `encode` marks the model's own answer, so that the class explained by
-    default is "answer". `encode_labelled` marks the true answer; the model is right where it gives the same words
+    Texts are pairs of a question and a passage. `encode` marks the model's own answer, so the class explained by
+    default is "answer". `encode_labelled` marks the true answer; the model is right if its answer has the same words
     (exact match).
     """
 

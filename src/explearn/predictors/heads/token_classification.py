@@ -4,8 +4,8 @@ The class of a word is that of one of its sub-tokens, as is usual (Devlin et al.
 digit, so that of "(Paris" it is not the bracket's. The logits at that sub-token are those of a classifier, so every
 method and metric that takes no head apart applies.
 
-The word stays in every text that others are deleted from, for without it nothing is classified. Where words are masked
-it is masked as any other: that keeps its place, and gives it a score of its own.
+The word is never deleted, since without it nothing is classified. It can be masked like any other word: its position
+stays, and it gets a score of its own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class WordReader(WrappedModel):
 
     loader = "AutoModelForTokenClassification"
     reads_marked = True
-    """Says to `architectures.reads` which token's vector the head reads."""
+    """Tells `architectures.reads` which token's vector the head reads."""
 
     def forward(
         self, classified: torch.Tensor, fixed: torch.Tensor | None = None, **inputs: Any
@@ -93,10 +93,10 @@ LISTED_WORDS = 60
 
 
 class TokenPredictor(TransformerPredictor):
-    """A model for token classification (named entities, parts of speech) in the place of a classifier.
+    """A model for token classification (named entities, parts of speech) as a classifier of one word.
 
-    `at` says which word of a text is classified; `predict_words` classifies all. `encode`, and with it all that takes
-    texts, raises DataError where no word was named, and lists the text's words with their classes.
+    `at` chooses the word of a text that is classified; `predict_words` classifies all. Without a word, `encode` raises
+    DataError, with a list of the text's words and their classes.
 
     Attributes:
         token: the word that is classified in every text, or its number from 0; None: no word. An example's `answer`
@@ -177,7 +177,7 @@ class TokenPredictor(TransformerPredictor):
         return probabilities
 
     def _listed(self, encoding: Encoding) -> str:
-        """List the first words of a text by their numbers, with their classes where there are some."""
+        """List the first words of a text with their numbers, and their classes if there are any."""
         listed = [f"{number} {word}" for number, word in enumerate(encoding.words[:LISTED_WORDS])]
         if self.problem is not Problem.REGRESSION:
             rows = self._word_probabilities(encoding)

@@ -1,9 +1,8 @@
 """Zero-shot classification: a model of natural-language inference and labels given at call time (Yin et al. 2019).
 
 A text is the premise, and each label gives a hypothesis, such as "This example is politics.". The logit of a label is
-that of entailment for the pair (text, hypothesis); where several labels may hold, less that of contradiction. A text is
-encoded by itself; the hypothesis takes the place of the special tokens at its end, so it is in every shortened text and
-gets no score.
+that of entailment for the pair (text, hypothesis); if several labels may apply, minus that of contradiction. A text is
+encoded alone; the hypothesis replaces the special tokens at its end, so it is in every shortened text and has no score.
 """
 
 from __future__ import annotations
@@ -110,16 +109,16 @@ class Hypotheses:
 class ZeroShotPredictor(HeldPredictor):
     """A model of natural-language inference as a classifier for labels given at call time.
 
-    Texts are single ones. Methods that leave words out, and metrics, see the answer among the labels. Methods that look
-    inside the model explain the entailment output for the pair of the text and the hypothesis of the target label.
+    Texts are not pairs. Perturbation methods and metrics use the probabilities of the labels. Methods that look inside
+    the model explain the entailment output for the pair of the text and the hypothesis of the target label.
 
     Args:
         nli: the classifier of pairs.
         params: labels and hypothesis.
 
     Raises:
-        ModelError: no class of `nli` stands for entailment or, with several labels that hold, for contradiction; a
-            hypothesis that leaves no room for a text.
+        ModelError: no class of `nli` stands for entailment or, for `multi_label`, for contradiction; or a hypothesis
+            leaves no room for a text.
     """
 
     has_model = True
