@@ -65,7 +65,7 @@ class TestOnACluster:
     def test_a_text_that_a_worker_cannot_read_is_named_by_its_row(self, tiny_folder: Path, tmp_path: Path) -> None:
         path = tmp_path / "pairs.jsonl"
         rows = [{"text": "quick fox", "b": "lazy dog"}] * 5 + [{"text": "fox " * 90, "b": "dog " * 90}]
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         more = ["--pair-column", "b", "--windows", "5", "--ray", "1"]
         command_complaint(
             *arguments(tiny_folder, path, tmp_path / "out", *more), words=(f"{path}, row 6", "leaves no room")

@@ -51,6 +51,14 @@ def with_batcher(work: Work, case: Callable[[Batcher[str, int, int]], Coroutine[
     asyncio.run(run())
 
 
+async def started(batcher: Batcher[str, int, int], work: Work) -> asyncio.Future[list[int]]:
+    """A request whose batch is being worked on."""
+    first = asyncio.ensure_future(batcher.submit("a", [1]))
+    while not work.batches:
+        await asyncio.sleep(0.01)
+    return first
+
+
 def test_what_arrives_together_is_one_batch_and_each_gets_its_own() -> None:
     work = Work()
 
@@ -89,9 +97,7 @@ def test_what_was_cancelled_is_not_worked_on() -> None:
     work = Work(held=True)
 
     async def case(batcher: Batcher[str, int, int]) -> None:
-        first = asyncio.ensure_future(batcher.submit("a", [1]))
-        while not work.batches:
-            await asyncio.sleep(0.01)
+        first = await started(batcher, work)
         gone = [asyncio.ensure_future(batcher.submit("a", [n] * 3)) for n in (2, 3)]
         stays = asyncio.ensure_future(batcher.submit("a", [4]))
         await asyncio.sleep(0.01)
@@ -122,9 +128,7 @@ def test_more_than_may_wait_is_refused_with_a_time_to_come_back() -> None:
     work = Work(held=True)
 
     async def case(batcher: Batcher[str, int, int]) -> None:
-        first = asyncio.ensure_future(batcher.submit("a", [1]))
-        while not work.batches:
-            await asyncio.sleep(0.01)
+        first = await started(batcher, work)
         waits = asyncio.ensure_future(batcher.submit("a", [1] * LIMITS.waiting))
         await asyncio.sleep(0.01)
         with pytest.raises(HTTPException) as refused:
@@ -139,12 +143,8 @@ def test_more_than_may_wait_is_refused_with_a_time_to_come_back() -> None:
 def test_at_the_end_the_batch_in_work_is_finished_and_the_rest_refused() -> None:
     work = Work(held=True)
 
-    async def run() -> None:
-        batcher: Batcher[str, int, int] = Batcher(work, LIMITS)
-        batcher.start()
-        first = asyncio.ensure_future(batcher.submit("a", [1]))
-        while not work.batches:
-            await asyncio.sleep(0.01)
+    async def case(batcher: Batcher[str, int, int]) -> None:
+        first = await started(batcher, work)
         waits = asyncio.ensure_future(batcher.submit("b", [2]))
         await asyncio.sleep(0.01)
         closing = asyncio.ensure_future(batcher.close())
@@ -155,5 +155,5 @@ def test_at_the_end_the_batch_in_work_is_finished_and_the_rest_refused() -> None
         assert results[0] == [2]
         assert [error.status_code for error in results[1:] if isinstance(error, HTTPException)] == [429] * 2
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    with_batcher(work, case)
     assert [key for key, _ in work.batches] == ["a"]
