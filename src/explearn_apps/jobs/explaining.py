@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from explearn.cli.options import ChosenMethod, make
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnsupportedError
-from explearn.predictors.pretrained import load_classifier
 from explearn_apps.jobs.input import Input, TextReader
 from explearn_apps.jobs.manifest import Part, part_name
 from explearn_apps.jobs.parts import Explained, write_part
@@ -81,6 +80,8 @@ class Worker:
         compute = job.compute
         if max_tokens is not None and compute.max_tokens == "auto":
             compute = replace(compute, max_tokens=max_tokens)
+        from explearn.predictors.pretrained import load_classifier
+
         self._classifier = load_classifier(job.classifier, compute).renamed(job.label_names)
         # Before anything is written.
         if isinstance(self._classifier, TokenPredictor):

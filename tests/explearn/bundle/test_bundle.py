@@ -160,6 +160,6 @@ def test_explain_without_a_classifier_says_how(tmp_path: Path) -> None:
     bundle = explearn.load(tmp_path / "b")
     with pytest.raises(ParamsError, match=r"holds no classifier; expected explain\(classifier, texts\)"):
         bundle.explain(TEXTS)
-    with pytest.raises(ParamsError, match="got str as the classifier; expected a Classifier"):
+    with pytest.raises(ParamsError, match="got str as the classifier; expected a predictor"):
         bundle.explain("one", TEXTS)  # type: ignore[call-overload]
     assert repr(bundle) == f"Bundle(method='rollout', classifier=None, folder={str(tmp_path / 'b')!r})"
