@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tiny
-from job_cases import TEXTS, arguments, joined, random_texts, small_batches  # noqa: F401
-from saying import command_complaint
+from job_cases import TEXTS, arguments, explain, joined, random_texts, refused, small_batches  # noqa: F401
 from typer.testing import CliRunner
 
 import explearn
@@ -33,16 +32,6 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = random_texts()
     pq.write_table(pa.table({"key": [f"k{i}" for i in range(len(rows))], "text": rows}), path)
     return path
-
-
-def explain(*given: Any) -> str:
-    result = CliRunner().invoke(app, arguments(*given), env={"COLUMNS": "400"})
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def refused(said: str, *given: Any) -> None:
-    command_complaint(*arguments(*given), words=(said,))
 
 
 @pytest.fixture(scope="module")
@@ -229,12 +218,12 @@ class TestBadInput:
         other = tiny.save(tmp_path / "other", "bert", 3, seed=5)
         explearn.export(tmp_path / "foreign", method="integrated_gradients", classifier=other)
         job = (tiny_folder, path, tmp_path / "out", "--explainer")
-        refused("foreign: made for the classifier", *job, str(tmp_path / "foreign"))
+        refused("foreign: made for the classifier", *job, tmp_path / "foreign")
         assert not (tmp_path / "out").exists()
         for name, steps in (("few", 2), ("many", 9)):
             explearn.export(tmp_path / name, method="integrated_gradients", options={"steps": steps})
-        explain(*job, str(tmp_path / "few"))
-        refused("methods differ", *job, str(tmp_path / "many"))
+        explain(*job, tmp_path / "few")
+        refused("methods differ", *job, tmp_path / "many")
 
     def test_a_folder_with_other_things_is_refused(self, tiny_folder: Path, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_text("quick fox\n", encoding="utf-8")

@@ -7,7 +7,6 @@ run was killed, or which machine explains a part. A run that resumes inside a bl
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat, tee
@@ -176,9 +175,6 @@ def model_settings(classifier: Predictor) -> dict[str, Any]:
     return {
         "classifier": classifier.fingerprint,
         "labels": classifier.labels,
-        "tokenizer": hashlib.sha256(classifier.transformer.tokenizer.backend_tokenizer.to_str().encode()).hexdigest(),
-        "max_length": classifier.max_length,
-        "problem": str(classifier.problem),
         "device": f"{device.type} {name}",
         "max_tokens": classifier.max_tokens,
     }

@@ -38,9 +38,9 @@ class Work:
         return [2 * item for item in items]
 
 
-def with_batcher(work: Work, case: Callable[[Batcher[str, int, int]], Coroutine[Any, Any, None]]) -> None:
+def with_batcher(work: Work, case: Callable[[Batcher], Coroutine[Any, Any, None]]) -> None:
     async def run() -> None:
-        batcher: Batcher[str, int, int] = Batcher(work, LIMITS)
+        batcher = Batcher(work, LIMITS)
         batcher.start()
         try:
             await asyncio.wait_for(case(batcher), 20)
@@ -51,7 +51,7 @@ def with_batcher(work: Work, case: Callable[[Batcher[str, int, int]], Coroutine[
     asyncio.run(run())
 
 
-async def started(batcher: Batcher[str, int, int], work: Work) -> asyncio.Future[list[int]]:
+async def started(batcher: Batcher, work: Work) -> asyncio.Future[list[int]]:
     """A request whose batch is being worked on."""
     first = asyncio.ensure_future(batcher.submit("a", [1]))
     while not work.batches:
@@ -62,7 +62,7 @@ async def started(batcher: Batcher[str, int, int], work: Work) -> asyncio.Future
 def test_what_arrives_together_is_one_batch_and_each_gets_its_own() -> None:
     work = Work()
 
-    async def case(batcher: Batcher[str, int, int]) -> None:
+    async def case(batcher: Batcher) -> None:
         answers = await asyncio.gather(*(batcher.submit("a", items) for items in ([1], [2, 3], [4])))
         assert answers == [[2], [4, 6], [8]]
 
@@ -73,7 +73,7 @@ def test_what_arrives_together_is_one_batch_and_each_gets_its_own() -> None:
 def test_methods_do_not_mix_and_the_oldest_comes_first() -> None:
     work = Work()
 
-    async def case(batcher: Batcher[str, int, int]) -> None:
+    async def case(batcher: Batcher) -> None:
         answers = await asyncio.gather(*(batcher.submit(key, [n]) for key, n in (("a", 1), ("b", 2), ("a", 3))))
         assert answers == [[2], [4], [6]]
 
@@ -85,7 +85,7 @@ def test_methods_do_not_mix_and_the_oldest_comes_first() -> None:
 def test_a_batch_is_no_larger_than_allowed_but_for_one_request_that_is() -> None:
     work = Work()
 
-    async def case(batcher: Batcher[str, int, int]) -> None:
+    async def case(batcher: Batcher) -> None:
         await asyncio.gather(batcher.submit("a", [1, 2, 3]), batcher.submit("a", [4, 5]), batcher.submit("a", [6]))
         await batcher.submit("a", [1, 2, 3, 4, 5])
 
@@ -96,7 +96,7 @@ def test_a_batch_is_no_larger_than_allowed_but_for_one_request_that_is() -> None
 def test_what_was_cancelled_is_not_worked_on() -> None:
     work = Work(held=True)
 
-    async def case(batcher: Batcher[str, int, int]) -> None:
+    async def case(batcher: Batcher) -> None:
         first = await started(batcher, work)
         gone = [asyncio.ensure_future(batcher.submit("a", [n] * 3)) for n in (2, 3)]
         stays = asyncio.ensure_future(batcher.submit("a", [4]))
@@ -115,7 +115,7 @@ def test_what_was_cancelled_is_not_worked_on() -> None:
 def test_a_text_that_cannot_be_used_harms_its_own_request_alone() -> None:
     work = Work()
 
-    async def case(batcher: Batcher[str, int, int]) -> None:
+    async def case(batcher: Batcher) -> None:
         answers = await asyncio.gather(*(batcher.submit("a", [n]) for n in (1, 13, 2)), return_exceptions=True)
         assert answers[0] == [2] and answers[2] == [4]
         assert isinstance(answers[1], DataError)
@@ -127,7 +127,7 @@ def test_a_text_that_cannot_be_used_harms_its_own_request_alone() -> None:
 def test_more_than_may_wait_is_refused_with_a_time_to_come_back() -> None:
     work = Work(held=True)
 
-    async def case(batcher: Batcher[str, int, int]) -> None:
+    async def case(batcher: Batcher) -> None:
         first = await started(batcher, work)
         waits = asyncio.ensure_future(batcher.submit("a", [1] * LIMITS.waiting))
         await asyncio.sleep(0.01)
@@ -143,7 +143,7 @@ def test_more_than_may_wait_is_refused_with_a_time_to_come_back() -> None:
 def test_at_the_end_the_batch_in_work_is_finished_and_the_rest_refused() -> None:
     work = Work(held=True)
 
-    async def case(batcher: Batcher[str, int, int]) -> None:
+    async def case(batcher: Batcher) -> None:
         first = await started(batcher, work)
         waits = asyncio.ensure_future(batcher.submit("b", [2]))
         await asyncio.sleep(0.01)
