@@ -9,7 +9,6 @@ import typer
 
 from explearn.cli.common import user_errors
 from explearn.core.escape import printable
-from explearn.predictors.pretrained import load_classifier
 from explearn_study.staging import run_alone
 
 
@@ -72,6 +71,8 @@ def verify(
         from explearn.report.manifest import check_manifest, manifests_in
 
         def fingerprint(name: str) -> str:
+            from explearn.predictors.pretrained import load_classifier
+
             return load_classifier(name, device="cpu").fingerprint
 
         same = True

@@ -20,7 +20,7 @@ class Kept(LearnedExplainer, BatchExplainer):
     weights_file = "w.safetensors"
     state: TrainedState
 
-    def fit(self, task: Any, *, description: str | None = None) -> Self:
+    def learn(self, task: Any, *, description: str | None = None) -> Self:
         return self
 
     def score_batch(self, classifier: Any, batch: Any, targets: Any) -> BatchScores:

@@ -7,7 +7,6 @@ run was killed, or which machine explains a part. A run that resumes inside a bl
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat, tee
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from explearn.cli.options import ChosenMethod, make
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, UnsupportedError
-from explearn.predictors.pretrained import load_classifier
 from explearn_apps.jobs.input import Input, TextReader
 from explearn_apps.jobs.manifest import Part, part_name
 from explearn_apps.jobs.parts import Explained, write_part
@@ -81,6 +79,8 @@ class Worker:
         compute = job.compute
         if max_tokens is not None and compute.max_tokens == "auto":
             compute = replace(compute, max_tokens=max_tokens)
+        from explearn.predictors.pretrained import load_classifier
+
         self._classifier = load_classifier(job.classifier, compute).renamed(job.label_names)
         # Before anything is written.
         if isinstance(self._classifier, TokenPredictor):
@@ -175,9 +175,6 @@ def model_settings(classifier: Predictor) -> dict[str, Any]:
     return {
         "classifier": classifier.fingerprint,
         "labels": classifier.labels,
-        "tokenizer": hashlib.sha256(classifier.transformer.tokenizer.backend_tokenizer.to_str().encode()).hexdigest(),
-        "max_length": classifier.max_length,
-        "problem": str(classifier.problem),
         "device": f"{device.type} {name}",
         "max_tokens": classifier.max_tokens,
     }

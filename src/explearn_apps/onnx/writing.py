@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from explearn.bundle.loading import find_explainer
 from explearn.core.attribution import Attribution
+from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.extras import check_installed
@@ -26,7 +27,7 @@ from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.heads.token_classification import TokenPredictor
 from explearn.predictors.predictor import Predictor
-from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.pretrained import as_predictor
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.encoding import Text
 from explearn_apps.onnx.graphs import Graph, graph_of
@@ -110,8 +111,7 @@ def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, TransformerPredic
         raise ParamsError(
             "got no classifier; expected its folder or hub name (--classifier), or a bundle that contains it"
         )
-    if not isinstance(classifier, Predictor):
-        classifier = load_classifier(classifier, device="cpu", precision="fp32")
+    classifier = as_predictor(classifier, ComputeOptions("cpu", "fp32"))
     prompted = classifier.completion is not None or classifier.transformer is not classifier
     if isinstance(classifier, QuestionPredictor | TokenPredictor) or prompted:
         what = classifier.does

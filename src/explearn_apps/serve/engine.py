@@ -105,7 +105,7 @@ class Engine:
             self.summaries[explainer.name] = first_sentence(type(explainer).__doc__ or "")
         if not self.explainers:
             raise ParamsError("methods: got none; expected at least one")
-        self.batcher: Batcher[tuple[str, bool, str], Item, Any] = Batcher(self._run, limits)
+        self.batcher = Batcher(self._run, limits)
         self.metrics.waiting.set_function(lambda: self.batcher.waiting)
 
     @property

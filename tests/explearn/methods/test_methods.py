@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -64,12 +65,12 @@ class TestWhatTheBaseClassDoesForAll:
                 read.append(text)
                 yield text
 
-        explained = explearn.get_explainer("rollout").explain(
+        explained = explearn.get_explainer("rollout").iter_explain(
             tiny.classifier("bert", 3), stream(), iter([0, 1, 2, 0, 1])
         )
         first = next(explained)
         assert len(read) == 2
-        attributions = [first, *explained]
+        attributions = [*first, *chain.from_iterable(explained)]
         assert [" ".join(a.words) for a in attributions] == list(tiny.TEXTS)
         assert [a.target for a in attributions] == ["bad", "fair", "good", "bad", "fair"]
 

@@ -17,7 +17,7 @@ from explearn.report.manifest import check_manifest
 def test_scores_from_elsewhere(tmp_path, score):
     path = tmp_path / "scores.jsonl"
     path.write_text(json.dumps({"words": ["a", "film"], "scores": [0, score]}) + "\n", encoding="utf-8")
-    complaint(lambda: read_scores([path]), "row 1", "'scores.1'", "expected")
+    complaint(lambda: read_scores([path]), "row 1", "'scores", "expected")
 
 
 MANIFEST = {
