@@ -339,8 +339,10 @@ def _runs(attributions: Any) -> dict[str, MethodRun]:
     runs: dict[str, MethodRun] = {}
     if not isinstance(attributions, Mapping):
         attributions = by_method(attributions)
-    for method, texts in attributions.items():
-        runs[method] = texts if isinstance(texts, MethodRun) else MethodRun(method, numbered(texts))
+    for method, run in attributions.items():
+        if not isinstance(run, MethodRun):
+            run = MethodRun(method, numbered(run))
+        runs[method] = run
     return runs
 
 
@@ -384,7 +386,9 @@ def _rule(method: str, run: MethodRun, options: EvaluateOptions) -> str:
         rule = get_info(method).binarisation
     except UnknownNameError:
         return "top_k"
-    return "top_k" if rule == "threshold" and run.threshold is None else rule
+    if rule == "threshold" and run.threshold is None:
+        return "top_k"
+    return rule
 
 
 def _figures(explanations: Explanations, metrics: Sequence[Metric], by_text: dict[str, dict[str, Array]]) -> Figures:

@@ -163,9 +163,9 @@ def compare(
     folder = checked.work
     # Two comparisons at once would evaluate each other's files.
     with ExitStack() as stack:
-        stack.enter_context(unread_words_known())
         if folder:
             stack.enter_context(locked(folder / "compare", what=f"comparison {folder}"))
+        stack.enter_context(unread_words_known())
         plan = read_plan(folder, request)
         if plan is None:
             most = min(len(user_texts.examples), checked.max_texts or len(user_texts.examples))

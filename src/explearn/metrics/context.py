@@ -236,14 +236,12 @@ def _embeddings(context: Context) -> Sequence[ArrayLike]:
 
 
 def by_method(attributions: Any) -> dict[str, list[Attribution]]:
-    """Return attributions by method: of a list, grouped by `Attribution.method`; of a mapping, as they are.
+    """Group a list of attributions by `Attribution.method`.
 
     Raises:
-        ParamsError: got anything but a list or a mapping.
+        ParamsError: got anything but a list.
         DataError: an entry is not an attribution.
     """
-    if isinstance(attributions, Mapping):
-        return {method: numbered(texts) for method, texts in attributions.items()}
     check_listed("attributions", attributions)
     grouped: dict[str, list[Attribution]] = {}
     for attribution in attributions:

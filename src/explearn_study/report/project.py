@@ -16,6 +16,7 @@ from explearn.core.documents import read_json
 from explearn.core.writing import put_files, scratch_folder, write_json
 from explearn.methods.results import Number, RunFacts, TaskReport, in_table_order
 from explearn.metrics.arrays import mean_of_known
+from explearn.show.blocks import several
 from explearn_study.params import Params
 from explearn_study.report.costs import split_costs
 from explearn_study.workspace import Workspace
@@ -101,13 +102,8 @@ def _classifier_line(params: Params, task: TaskReport) -> str:
     texts = max((int(figures.get("texts") or 0) for figures in task.methods.values()), default=0)
     return (
         f"Classifier {params.classifiers[task.task].name} ({', '.join(task.labels)}; accuracy {shown}): "
-        f"{counted(len(task.methods), 'method')} on {counted(texts, 'text')}."
+        f"{several(len(task.methods), 'method')} on {several(texts, 'text')}."
     )
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun, such as `1 text` or `2 texts`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def parameters_text(params: Params) -> str:

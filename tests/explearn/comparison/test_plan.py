@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -46,34 +47,31 @@ def test_no_budgets(text: str | float) -> None:
         parse_budget(text)
 
 
-def test_a_budget_takes_fewer_texts_first() -> None:
-    # A text costs 1 + 0.5 s to explain by both, and 2 * JUDGING_PASSES * 0.01 s to judge.
-    cost = 1.5 + 2 * JUDGING_PASSES * 0.01
-    choice = within_budget({"slow": 1.0, "fast": 0.5}, 0.01, 500, 100.5 * cost)
-    assert (choice.methods, choice.texts, choice.left_out) == (["fast", "slow"], 100, {})
-
-
-def test_then_the_slowest_methods_go() -> None:
-    choice = within_budget({"fast": 0.1, "faster": 0.1, "slow": 10.0, "slower": 20.0}, 0.0, 500, 20.0)
-    assert choice.methods == ["fast", "faster"]
-    assert choice.texts == 100
-    assert set(choice.left_out) == {"slow", "slower"}
+@pytest.mark.parametrize(
+    ("seconds", "forward", "budget", "methods", "texts"),
+    [
+        # A text costs 1 + 0.5 s to explain by both, and 2 * JUDGING_PASSES * 0.01 s to judge: fewer texts first.
+        ({"slow": 1.0, "fast": 0.5}, 0.01, 100.5 * (1.5 + 2 * JUDGING_PASSES * 0.01), ["fast", "slow"], 100),
+        ({"fast": 0.1, "faster": 0.1, "slow": 10.0, "slower": 20.0}, 0.0, 20.0, ["fast", "faster"], 100),
+        # The best elsewhere go last.
+        ({"random": 0.1, "rollout": 0.1, "attn_lrp": 0.2, "lime": 9.0}, 0.0, 7.0, ["random", "attn_lrp"], 23),
+        # Random scores stay, and something to compare them with.
+        ({"random": 0.01, "fast": 1.0, "slow": 10.0}, 0.0, 1.0, ["random", "fast"], 20),
+        ({"random": 5.0, "fast": 1.0, "slow": 10.0}, 0.0, 1.0, ["fast", "random"], 20),
+        ({"random": 5.0, "fast": 1.0}, 0.0, math.inf, ["fast", "random"], 500),
+    ],
+)
+def test_a_budget_takes_fewer_texts_and_then_fewer_methods(
+    seconds: dict[str, float], forward: float, budget: float, methods: list[str], texts: int
+) -> None:
+    choice = within_budget(seconds, forward, 500, budget)
+    assert (choice.methods, choice.texts) == (methods, texts)
+    assert choice.left_out.keys() == seconds.keys() - {*methods}
 
 
 def test_what_sanity_checks_take_is_left_for_them() -> None:
     choice = within_budget({"fast": 0.1, "faster": 0.1}, 0.0, 500, 20.0, {"fast": 2.5, "faster": 2.5})
     assert choice.texts == 75
-
-
-def test_the_best_elsewhere_go_last() -> None:
-    choice = within_budget({"random": 0.1, "rollout": 0.1, "attn_lrp": 0.2, "lime": 9.0}, 0.0, 500, 7.0)
-    assert choice.methods == ["random", "attn_lrp"]
-
-
-@pytest.mark.parametrize("random", [0.01, 5.0])
-def test_random_scores_stay_and_something_to_compare_them_with(random: float) -> None:
-    choice = within_budget({"random": random, "fast": 1.0, "slow": 10.0}, 0.0, 500, 1.0)
-    assert set(choice.methods) == {"random", "fast"} and set(choice.left_out) == {"slow"}
 
 
 @pytest.mark.parametrize(
