@@ -1,8 +1,13 @@
 """Explearn: explainers that learn to explain text classifiers, judged against the established attribution methods.
 
-import explearn
+A predictor is what is explained, an explainer makes attributions of its predictions, and metrics say how good they are:
 
-explearn.explain("FOLDER_OR_HUB_NAME", "A warm, funny and wholly unnecessary sequel.").print()
+    import explearn
+
+    classifier = explearn.load_classifier("FOLDER_OR_HUB_NAME")
+    attribution = explearn.explain(classifier, "A warm, funny and wholly unnecessary sequel.")
+    attribution.print()
+    explearn.evaluate(classifier, [attribution], metrics=["comprehensiveness"]).to_pandas()
 """
 
 from __future__ import annotations

@@ -69,12 +69,12 @@ def explain(
     A model that is passed as an object is left as it came: in its mode, with its `requires_grad` flags.
 
     Args:
-        classifier: a `Classifier`, a folder or hub name, a text-classification pipeline of transformers, or a pair
+        classifier: a `Predictor`, a folder or hub name, a text-classification pipeline of transformers, or a pair
             (model, tokenizer). For a model that classifies tokens: `load_classifier(name).at(token)`.
         texts: a text, or a list of texts. A tuple of two strings is one text of two segments. Of a table of pandas or
             datasets, the column `text` is read.
         method: a method's name (`list_explainers`) or an explainer (`get_explainer`, `load`), or a list of them. None:
-            AttnLRP, or integrated gradients or LIME for a model that AttnLRP cannot explain.
+            AttnLRP, or integrated gradients or occlusion for a model that AttnLRP cannot explain.
         targets: class to explain, by name or index. One text: a class, or a list of several. Several texts: a class for
             all of them, or a list with an entry for each text. None: the predicted class (of a multi-label classifier
             each label that applies).

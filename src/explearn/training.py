@@ -18,7 +18,7 @@ from explearn.methods.info import MethodInfo
 from explearn.methods.registry import get_info, known_infos, make_explainer, with_seed
 from explearn.predictors.finetune import FinetuneEpoch
 from explearn.predictors.finetune import finetune as run_finetune
-from explearn.predictors.labels import check_labels
+from explearn.predictors.labelled import check_labels
 from explearn.predictors.params import FinetuneParams
 from explearn.predictors.pretrained import as_predictor
 from explearn.text.rationales import merge_annotators

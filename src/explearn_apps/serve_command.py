@@ -90,7 +90,9 @@ def serve(
         sources = [*(explainer or ()), *(method or ())]
         loaded, explainers, left_out = load(sources, classifier, compute, parse_label_names(label_name))
         hosts = hosts_of(listening)
-        verdict = None if comparison is None else read_verdict(comparison, loaded)
+        verdict = None
+        if comparison is not None:
+            verdict = read_verdict(comparison, loaded)
         app = make_app(loaded, explainers, limits, hosts=hosts, embedders=embed or (), verdict=verdict)
         app.state.engine.warm_up()
         for name, reason in left_out.items():

@@ -80,16 +80,17 @@ class CompareCallback(transformers.TrainerCallback):
     def _figures(self, model: Any) -> dict[str, float]:
         """Explain the texts by each method, and return the figures of those that can explain the model."""
         classifier = as_predictor((model, self.trainer.processing_class))
+        labels = classifier.predict(self.texts)
         attributions = {}
         for name in self.methods.options:
             explainer, _ = self.methods.make(name)
             try:
-                attributions[name] = list(explainer.explain(classifier, self.texts, classifier.predict(self.texts)))
+                attributions[name] = explainer.explain(classifier, self.texts, labels)
             except UnsupportedError as error:
                 logger.warning("%s: left out: %s", name, error)
         evaluation = evaluate(classifier, attributions, metrics=METRICS, texts=self.texts)
         figures = {}
-        for method, of_method in evaluation.figures.items():
+        for method, values in evaluation.figures.items():
             for metric in METRICS:
-                figures[f"eval_{method}_{metric}"] = float(of_method[metric] or 0)
+                figures[f"eval_{method}_{metric}"] = float(values[metric] or 0)
         return figures

@@ -24,7 +24,7 @@ from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DataError, ParamsError, UnsupportedError, kind_of
 from explearn.methods.base.explainer import Explainer
 from explearn.predictors.heads.completion import COMPLETION_FILE
-from explearn.predictors.problems import Problem
+from explearn.predictors.labelled import Problem
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.units import Unit
 
@@ -37,25 +37,29 @@ _CALLED = ("target", "windows", "unit")
 class RationalePipeline(transformers.Pipeline):
     """Classify texts and give every word a score for the class.
 
-    Arguments of `transformers.pipeline` in addition to the usual ones:
-        explainer: name of a method (`explearn methods`), folder of a trained explainer, folder or hub name of a bundle,
-            or an `Explainer`.
-        target: class to explain, by name or index, or a list of several (default: the predicted one; for a multi-label
-            classifier each label that applies). windows, unit: as in `Explainer.explain`. A call also accepts these.
-        Other arguments are options of the method, such as `steps=20`.
+    Made by `transformers.pipeline`, with these arguments in addition to the usual ones. `target`, `windows` and `unit`
+    can also be passed to a call.
 
     A text is a string, a pair of strings, or {"text": ..., "text_pair": ...}; several texts are a list, a generator or
     a data set. `batch_size` texts are explained together. For each text the pipeline returns a dictionary, or a list of
     dictionaries, one per class, for several targets and for multi-label classifiers:
-        label: the explained class. score: its probability, or a regression's value.
-        predicted: the predicted class. method: the method.
-        words: words of the text. scores: one per word; None if the classifier did not read the word.
-        spans: [start, end) of each word, in the characters of its text. pair_start: index of the second text's first
-            word, None if there is one text.
+
+    * label: the explained class; score: its probability, or a regression's value.
+    * predicted: the predicted class; method: the method.
+    * words: words of the text; scores: one per word, None if the classifier did not read the word.
+    * spans: [start, end) of each word, in the characters of its text; pair_start: index of the second text's first
+      word, None if there is one text.
 
     The model's parameters are frozen: `requires_grad` is switched off.
 
-    Raises what `find_explainer` and `Explainer.explain` raise.
+    Args:
+        explainer: name of a method (`explearn methods`), folder of a trained explainer, folder or hub name of a bundle,
+            or an `Explainer`.
+        target: class to explain, by name or index, or a list of several. None: the predicted one; for a multi-label
+            classifier each label that applies.
+        windows: as in `Explainer.explain`.
+        unit: as in `Explainer.explain`.
+        options: options of the method, such as `steps=20`.
     """
 
     _load_tokenizer = True  # type: ignore[assignment]
@@ -99,14 +103,16 @@ class RationalePipeline(transformers.Pipeline):
             self.explainer = explainer
         else:
             self.explainer, bundle = find_explainer(explainer, **options)
-        where = self.device if self.device.type == "cuda" else self.device.type
         name = str(getattr(model.config, "name_or_path", "") or "the model")
         if (Path(name) / COMPLETION_FILE).exists():
             raise UnsupportedError(
                 f"{name}: classifies by a prompt ({COMPLETION_FILE}), which transformers' pipeline does not apply; "
                 "use explearn.get_explainer or `explearn explain`"
             )
-        self.classifier = TransformerPredictor(model, tokenizer, ComputeOptions(device=str(where)), name)
+        where = self.device.type
+        if where == "cuda":
+            where = str(self.device)
+        self.classifier = TransformerPredictor(model, tokenizer, ComputeOptions(device=where), name)
         if bundle is not None:
             bundle.check_classifier(self.classifier)
         self.explainer.check_explains(self.classifier)
@@ -125,7 +131,10 @@ class RationalePipeline(transformers.Pipeline):
                     "transformers.pipeline)"
                 )
         passed = {name: value for name, value in options.items() if value is not None}
-        return {}, passed, {"several": isinstance(passed["target"], list | tuple)} if "target" in passed else {}
+        several = {}
+        if "target" in passed:
+            several["several"] = isinstance(passed["target"], list | tuple)
+        return {}, passed, several
 
     def get_inference_context(self) -> Any:
         # Many methods take gradients; the others disable them.
@@ -138,35 +147,41 @@ class RationalePipeline(transformers.Pipeline):
                 raise DataError(
                     f"got a text with the fields {', '.join(map(str, input_)) or '(none)'}; expected text and text_pair"
                 )
+            text = input_["text"]
             pair = input_.get("text_pair")
-            input_ = input_["text"] if pair is None else (input_["text"], pair)
+            input_ = text if pair is None else (text, pair)
         if not isinstance(input_, str | tuple):
             raise DataError(f"got {kind_of(input_)}; expected a text, a pair of texts or text and text_pair")
         return {"text": input_}
 
     def _forward(self, input_tensors: dict[str, Any], **options: Any) -> Any:
-        text, target = input_tensors["text"], options.get("target")
-        texts = text if isinstance(text, list) else [text]
+        texts = input_tensors["text"]
+        batched = isinstance(texts, list)
+        if not batched:
+            texts = [texts]
+        target = options.pop("target", None)
         targets = None if target is None else [target] * len(texts)
-        unit = options.get("unit", "word")
-        rows = list(
-            self.explainer.iter_explain(self.classifier, texts, targets, windows=options.get("windows"), unit=unit)
-        )
+        explained = list(self.explainer.iter_explain(self.classifier, texts, targets, **options))
         # One entry per text in a batch, which transformers splits again.
-        return {"explained": rows if isinstance(text, list) else rows[0]}
+        return {"explained": explained if batched else explained[0]}
 
     def postprocess(self, model_outputs: Any, **options: Any) -> Any:
         rows = []
-        for one in model_outputs["explained"]:
-            record = one.to_dict()
-            answer = {"label": one.target, "score": record["probability" if one.value is None else "value"]}
-            rows.append(answer | {name: record[name] for name in _FIELDS})
+        for attribution in model_outputs["explained"]:
+            record = attribution.to_dict()
+            score = record["probability"] if attribution.value is None else record["value"]
+            fields = {name: record[name] for name in _FIELDS}
+            rows.append({"label": attribution.target, "score": score, **fields})
         if options.get("several") or len(rows) > 1 or self.classifier.problem is Problem.MULTI_LABEL:
             return rows
         return rows[0]
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], **_: Any) -> NoReturn:
-        """Raises UnsupportedError: transformers would save code that readers have to trust."""
+        """Refuse to save: transformers would save code that readers have to trust.
+
+        Raises:
+            UnsupportedError: always.
+        """
         raise UnsupportedError(
             f"{os.fspath(save_directory)}: this pipeline cannot be saved; save the model itself, and the explainer "
             "with explearn.export"

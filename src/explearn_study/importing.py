@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError
 from explearn.core.writing import atomic_folder
-from explearn.predictors.labels import check_labels
+from explearn.predictors.labelled import check_labels
 from explearn.predictors.pretrained import load_classifier
 from explearn_study.sections import ClassifierParams
 

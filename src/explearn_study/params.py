@@ -230,30 +230,9 @@ class Params(Section):
         # If nothing is trained, weights that come with the package replace training.
         nothing_trained = not listed and set(self.tasks) <= set(self.classifiers)
         for name, method in self.methods.items():
-            info = method.info
-            if method.path is not None:
-                if not info.trained or name in listed:
-                    raise ValueError(f"methods.{name}.path: only for a method that is trained, and not in this run")
-            elif info.trained and not (info.ready and nothing_trained):
-                part = "from_features" if method.learns_from_features else "from_texts"
-                if name not in getattr(self.learned, part):
-                    raise ValueError(f"methods.{name}: {method.of!r} is trained; name it under learned.{part}, too")
-            elif name in listed:
-                raise ValueError(f"learned: {name!r} needs no training; leave it out there")
-            if info.base is not None and info.base not in listed:
-                raise ValueError(
-                    f"methods.{name}: it starts from {info.base!r}, which is not trained; add that to methods and "
-                    "learned"
-                )
+            self._check_training(name, method, listed, nothing_trained)
         for method in self.trained:
-            leaves_out = getattr(method.settings, "protocol", None) == "leave_one_task_out"
-            if len(self.tasks) < 2 and (leaves_out or "other_tasks" in method.info.needs):
-                raise ValueError(
-                    f"methods.{method.name} learns from the other tasks' rationales, but there is one task; add "
-                    "another, or use one that learns in domain"
-                )
-            if method.teacher is not None:
-                self._check_teacher(f"methods.{method.name}.options.teacher", method.teacher)
+            self._check_trained(method)
         for name, method in self.teachers.items():
             if method.info.learned or method.of != name:
                 raise ValueError(f"teachers.{name}: expected the name of a method that needs no training")
@@ -261,6 +240,34 @@ class Params(Section):
             _check_names("explainer", [self.explainer], self.methods)
         _check_names("method under sanity.methods", self.sanity.methods or (), self.methods)
         return self
+
+    def _check_training(self, name: str, method: RunMethod, listed: Collection[str], nothing_trained: bool) -> None:
+        """Raise ValueError unless the method is under `learned` if, and only if, this run trains it."""
+        info = method.info
+        if method.path is not None:
+            if not info.trained or name in listed:
+                raise ValueError(f"methods.{name}.path: only for a method that is trained, and not in this run")
+        elif info.trained and not (info.ready and nothing_trained):
+            part = "from_features" if method.learns_from_features else "from_texts"
+            if name not in getattr(self.learned, part):
+                raise ValueError(f"methods.{name}: {method.of!r} is trained; name it under learned.{part}, too")
+        elif name in listed:
+            raise ValueError(f"learned: {name!r} needs no training; leave it out there")
+        if info.base is not None and info.base not in listed:
+            raise ValueError(
+                f"methods.{name}: it starts from {info.base!r}, which is not trained; add that to methods and learned"
+            )
+
+    def _check_trained(self, method: RunMethod) -> None:
+        """Raise ValueError if what the method learns from is not in this run."""
+        leaves_out = getattr(method.settings, "protocol", None) == "leave_one_task_out"
+        if len(self.tasks) < 2 and (leaves_out or "other_tasks" in method.info.needs):
+            raise ValueError(
+                f"methods.{method.name} learns from the other tasks' rationales, but there is one task; add "
+                "another, or use one that learns in domain"
+            )
+        if method.teacher is not None:
+            self._check_teacher(f"methods.{method.name}.options.teacher", method.teacher)
 
     @model_validator(mode="after")
     def _studies_fit_the_run(self) -> Self:

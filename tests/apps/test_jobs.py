@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tiny
-from job_cases import TEXTS, arguments, joined, random_texts, small_batches  # noqa: F401
-from saying import command_complaint
+from job_cases import TEXTS, arguments, explain, joined, random_texts, refused, small_batches  # noqa: F401
 from typer.testing import CliRunner
 
 import explearn
@@ -33,12 +32,6 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = random_texts()
     pq.write_table(pa.table({"key": [f"k{i}" for i in range(len(rows))], "text": rows}), path)
     return path
-
-
-def explain(*given: Any) -> str:
-    result = CliRunner().invoke(app, arguments(*given), env={"COLUMNS": "400"})
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -58,30 +51,27 @@ class TestResults:
         assert table.drop(["id"]).equals(expected.drop(["id"]))
         assert table["id"].to_pylist() == [f"k{number}" for number in table["text"].to_pylist()]
 
-    @pytest.mark.parametrize("size", [37])
     def test_the_size_of_the_parts_changes_no_bit(
-        self, tiny_folder: Path, texts: Path, whole: Path, tmp_path: Path, size: int
+        self, tiny_folder: Path, texts: Path, whole: Path, tmp_path: Path
     ) -> None:
-        said = explain(tiny_folder, texts, tmp_path / "out", "--id-column", "key", "--shard-texts", str(size))
-        parts = sorted((tmp_path / "out").glob("part-*"))
-        assert len(parts) == -(-TEXTS // size) and f"{len(parts)} parts" in said
-        assert set(pq.read_table(parts[1])["text"].to_pylist()) == set(range(size, min(2 * size, TEXTS)))
-        assert joined(tmp_path / "out") == joined(whole)
+        said = explain(tiny_folder, texts, tmp_path, "--id-column", "key", "--shard-texts", "37")
+        parts = sorted(tmp_path.glob("part-*"))
+        assert len(parts) == -(-TEXTS // 37) and f"{len(parts)} parts" in said
+        assert set(pq.read_table(parts[1])["text"].to_pylist()) == set(range(37, 74))
+        assert joined(tmp_path) == joined(whole)
 
     def test_several_methods_classes_and_pairs_stand_below_each_other(self, tiny_folder: Path, tmp_path: Path) -> None:
         path = tmp_path / "pairs.jsonl"
-        path.write_text('{"a": "quick fox", "b": "lazy dog"}\n{"a": "fair", "b": "slow"}\n', encoding="utf-8")
+        path.write_text('{"a": "quick fox", "b": "lazy dog"}\n{"a": "fair", "b": "slow dog"}\n', encoding="utf-8")
         more = ["--text-column", "a", "--pair-column", "b", "--method", "attcat", "--method", "raw_attention"]
         explain(tiny_folder, path, tmp_path / "out", *more, "--target", "fair", "--target", "bad")
-        rows = pq.read_table(tmp_path / "out").to_pylist()
-        first = [row for row in rows if row["text"] == 0]
-        assert [(row["method"], row["target"], row["segment"], row["word"]) for row in first] == [
-            (method, target, segment, word)
-            for method in ("attcat", "raw_attention")
-            for target in ("fair", "bad")
-            for segment, word in ((0, "quick"), (0, "fox"), (1, "lazy"), (1, "dog"))
-        ]
-        assert {row["text"] for row in rows} == {0, 1}
+        table = pq.read_table(tmp_path / "out").to_pydict()
+        # Four words of the first text, then three of the second, each by two methods for two classes.
+        assert table["text"] == [0] * 16 + [1] * 12
+        assert table["method"][:16] == ["attcat"] * 8 + ["raw_attention"] * 8
+        assert table["target"][:16] == (["fair"] * 4 + ["bad"] * 4) * 2
+        assert table["segment"][:16] == [0, 0, 1, 1] * 4
+        assert table["word"][:16] == ["quick", "fox", "lazy", "dog"] * 4
 
 
 KILLED = """
@@ -152,11 +142,8 @@ def test_three_kills_change_no_bit_and_lose_no_part(
         finished = files
     explain(tiny_folder, texts, output, "--id-column", "key", "--shard-texts", "100")
     assert joined(output) == joined(whole)
-    assert sorted(path.name for path in output.iterdir()) == [
-        "_SUCCESS",
-        "_manifest.json",
-        *(f"part-{number:05d}.parquet" for number in range(11)),
-    ]
+    parts = {f"part-{number:05d}.parquet" for number in range(11)}
+    assert {path.name for path in output.iterdir()} == {"_SUCCESS", "_manifest.json", *parts}
 
 
 class TestGoingOn:
@@ -182,59 +169,40 @@ class TestGoingOn:
         assert f"{parts[0]}: has changed" in result.stderr
         assert [path.read_bytes() for path in parts] == before
 
-    @pytest.mark.parametrize(
-        ("option", "value", "said"),
-        [
-            ("--shard-texts", "30", "shard texts differ (then 25, now 30)"),
-            ("--method", "rollout", "methods differ"),
-        ],
-    )
-    def test_other_settings_are_refused(self, job: Any, option: str, value: str, said: str) -> None:
-        before = {path.name: path.read_bytes() for path in job[2].iterdir()}
-        given = [*arguments(*job, "--shard-texts", "25"), option, value]
-        command_complaint(*given, words=(said,))
-        assert {path.name: path.read_bytes() for path in job[2].iterdir()} == before
-
-    def test_another_input_and_another_classifier_are_refused(self, job: Any, tmp_path: Path) -> None:
-        folder, path, output = job
+    def test_other_settings_another_classifier_and_another_input_are_refused(self, job: Any, tmp_path: Path) -> None:
+        _, path, output = job
+        before = {file.name: file.read_bytes() for file in output.iterdir()}
+        refused("shard texts differ (then 25, now 30)", *job, "--shard-texts", "30")
+        refused("methods differ", *job, "--shard-texts", "25", "--method", "rollout")
         other = tiny.save(tmp_path / "other", "bert", 3, seed=5)
-        command_complaint(*arguments(other, path, output, "--shard-texts", "25"), words=("classifier differs",))
+        refused("classifier differs", other, path, output, "--shard-texts", "25")
         path.write_text("quick fox", encoding="utf-8")
-        command_complaint(*arguments(folder, path, output, "--shard-texts", "25"), words=("input differs",))
+        refused("input differs", *job, "--shard-texts", "25")
+        assert {file.name: file.read_bytes() for file in output.iterdir()} == before
 
 
 class TestBadInput:
-    @pytest.mark.parametrize(
-        ("name", "content", "said"),
-        [
-            ("a.jsonl", b'{"text": "one", "id": 1}\n{"text": "two", "id": [2]}\n', ("row 2", "field 'id'", "[2]")),
-            ("a.tsv", b"text\none\n", ("'.tsv'",)),
-        ],
-    )
-    def test_one_sentence_names_file_row_and_field(
-        self, tiny_folder: Path, tmp_path: Path, name: str, content: bytes, said: tuple[str, ...]
-    ) -> None:
-        (tmp_path / name).write_bytes(content)
-        output = tmp_path / "out"
-        command_complaint(
-            *arguments(tiny_folder, tmp_path / name, output, "--id-column", "id"), words=(str(tmp_path / name), *said)
-        )
-        assert not output.exists()
+    def test_one_sentence_names_file_row_and_field(self, tiny_folder: Path, tmp_path: Path) -> None:
+        rows = tmp_path / "a.jsonl"
+        rows.write_text('{"text": "one", "id": 1}\n{"text": "two", "id": [2]}\n')
+        refused(f"{rows}, row 2, field 'id': got [2]", tiny_folder, rows, tmp_path / "out", "--id-column", "id")
+        table = tmp_path / "a.tsv"
+        table.write_text("text\none\n")
+        refused("'.tsv'", tiny_folder, table, tmp_path / "out")
+        refused("b.txt: no such file", tiny_folder, tmp_path / "b.txt", tmp_path / "out")
+        assert not (tmp_path / "out").exists()
 
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
     def test_a_pipe_is_no_regular_file(self, tiny_folder: Path, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "a.txt")
-        command_complaint(
-            *arguments(tiny_folder, tmp_path / "a.txt", tmp_path / "out"), words=("is a pipe or a device; expected a",)
-        )
-        command_complaint(*arguments(tiny_folder, tmp_path / "b.txt", tmp_path / "out"), words=("b.txt: no such file",))
+        refused("is a pipe or a device; expected a", tiny_folder, tmp_path / "a.txt", tmp_path / "out")
 
     def test_a_text_that_the_classifier_cannot_read_is_named_by_its_row(
         self, tiny_folder: Path, tmp_path: Path
     ) -> None:
         path = tmp_path / "pairs.jsonl"
         rows = [{"text": "quick fox", "b": "lazy dog"}] * 520 + [{"text": "fox " * 90, "b": "dog " * 90}]
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         given = arguments(tiny_folder, path, tmp_path / "out", "--pair-column", "b", "--windows", "5")
         result = CliRunner().invoke(app, [*given, "--shard-texts", "500"])
         assert result.exit_code == 2
@@ -249,24 +217,21 @@ class TestBadInput:
         path.write_text("quick fox\n", encoding="utf-8")
         other = tiny.save(tmp_path / "other", "bert", 3, seed=5)
         explearn.export(tmp_path / "foreign", method="integrated_gradients", classifier=other)
-        foreign = arguments(tiny_folder, path, tmp_path / "out", "--explainer", str(tmp_path / "foreign"))
-        command_complaint(*foreign, words=("foreign: made for the classifier",))
+        job = (tiny_folder, path, tmp_path / "out", "--explainer")
+        refused("foreign: made for the classifier", *job, tmp_path / "foreign")
         assert not (tmp_path / "out").exists()
         for name, steps in (("few", 2), ("many", 9)):
             explearn.export(tmp_path / name, method="integrated_gradients", options={"steps": steps})
-        explain(tiny_folder, path, tmp_path / "out", "--explainer", str(tmp_path / "few"))
-        many = arguments(tiny_folder, path, tmp_path / "out", "--explainer", str(tmp_path / "many"))
-        command_complaint(*many, words=("methods differ",))
+        explain(*job, tmp_path / "few")
+        refused("methods differ", *job, tmp_path / "many")
 
     def test_a_folder_with_other_things_is_refused(self, tiny_folder: Path, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_text("quick fox\n", encoding="utf-8")
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "mine.txt").write_text("mine")
-        command_complaint(
-            *arguments(tiny_folder, tmp_path / "a.txt", tmp_path / "out"), words=("holds 'mine.txt' and no job",)
-        )
+        refused("holds 'mine.txt' and no job", tiny_folder, tmp_path / "a.txt", tmp_path / "out")
         (tmp_path / "out" / "_manifest.json").write_text("[]")
-        command_complaint(*arguments(tiny_folder, tmp_path / "a.txt", tmp_path / "out"), words=("damaged",))
+        refused("damaged", tiny_folder, tmp_path / "a.txt", tmp_path / "out")
 
 
 def test_the_commands_of_the_page_work(

@@ -10,11 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from job_cases import arguments, joined, random_texts, small_batches  # noqa: F401
-from saying import command_complaint
-from typer.testing import CliRunner
+from job_cases import explain, joined, random_texts, refused, small_batches  # noqa: F401
 
-from explearn.cli.app import app
 from explearn.core.errors import ParamsError
 
 ray = pytest.importorskip("ray")
@@ -41,18 +38,11 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def explain(*given: Any) -> str:
-    result = CliRunner().invoke(app, arguments(*given), env={"COLUMNS": "400"})
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
 @pytest.mark.usefixtures("cluster")
 class TestOnACluster:
     def test_two_workers_write_the_bytes_of_one_process(self, tiny_folder: Path, texts: Path, tmp_path: Path) -> None:
         explain(tiny_folder, texts, tmp_path / "local", "--shard-texts", "250")
-        ray_options = ["--shard-texts", "250", "--ray", "2"]
-        said = explain(tiny_folder, texts, tmp_path / "ray", *ray_options)
+        said = explain(tiny_folder, texts, tmp_path / "ray", "--shard-texts", "250", "--ray", "2")
         assert "620 texts" in said and "3 parts" in said
         assert joined(tmp_path / "ray") == joined(tmp_path / "local")
         local, by_ray = (json.loads((tmp_path / name / "_manifest.json").read_text()) for name in ("local", "ray"))
@@ -65,26 +55,23 @@ class TestOnACluster:
     def test_a_text_that_a_worker_cannot_read_is_named_by_its_row(self, tiny_folder: Path, tmp_path: Path) -> None:
         path = tmp_path / "pairs.jsonl"
         rows = [{"text": "quick fox", "b": "lazy dog"}] * 5 + [{"text": "fox " * 90, "b": "dog " * 90}]
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        more = ["--pair-column", "b", "--windows", "5", "--ray", "1"]
-        command_complaint(
-            *arguments(tiny_folder, path, tmp_path / "out", *more), words=(f"{path}, row 6", "leaves no room")
-        )
+        path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        more = ("--pair-column", "b", "--windows", "5", "--ray", "1")
+        said = f"{path}, row 6, field 'text': its shorter segment leaves no room"
+        refused(said, tiny_folder, path, tmp_path / "out", *more)
 
     def test_a_classifier_that_no_worker_can_load_is_one_sentence(self, texts: Path, tmp_path: Path) -> None:
         (tmp_path / "empty").mkdir()
-        command_complaint(
-            *arguments(tmp_path / "empty", texts, tmp_path / "out", "--ray", "auto"), words=(str(tmp_path / "empty"),)
-        )
+        refused(str(tmp_path / "empty"), tmp_path / "empty", texts, tmp_path / "out", "--ray", "auto")
 
 
 @pytest.mark.parametrize("workers", ["0", "-1", "two"])
 def test_no_number_of_workers_is_refused(tiny_folder: Path, texts: Path, tmp_path: Path, workers: str) -> None:
-    command_complaint(*arguments(tiny_folder, texts, tmp_path / "out", "--ray", workers), words=(f"got {workers!r}",))
+    refused(f"got {workers!r}", tiny_folder, texts, tmp_path / "out", "--ray", workers)
 
 
 def node(cpus: int, gpus: int = 0, alive: bool = True) -> dict[str, Any]:
-    return {"Alive": alive, "Resources": {"CPU": float(cpus), **({"GPU": float(gpus)} if gpus else {})}}
+    return {"Alive": alive, "Resources": {"CPU": float(cpus), "GPU": float(gpus)}}
 
 
 class TestShares:
@@ -111,5 +98,5 @@ class TestShares:
         assert (share.workers, share.gpus, share.cpus, share.threads) == expected
 
     def test_more_than_the_gpus_are_refused(self) -> None:
-        with pytest.raises(ParamsError, match="got 5; the cluster has 4 GPUs"):
+        with pytest.raises(ParamsError, match="got 5; expected at most 4, one for each GPU"):
             share_of([node(32, 4)], 5, None)

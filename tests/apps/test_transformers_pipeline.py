@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,10 @@ def pipe(model: Any, **options: Any) -> Any:
 
 def expected(model: Path, name: str, texts: Any, targets: Any = None, **options: Any) -> list[explearn.Attribution]:
     of = explearn.load_classifier(model, device="cpu")
-    return list(explearn.get_explainer(name, **options).explain(of, texts, targets))
+    return explearn.get_explainer(name, **options).explain(of, texts, targets)
 
 
-def same(actual: list[dict[str, Any]], wanted: list[explearn.Attribution]) -> None:
+def same(actual: list[dict[str, Any]], wanted: Sequence[explearn.Attribution]) -> None:
     for row, attribution in zip(actual, wanted, strict=True):
         assert (row["label"], row["predicted"]) == (attribution.target, attribution.predicted)
         assert row["words"] == list(attribution.words) and row["method"] == attribution.method
@@ -70,18 +70,15 @@ def test_a_word_that_was_not_read_has_no_score(model: Path) -> None:
 
 
 def test_pairs_dictionaries_and_streams(model: Path) -> None:
-    run, pair = pipe(model, batch_size=2), tiny.PAIRS[0]
+    run = pipe(model, batch_size=2)
+    pair = tiny.PAIRS[0]
     wanted = expected(model, "attn_lrp", [pair])
     given = {"text": pair[0], "text_pair": pair[1]}
     for row in (run(given), run(pair), run([given])[0]):
         same([row], wanted)
         assert row["pair_start"] == len(pair[0].split())
     same([run({"text": TEXTS[0]})], expected(model, "attn_lrp", TEXTS[:1]))
-
-    def stream() -> Iterator[str]:
-        yield from TEXTS
-
-    same(list(run(stream())), expected(model, "attn_lrp", TEXTS))
+    same(list(run(text for text in TEXTS)), expected(model, "attn_lrp", TEXTS))
     assert run([]) == []
 
 
@@ -99,8 +96,8 @@ def test_several_labels_and_values(tmp_path: Path) -> None:
     many = tiny.save(tmp_path / "many", problem_type="multi_label_classification")
     rows = pipe(many, batch_size=2)(list(tiny.TEXTS))
     of = explearn.load_classifier(many, device="cpu")
-    wanted = explearn.get_explainer("attn_lrp").iter_explain(of, tiny.TEXTS)
-    assert [[row["label"] for row in actual] for actual in rows] == [[a.target for a in of_text] for of_text in wanted]
+    for actual, wanted in zip(rows, explearn.get_explainer("attn_lrp").iter_explain(of, tiny.TEXTS), strict=True):
+        same(actual, wanted)
     value = tiny.save(tmp_path / "value", classes=1, problem_type="regression")
     row = pipe(value)(TEXTS[0])
     (attribution,) = expected(value, "attn_lrp", TEXTS[:1])
@@ -114,7 +111,7 @@ def test_a_trained_explainer_by_its_folder_its_bundle_or_itself(
     explainer = explearn.load(trained["l2e"])
     of = explearn.load_classifier(model, device="cpu")
     wanted = list(explainer.explain(of, TEXTS))
-    for given in (trained["l2e"], str(tmp_path / "b"), explainer):
+    for given in (trained["l2e"], tmp_path / "b", explainer):
         same(pipe(model, explainer=given, batch_size=3)(TEXTS), wanted)
 
 
@@ -124,7 +121,7 @@ def test_bad_input_is_one_sentence(model: Path, trained: dict[str, Path], tmp_pa
     explearn.export(tmp_path / "l2e", explainer=trained["l2e"])
     complaint(lambda: pipe(model, explainer="atcat"), "unknown explainer 'atcat'; did you mean")
     complaint(lambda: pipe(model, stepz=3), "attn_lrp: stepz: no such parameter")
-    complaint(lambda: pipe(other, explainer=trained["l2e"]), "")
+    complaint(lambda: pipe(other, explainer=trained["l2e"]), "other")
     for name in ("b", "l2e"):
         complaint(lambda name=name: pipe(other, explainer=tmp_path / name), "made for the classifier")  # type: ignore[misc]
         complaint(lambda name=name: pipe(model, explainer=tmp_path / name, seed=1), "fixes these options")  # type: ignore[misc]
@@ -138,7 +135,7 @@ def test_bad_input_is_one_sentence(model: Path, trained: dict[str, Path], tmp_pa
     assert not (tmp_path / "s").exists()
 
 
-def test_it_is_registered_on_import_without_a_word(run_python: Any) -> None:
+def test_it_is_registered_on_import_without_a_word() -> None:
     code = (
         "import explearn_apps; explearn_apps.register_pipeline(); explearn_apps.register_pipeline()\n"
         "import explearn_apps.transformers\n"

@@ -72,12 +72,16 @@ def assert_reproduces(
 ) -> None:
     """Fail unless the explainer gives the reference's scores for all ten inputs.
 
+    In `attributions.jsonl` no targets are given: the explainer must find the predicted class by itself.
+
     Args:
-        method: name in the reference. tolerance: relative to the largest score of the line.
+        explainer: the explainer.
+        method: its name in the reference.
+        tolerance: largest difference, relative to the largest score of the line.
+        precision: dtype of the classifier.
+        file: file of the reference.
         together: all inputs in one padded batch, instead of each alone.
         special: compare the scores of [CLS] and [SEP] too, for methods that define them as the reference does.
-
-    In `attributions.jsonl` no targets are given: the explainer must find the predicted class by itself.
     """
     of = classifier(precision)
     wanted = expected(method, file)

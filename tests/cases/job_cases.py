@@ -5,11 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tiny
+from saying import command_complaint
+from typer.testing import CliRunner
+
+from explearn.cli.app import app
 
 TEXTS = 1100
 """More than two blocks of 512, the last one not full."""
@@ -29,8 +34,20 @@ def random_texts(count: int = TEXTS) -> list[str]:
     return [" ".join(draw.choices(words, k=draw.randint(1, 9))) for _ in range(count)]
 
 
-def arguments(folder: Path, path: Path, output: Path, *more: str) -> list[str]:
-    return ["job", "--texts", str(path), "--out", str(output), "--classifier", str(folder), "--device", "cpu", *more]
+def arguments(folder: Path, path: Path, output: Path, *more: str | Path) -> list[str]:
+    given = ["job", "--texts", path, "--out", output, "--classifier", folder, "--device", "cpu", *more]
+    return list(map(str, given))
+
+
+def explain(*given: Any) -> str:
+    """What a job prints."""
+    result = CliRunner().invoke(app, arguments(*given), env={"COLUMNS": "400"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(said: str, *given: Any) -> None:
+    command_complaint(*arguments(*given), words=(said,))
 
 
 def joined(output: Path) -> bytes:

@@ -25,10 +25,10 @@ METHODS = ("occlusion", "attcat")
 LIMITS = Limits(texts=8, text_chars=500)
 
 
-def app_of(*names: str, kind: str = "bert", classes: int = 3, limits: Limits = LIMITS, **options: Any) -> FastAPI:
-    """The service of a tiny classifier."""
+def app_of(*names: str, classifier: Any = None, limits: Limits = LIMITS, **options: Any) -> FastAPI:
+    """The service of a classifier, by default a tiny one."""
     methods = [explearn.get_explainer(name) for name in names or METHODS]
-    return make_app(tiny.classifier(kind, classes), methods, limits, **options)
+    return make_app(classifier or tiny.classifier("bert", 3), methods, limits, **options)
 
 
 @pytest.fixture(scope="session")

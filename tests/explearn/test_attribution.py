@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from explearn.core.attribution import Attribution, Interaction
 from explearn.core.certificate import Certificate
 from explearn.core.errors import DataError
-from explearn.core.storage import ATTRIBUTION_SCHEMA, from_table, read_attributions, to_table, write_attributions
+from explearn.core.storage import ATTRIBUTION_SCHEMA, read_attributions, write_attributions
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
 WORDS = st.text(st.characters(exclude_categories=["Cs", "Z", "C"]), min_size=1, max_size=5)
@@ -84,12 +84,6 @@ class TestRoundTrips:
     def test_json(self, expected: Attribution) -> None:
         document = json.loads(json.dumps(expected.to_dict(), allow_nan=False))
         assert_same(Attribution.from_dict(document), expected)
-
-    @settings(max_examples=25, deadline=None)
-    @given(st.lists(attributions(), max_size=3))
-    def test_arrow(self, expected: list[Attribution]) -> None:
-        for actual, one in zip(from_table(to_table(expected)), expected, strict=True):
-            assert_same(actual, one)
 
     @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(st.lists(attributions(), max_size=3, unique_by=lambda one: (one.example_id, one.target)))

@@ -28,12 +28,8 @@ class TestMethods:
 
     def test_begins_with_what_works_at_once(self) -> None:
         said = run("methods").stdout
-        assert (
-            said.index("consensus")
-            < said.index("lime")
-            < said.index("needs training (explearn train)")
-            < said.index("l2e (")
-        )
+        parts = [said.index(part) for part in ("consensus", "lime", "needs training (explearn train)", "l2e (")]
+        assert parts == sorted(parts)
 
     def test_says_what_cannot_explain_a_classifier(self, tmp_path: Path) -> None:
         folder = tiny.save(tmp_path / "model", "llama", 2)
@@ -49,19 +45,15 @@ class TestMethods:
         assert "criteria=['comp', 'suff'], norm=" in run("methods", "ivra").stdout
         assert "unknown explainer 'rolout'; did you mean rollout?" in complaint(run("methods", "rolout"))
 
-    def test_needs_no_torch(self, run_python: Any) -> None:
-        run_python("import sys, explearn.cli.app; assert 'torch' not in sys.modules")
+    def test_needs_no_heavy_package(self, run_python: Any) -> None:
+        run_python("import sys, explearn.cli.app; assert not {'torch', 'fastapi', 'uvicorn'} & set(sys.modules)")
 
 
 def test_the_version_is_said_and_help_begins_with_what_a_newcomer_wants() -> None:
-    assert (
-        run("--version").stdout == f"explearn {explearn.__version__}\n" == f"explearn {metadata.version('explearn')}\n"
-    )
+    assert run("--version").stdout == f"explearn {metadata.version('explearn')}\n"
     shown = run("--help").stdout
-    places = [
-        shown.index(f"\u2502 {name} ") for name in ("explain", "compare", "methods", "demo", "export", "annotate")
-    ]
-    assert places == sorted(places)
+    rows = [shown.index(f"\u2502 {name} ") for name in ("explain", "compare", "methods", "demo", "export", "annotate")]
+    assert rows == sorted(rows)
 
 
 class TestExplain:
@@ -80,21 +72,8 @@ class TestExplain:
         assert [a["words"] for a in lines] == [["lazy", "dog"], ["quick", "caf\u00e9"]]
 
     def test_a_target_a_pair_and_options(self, tiny_folder: Path) -> None:
-        (line,) = records(
-            explain(
-                tiny_folder,
-                "--json",
-                "--method",
-                "raw_attention",
-                "-o",
-                "layer=0",
-                "--target",
-                "fair",
-                "--pair",
-                "no refund",
-                "slow",
-            )
-        )
+        options = shlex.split("--json --method raw_attention -o layer=0 --target fair --pair 'no refund' slow")
+        (line,) = records(explain(tiny_folder, *options))
         assert (line["target"], line["words"]) == ("fair", ["slow", "no", "refund"])
         classifier = explearn.load_classifier(tiny_folder, device="cpu")
         (expected,) = explearn.get_explainer("raw_attention", layer=0).explain(classifier, [("slow", "no refund")])
@@ -110,24 +89,14 @@ class TestExplain:
         assert line["target"] == "answer" and line["answer"] and line["answer"] in passage
         assert explain(*arguments).stdout.startswith(f"answer: {line['answer']}\nocclusion: answer (p = ")
 
-    def test_options_reach_the_methods(self, tiny_folder: Path) -> None:
-        one, again, other = (
-            records(explain(tiny_folder, "--json", "--method", "random", "-o", f"seed={seed}", "lazy dog"))[0]["scores"]
-            for seed in ("5", "5", "6")
-        )
-        assert one == again != other
-
     def test_a_trained_explainer(self, tiny_folder: Path, tmp_path: Path) -> None:
         of = load_classifier(str(tiny_folder))
         marked = ListedTask(of, [("lazy dog", of.predict(["lazy dog"])[0])], gold={"train-1": (True, False)})
         ExpNetPaper(epochs=1, protocol="in_domain").learn(marked).save_pretrained(tmp_path / "expnet")
-        (line,) = records(
-            explain(tiny_folder, "--json", "--method", "expnet_paper", "--explainer", tmp_path / "expnet", "lazy dog")
-        )
-        assert all(0 < score < 1 for score in line["scores"])
         # Its folder says which method it is of.
-        (again,) = records(explain(tiny_folder, "--json", "--explainer", tmp_path / "expnet", "lazy dog"))
-        assert {**again, "seconds": None} == {**line, "seconds": None}
+        for options in ((), ("--method", "expnet_paper")):
+            (line,) = records(explain(tiny_folder, "--json", "--explainer", tmp_path / "expnet", *options, "lazy dog"))
+            assert line["method"] == "expnet_paper" and all(0 < score < 1 for score in line["scores"])
 
     def test_for_people_it_names_class_words_and_scores(self, tiny_folder: Path) -> None:
         result = explain(tiny_folder, "lazy dog")
@@ -153,27 +122,19 @@ class TestExplain:
 
     def test_several_targets_are_explained_each(self, tiny_folder: Path) -> None:
         lines = records(explain(tiny_folder, "--json", "--target", "good", "--target", "bad", "lazy dog", "fox"))
-        assert [(record["words"][0], record["target"]) for record in lines] == [
-            ("lazy", "good"),
-            ("lazy", "bad"),
-            ("fox", "good"),
-            ("fox", "bad"),
-        ]
+        assert [line["target"] for line in lines] == ["good", "bad"] * 2
+        assert [line["words"][0] for line in lines] == ["lazy", "lazy", "fox", "fox"]
 
     def test_options_may_come_from_the_environment(self, tiny_folder: Path) -> None:
         result = run("explain", "--json", "lazy dog", EXPLEARN_CLASSIFIER=str(tiny_folder), EXPLEARN_DEVICE="cpu")
         assert len(records(result)) == 1
 
-    def test_a_batch_budget_that_is_none(self, tiny_folder: Path) -> None:
         assert "max-tokens: got '\u00b2'" in complaint(explain(tiny_folder, "a", EXPLEARN_MAX_TOKENS="\u00b2"))
 
-    def test_help_names_every_option_and_its_variable(self) -> None:
-        result = run("explain", "--help")
-        assert result.exit_code == 0
+    def test_help_names_the_variable_of_an_option(self) -> None:
+        shown = run("explain", "--help").stdout
         for name in ("DEVICE", "PRECISION", "CLASSIFIER"):
-            assert f"EXPLEARN_{name}" in result.stdout
-        for option in ("--json", "--method", "--explainer", "--option", "--target", "--pair"):
-            assert option in result.stdout
+            assert f"EXPLEARN_{name}" in shown
 
 
 class TestBadInput:
@@ -241,8 +202,12 @@ class TestFilesOfOthers:
 
 def commands(group: Any, path: str = "explearn") -> dict[str, Any]:
     """All commands by what is typed."""
-    below = [commands(one, f"{path} {name}") for name, one in getattr(group, "commands", {}).items()]
-    return {name: one for all_of in below for name, one in all_of.items()} if below else {path: group}
+    if not hasattr(group, "commands"):
+        return {path: group}
+    below: dict[str, Any] = {}
+    for name, command in group.commands.items():
+        below |= commands(command, f"{path} {name}")
+    return below
 
 
 @pytest.mark.parametrize(("typed", "command"), commands(get_command(app)).items(), ids=str)
@@ -262,8 +227,8 @@ def test_an_option_has_one_spelling_everywhere() -> None:
 class TestNamesOfClasses:
     def test_label_0_gets_a_name(self, tiny_folder: Path) -> None:
         names = ("--label-name", "good=praise", "--label-name", "bad=blame")
-        (record,) = records(explain(tiny_folder, *names, "--target", "blame", "--json", "lazy dog"))
-        assert record["target"] == "blame" and record["predicted"] in ("praise", "blame")
+        (line,) = records(explain(tiny_folder, *names, "--target", "blame", "--json", "lazy dog"))
+        assert line["target"] == "blame" and line["predicted"] in ("praise", "blame")
         said = complaint(explain(tiny_folder, "--label-name", "LABEL_0=praise", "lazy dog"))
         assert said == "unknown class 'LABEL_0'; known: bad, fair, good."
 

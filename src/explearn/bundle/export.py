@@ -80,12 +80,7 @@ def export(
     folder = None
     if explainer is not None:
         folder = Path(path_of("explainer", explainer))
-    if os.path.lexists(out):
-        raise ParamsError(f"{out}: already exists; expected the name of a new folder")
-    if with_classifier and classifier is None:
-        raise ParamsError("with_classifier: got no classifier to put into the bundle; expected its folder or hub name")
-    if metrics is None and task is not None:
-        raise ParamsError("task: got a task, but no metrics; expected a run's metrics.json")
+    _check_arguments(out, classifier, with_classifier, metrics, task)
     info = _method(method, folder)
     made = make_explainer(info, options or {}, str(folder) if folder else None)
     figures = None
@@ -114,11 +109,7 @@ def export(
         record: Mapping[str, Any] = {}
         if trained:
             record = config_of(partial / EXPLAINER)
-        facts = None
-        if loaded is not None:
-            facts = _classifier_facts(loaded, os.fspath(classifier or ""), place)
-        elif record.get("trained_classifier"):
-            facts = ClassifierFacts(fingerprint=str(record["trained_classifier"]))
+        facts = _facts(loaded, os.fspath(classifier or ""), place, record)
         values = made.options.model_dump(mode="json")
         if figures is not None:
             write_json(partial / FIGURES, figures)
@@ -136,6 +127,16 @@ def export(
         manifest: BundleManifest = check(BundleManifest, values_of_manifest, ModelError, where)
         write_json(partial / MANIFEST, manifest.model_dump(mode="json"))
     return out
+
+
+def _check_arguments(out: Path, classifier: Any, with_classifier: bool, metrics: Any, task: str | None) -> None:
+    """Raise ParamsError if `out` exists, or one argument needs another."""
+    if os.path.lexists(out):
+        raise ParamsError(f"{out}: already exists; expected the name of a new folder")
+    if with_classifier and classifier is None:
+        raise ParamsError("with_classifier: got no classifier to put into the bundle; expected its folder or hub name")
+    if metrics is None and task is not None:
+        raise ParamsError("task: got a task, but no metrics; expected a run's metrics.json")
 
 
 def _method(name: str | None, folder: Path | None) -> MethodInfo:
@@ -163,15 +164,22 @@ def _save_classifier(classifier: Predictor, folder: Path) -> None:
         )
 
 
-def _classifier_facts(classifier: Predictor, source: str, place: Place | None) -> ClassifierFacts:
-    """Return what a manifest says of a classifier.
+def _facts(
+    classifier: Predictor | None, source: str, place: Place | None, record: Mapping[str, Any]
+) -> ClassifierFacts | None:
+    """Return what a manifest says of the bundle's classifier; None if there is none.
 
     Args:
-        classifier: the classifier.
+        classifier: the classifier. None: the one that `record` names, if any.
         source: the folder or hub name that it was loaded from; of a folder only the name is kept: the rest of the path
             is private.
         place: its folder in the bundle, if any.
+        record: config.json of the trained explainer; empty without one.
     """
+    if classifier is None:
+        if not record.get("trained_classifier"):
+            return None
+        return ClassifierFacts(fingerprint=str(record["trained_classifier"]))
     if source and is_folder(source):
         source = Path(source).resolve().name
     return ClassifierFacts(

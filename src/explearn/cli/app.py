@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
-from itertools import groupby
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
@@ -20,7 +20,7 @@ from explearn.cli.export import export
 from explearn.cli.finetune import finetune
 from explearn.cli.train import train
 from explearn.core.errors import UnsupportedError
-from explearn.methods.info import Family
+from explearn.methods.info import Family, MethodInfo
 from explearn.methods.registry import explainer_class, get_explainer, get_info, known_infos
 
 if TYPE_CHECKING:
@@ -67,32 +67,53 @@ def methods(
     if name is not None:
         _describe(console, name)
         return
-    infos = list(known_infos())
-    refused: dict[str, str] = {}
+    infos = sorted(known_infos(), key=lambda info: (info.untrained, get_args(Family).index(info.family)))
+    refused = {}
     if classifier is not None:
-        from explearn.predictors.pretrained import load_classifier
-
-        loaded = load_classifier(classifier)
-        for info in infos:
-            if not info.untrained:
-                try:
-                    get_explainer(info.name).check_explains(loaded)
-                except UnsupportedError as error:
-                    refused[info.name] = str(error)
-    infos.sort(key=lambda info: (info.untrained, get_args(Family).index(info.family)))
-    for (untrained, family), of_family in groupby(infos, key=lambda info: (info.untrained, info.family)):
-        console.print(f"[bold]{family}{', needs training (explearn train)' if untrained else ''}[/bold]")
-        for info in of_family:
-            if info.name in refused:
-                continue
-            needs = ", ".join(sorted(need.replace("_", " ") for need in info.needs if not info.ready))
-            cost = f"({info.cost}; needs {needs})" if needs else f"({info.cost})"
-            console.print(Padding(f"[bold cyan]{info.name}[/bold cyan] {cost}", (0, 0, 0, 2)))
-            console.print(Padding(Text(info.summary), (0, 0, 0, 4)))
+        refused = _refusals(infos, classifier)
+    heading = ""
+    for info in infos:
+        group: str = info.family
+        if info.untrained:
+            group += ", needs training (explearn train)"
+        if group != heading:
+            console.print(f"[bold]{group}[/bold]")
+            heading = group
+        if info.name not in refused:
+            _list(console, info)
     if refused:
         console.print("[bold]cannot explain this classifier[/bold]")
     for reason in refused.values():
-        console.print(Padding(Text(reason), (0, 0, 0, 2)))
+        console.print(_indented(Text(reason), 2))
+
+
+def _refusals(infos: Sequence[MethodInfo], classifier: str) -> dict[str, str]:
+    """Return why methods cannot explain a classifier, by name; methods that must be trained first are not asked."""
+    from explearn.predictors.pretrained import load_classifier  # brings torch
+
+    loaded = load_classifier(classifier)
+    refused = {}
+    for info in infos:
+        if info.untrained:
+            continue
+        try:
+            get_explainer(info.name).check_explains(loaded)
+        except UnsupportedError as error:
+            refused[info.name] = str(error)
+    return refused
+
+
+def _list(console: Console, info: MethodInfo) -> None:
+    cost = info.cost
+    if info.needs and not info.ready:
+        needs = sorted(need.replace("_", " ") for need in info.needs)
+        cost += f"; needs {', '.join(needs)}"
+    console.print(_indented(f"[bold cyan]{info.name}[/bold cyan] ({cost})", 2))
+    console.print(_indented(Text(info.summary), 4))
+
+
+def _indented(text: str | Text, columns: int) -> Padding:
+    return Padding(text, (0, 0, 0, columns))
 
 
 def _describe(console: Console, name: str) -> None:
@@ -116,7 +137,7 @@ def _describe_options(console: Console, section: type[BaseModel], indent: int = 
 
     for name, field in section.model_fields.items():
         meaning = " ".join((field.description or "").split())
-        console.print(Padding(Text(f"{name}: {meaning}"), (0, 0, 0, indent)))
+        console.print(_indented(Text(f"{name}: {meaning}"), indent))
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             _describe_options(console, field.annotation, indent + 4)
 

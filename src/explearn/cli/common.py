@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -28,8 +28,10 @@ BUG_CODE = 70
 """Exit code for a bug of the program (EX_SOFTWARE of sysexits.h)."""
 
 
+DEFAULT_SEED = 13
+
 Seed = Annotated[
-    int | None,
+    int,
     typer.Option(help="Random seed.", envvar="EXPLEARN_SEED", min=0, max=LARGEST_SEED, show_default=False),
 ]
 
@@ -60,7 +62,9 @@ def compute_options(
 ) -> ComputeOptions:
     """Return these two options with EXPLEARN_MAX_TOKENS, EXPLEARN_DEVICE_MAP and EXPLEARN_MAX_MEMORY.
 
-    Raises ParamsError or DeviceError.
+    Raises:
+        ParamsError: a variable's value is invalid.
+        DeviceError: this machine has no such device.
     """
     tokens = os.environ.get("EXPLEARN_MAX_TOKENS") or "auto"
     return ComputeOptions(
@@ -77,6 +81,7 @@ class Group:
     """Options that together make one parameter of a command, shown in help under a heading.
 
     Attributes:
+        title: the heading.
         make: returns the parameter's value; its own parameters are the options.
         without: options that the command leaves out.
     """
@@ -87,12 +92,13 @@ class Group:
 
     def options(self) -> list[inspect.Parameter]:
         """Return the options, shown under the heading unless they name another."""
-        signature = inspect.signature(self.make, eval_str=True)
-        parameters = [one for name, one in signature.parameters.items() if name not in self.without]
-        for parameter in parameters:
-            option = parameter.annotation.__metadata__[0]
-            option.rich_help_panel = option.rich_help_panel or self.title
-        return parameters
+        options = []
+        for name, parameter in inspect.signature(self.make, eval_str=True).parameters.items():
+            if name not in self.without:
+                option = parameter.annotation.__metadata__[0]
+                option.rich_help_panel = option.rich_help_panel or self.title
+                options.append(parameter)
+        return options
 
 
 Compute = Annotated[ComputeOptions, Group("Computing", compute_options)]
@@ -100,25 +106,25 @@ Compute = Annotated[ComputeOptions, Group("Computing", compute_options)]
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Turn a function into a command: it handles errors (`user_errors`) and has the options of its groups."""
-    signature = inspect.signature(function, eval_str=True)
-    groups = {
-        name: group
-        for name, parameter in signature.parameters.items()
-        for group in getattr(parameter.annotation, "__metadata__", ())
-        if isinstance(group, Group)
-    }
-    shared = {name: group.options() for name, group in groups.items()}
+    groups: dict[str, Group] = {}
+    own = []
+    shared = []
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        marker = getattr(parameter.annotation, "__metadata__", (None,))[0]
+        if isinstance(marker, Group):
+            groups[name] = marker
+            shared += marker.options()
+        else:
+            own.append(parameter)
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
         with user_errors():
-            for name, options in shared.items():
-                values[name] = groups[name].make(**{option.name: values.pop(option.name) for option in options})
+            for name, group in groups.items():
+                values[name] = group.make(**{option.name: values.pop(option.name) for option in group.options()})
             function(**values)
 
-    parameters = [one for one in signature.parameters.values() if one.name not in shared]
-    parameters += [one for options in shared.values() for one in options]
-    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own + shared]
     del run.__wrapped__
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -148,15 +154,17 @@ def user_errors() -> Iterator[None]:
         print("interrupted; earlier outputs are unchanged", file=sys.stderr)
         raise SystemExit(130) from None
     except Exception as error:
-        sentence = str(error) if isinstance(error, ExplearnError) else sentence_of(error)
+        code = 2
+        if isinstance(error, ExplearnError):
+            sentence: str | None = str(error)
+            code = error.exit_code
+        else:
+            sentence = sentence_of(error)
         if sentence is None or os.environ.get("EXPLEARN_DEBUG") == "1":
             traceback.print_exc()
         if sentence is None:
-            _end(f"this is a bug in explearn; please report it, with the lines above, at {ISSUES}", BUG_CODE, error)
-        _end(sentence, error.exit_code if isinstance(error, ExplearnError) else 2, error)
-
-
-def _end(sentence: str, code: int, error: Exception) -> NoReturn:
-    # One line, whatever a file's name or a library's message holds.
-    print(f"error: {printable(' '.join(sentence.split()))}", file=sys.stderr)
-    raise SystemExit(code) from error
+            sentence = f"this is a bug in explearn; please report it, with the lines above, at {ISSUES}"
+            code = BUG_CODE
+        # One line, whatever a file's name or a library's message holds.
+        print(f"error: {printable(' '.join(sentence.split()))}", file=sys.stderr)
+        raise SystemExit(code) from error

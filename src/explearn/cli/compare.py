@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from explearn.cli import options
-from explearn.cli.common import Compute, Seed, command
+from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command
 from explearn.cli.tables import ClassifierToJudge, ColumnsOfTable, Table
 from explearn.core.escape import printable
 
@@ -44,7 +44,7 @@ def compare(
     unit: options.Units = "word",
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     work: Annotated[Path | None, typer.Option(help="Working folder to keep, so that a stopped run can resume.")] = None,
-    seed: Seed = None,
+    seed: Seed = DEFAULT_SEED,
     *,
     columns: ColumnsOfTable,
     compute: Compute,
@@ -61,7 +61,7 @@ def compare(
     settings = CompareOptions(
         scores=scores or (),
         unit=unit,
-        seed=13 if seed is None else seed,
+        seed=seed,
         completion=completion,
         compute=compute,
         tell=lambda line: print(printable(line), flush=True),

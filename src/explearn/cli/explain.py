@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -28,8 +28,55 @@ if TYPE_CHECKING:
     from explearn.core.attribution import Attribution
     from explearn.predictors.predictor import Predictor
 
-Write = Callable[[Sequence["Attribution"]], object]
-"""Writes the attributions of one text, one per method."""
+Write = Callable[[Any, Sequence["Attribution"]], object]
+"""Writes the attributions of a text, one per method."""
+
+
+Versus = Annotated[
+    str | None,
+    typer.Option(
+        help="Explain why the target rather than this class: the difference of their logits.",
+        show_default=False,
+        rich_help_panel="What is explained",
+    ),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        help="For a model that classifies tokens: the word whose class is explained, as its number from 0, or the "
+        "word itself if it occurs once in the text.",
+        metavar="N|WORD",
+        show_default=False,
+        rich_help_panel="What is explained",
+    ),
+]
+Interactions = Annotated[
+    int | None,
+    typer.Option(
+        help="Also compute what each two of the N words with the largest scores add together, beyond what each "
+        "adds alone: 2^N more passes per text and method. Shown in pages, the terminal, --json and .jsonl files.",
+        metavar="N",
+        min=2,
+        max=MOST_INTERACTING,
+        show_default=False,
+        rich_help_panel="What is explained",
+    ),
+]
+Pair = Annotated[
+    str | None,
+    typer.Option(
+        help="Second segment for classifiers of pairs, or the passage for questions; used with every text.",
+        rich_help_panel="What is explained",
+    ),
+]
+Files = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Write to this file: .html (a page with the words in colour), .parquet or .csv (one row per word), "
+        ".jsonl (one line per text and method); may be repeated.",
+        show_default=False,
+    ),
+]
 
 
 @command
@@ -45,54 +92,14 @@ def explain(
     explainer: options.Explainers = None,
     option: options.Options = None,
     target: options.Targets = None,
-    versus: Annotated[
-        str | None,
-        typer.Option(
-            help="Explain why the target rather than this class: the difference of their logits.",
-            show_default=False,
-            rich_help_panel="What is explained",
-        ),
-    ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            help="For a model that classifies tokens: the word whose class is explained, as its number from 0, or the "
-            "word itself if it occurs once in the text.",
-            metavar="N|WORD",
-            show_default=False,
-            rich_help_panel="What is explained",
-        ),
-    ] = None,
+    versus: Versus = None,
+    token: Token = None,
     windows: options.Windows = None,
     unit: options.Units = "word",
-    interactions: Annotated[
-        int | None,
-        typer.Option(
-            help="Also compute what each two of the N words with the largest scores add together, beyond what each "
-            "adds alone: 2^N more passes per text and method. Shown in pages, the terminal, --json and .jsonl files.",
-            metavar="N",
-            min=2,
-            max=MOST_INTERACTING,
-            show_default=False,
-            rich_help_panel="What is explained",
-        ),
-    ] = None,
-    pair: Annotated[
-        str | None,
-        typer.Option(
-            help="Second segment for classifiers of pairs, or the passage for questions; used with every text.",
-            rich_help_panel="What is explained",
-        ),
-    ] = None,
+    interactions: Interactions = None,
+    pair: Pair = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per text and method.")] = False,
-    out: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Write to this file: .html (a page with the words in colour), .parquet or .csv (one row per word), "
-            ".jsonl (one line per text and method); may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    out: Files = None,
     *,
     compute: Compute,
 ) -> None:
@@ -102,58 +109,76 @@ def explain(
     """
     files = out or []
     _check_files(files)
+    _check_no_file_names(texts or ())
     # Names and options are checked before torch is loaded for the classifier.
     methods = options.choose(method, explainer or [])
     source = options.classifier_for(methods, classifier)
-    explainers = options.make(methods, options.parse_options(option or []))
+    explainers = options.make(methods, options.parse_options(option))
     names = options.parse_label_names(label_name)
-    for text in texts or ():
-        if os.path.isfile(text):  # noqa: PTH113 (Path.is_file raises for names that no file can have)
-            raise ParamsError(
-                f"texts: got the name of a file, {shown(text)}; expected a text (to read a file with one text per "
-                "line use `< FILE`, for a table `explearn job --texts FILE`)"
-            )
     inputs: list[Any] = texts or _lines()
-    from explearn.api import default_explainer
-    from explearn.predictors.pretrained import load_classifier
+    if pair is not None:
+        inputs = [(text, pair) for text in inputs]
+    from explearn.predictors.pretrained import load_classifier  # brings torch
 
     loaded = load_classifier(source, compute, completion=completion).renamed(names)
     for chosen in methods:
         chosen.check_classifier(loaded)
-    if token is not None:
-        position = whole_number(token)
-        loaded = loaded.at(token if position is None else position)
-    if versus is not None:
-        loaded = loaded.versus(versus)
-    if pair is not None:
-        inputs = [(text, pair) for text in inputs]
+    loaded = _view(loaded, token, versus)
     unnamed = not (method or explainer or option)
     if unnamed:
+        from explearn.api import default_explainer
+
         explainers = [default_explainer(loaded)]
-    targets = [target] * len(inputs) if target else None
-    # Texts from the command line take no time worth a progress bar, unless they are read through windows.
-    quiet = bool(texts) and windows is None
+
+    targets = None
+    if target:
+        targets = [target] * len(inputs)
     explained = []
     for used in explainers:
-        description = None if quiet else f"explain by {used.name}"
+        description = None
+        # Texts from the command line take no time worth a progress bar, unless they are read through windows.
+        if not texts or windows is not None:
+            description = f"explain by {used.name}"
         explained.append(used.iter_explain(loaded, inputs, targets, description, windows, unit))
-    with ExitStack() as stack:
-        # The files are moved into place when the block ends without an exception.
-        writers = [stack.enter_context(WRITERS[path.suffix](path)) for path in files]
-        for text, by_method in zip(inputs, zip(*explained, strict=True), strict=True):
-            for attributions in zip(*by_method, strict=True):  # those of one class
-                if interactions is not None:
-                    attributions = _with_interactions(loaded, text, attributions, interactions)
-                for write in writers:
-                    write(attributions)
-                if as_json or not writers:
-                    _show(loaded, text, attributions, as_json)
+    _write(loaded, inputs, explained, files, as_json, interactions)
     if as_json:
         return
     if unnamed:
         print(f"{explainers[0].name}: the default method for this classifier; --method names another")
     for path in files:
         print(printable(str(path)))
+
+
+def _view(classifier: Predictor, token: str | None, versus: str | None) -> Predictor:
+    """Return the view of a classifier that `--token` and `--versus` ask for."""
+    if token is not None:
+        position = whole_number(token)
+        classifier = classifier.at(token if position is None else position)
+    if versus is not None:
+        classifier = classifier.versus(versus)
+    return classifier
+
+
+def _write(
+    classifier: Predictor,
+    texts: Sequence[Any],
+    explained: Sequence[Iterable[list[Attribution]]],
+    files: Sequence[Path],
+    as_json: bool,
+    interactions: int | None,
+) -> None:
+    """Write each text's attributions to the files, or show them; `explained` has those of each method, text by text."""
+    with ExitStack() as stack:
+        # The files are moved into place when the block ends without an exception.
+        writers = [stack.enter_context(WRITERS[path.suffix](path)) for path in files]
+        if as_json or not writers:
+            writers.append(partial(_show, classifier, as_json))
+        for text, *by_method in zip(texts, *explained, strict=True):
+            for attributions in zip(*by_method, strict=True):  # those of one class
+                if interactions is not None:
+                    attributions = _with_interactions(classifier, text, attributions, interactions)
+                for write in writers:
+                    write(text, attributions)
 
 
 def _check_files(files: Sequence[Path]) -> None:
@@ -169,6 +194,16 @@ def _check_files(files: Sequence[Path]) -> None:
         raise ParamsError(f"--out: got {', '.join(map(str, files))}; expected different files")
 
 
+def _check_no_file_names(texts: Sequence[str]) -> None:
+    """Raise ParamsError for a text that is the name of a file."""
+    for text in texts:
+        if os.path.isfile(text):  # noqa: PTH113 (Path.is_file raises for names that no file can have)
+            raise ParamsError(
+                f"texts: got the name of a file, {shown(text)}; expected a text (to read a file with one text per "
+                "line use `< FILE`, for a table `explearn job --texts FILE`)"
+            )
+
+
 def _with_interactions(
     classifier: Predictor, text: Any, attributions: Sequence[Attribution], count: int
 ) -> tuple[Attribution, ...]:
@@ -182,7 +217,11 @@ def _with_interactions(
 
 
 def _lines() -> list[str]:
-    """Return texts from standard input, one per line. Raises DataError if it is closed."""
+    """Return texts from standard input, one per line.
+
+    Raises:
+        DataError: it is closed.
+    """
     if sys.stdin is None:
         raise DataError("standard input is closed; expected texts, one per line, or on the command line")
     if sys.stdin.isatty():
@@ -190,22 +229,21 @@ def _lines() -> list[str]:
     return [line.rstrip("\r\n") for _, line in decoded_lines(sys.stdin.buffer, "standard input")]
 
 
-def _show(classifier: Predictor, text: Any, attributions: Sequence[Attribution], as_json: bool) -> None:
+def _show(classifier: Predictor, as_json: bool, text: Any, attributions: Sequence[Attribution]) -> None:
     """Print a text's attributions: in colour, or as JSON Lines."""
     from explearn.predictors.heads.question_answering import QuestionPredictor
 
-    # For a question, the answer is what is explained.
-    answer = classifier.answer(text) if isinstance(classifier, QuestionPredictor) else None
+    answer = {}
+    if isinstance(classifier, QuestionPredictor):
+        # For a question, the answer is what is explained.
+        answer["answer"] = classifier.answer(text)
     if as_json:
         unicode = (sys.stdout.encoding or "").lower().startswith("utf")
         for attribution in attributions:
-            record = attribution.to_dict()
-            if answer is not None:
-                record["answer"] = answer
-            print(printable_json(record, ascii_only=not unicode))
+            print(printable_json(attribution.to_dict() | answer, ascii_only=not unicode))
         return
-    if answer is not None:
-        plain_console().print(printable(f"answer: {answer}"), markup=False)
+    for name, value in answer.items():
+        plain_console().print(printable(f"{name}: {value}"), markup=False)
     for attribution in attributions:
         attribution.print()
 
@@ -229,22 +267,34 @@ def _holds_scores(path: Path) -> bool:
 
 @contextmanager
 def _text_file(path: Path, newline: str | None = None) -> Iterator[TextIO]:
-    with atomic_path(path) as partial, partial.open("w", encoding="utf-8", newline=newline) as file:
+    with atomic_path(path) as unfinished, unfinished.open("w", encoding="utf-8", newline=newline) as file:
         yield file
 
 
 @contextmanager
 def _page(path: Path) -> Iterator[Write]:
     with _text_file(path) as file:
+
+        def write(_text: Any, attributions: Sequence[Attribution]) -> None:
+            if len(attributions) == 1:
+                file.write(block(attributions[0]))
+            else:
+                file.write(rows(attributions))
+
         file.write(PAGE_START)
-        yield lambda attributions: file.write(block(attributions[0]) if len(attributions) == 1 else rows(attributions))
+        yield write
         file.write(PAGE_END)
 
 
 @contextmanager
 def _json_lines(path: Path) -> Iterator[Write]:
     with _text_file(path) as file:
-        yield lambda attributions: file.writelines(f"{printable_json(one.to_dict())}\n" for one in attributions)
+
+        def write(_text: Any, attributions: Sequence[Attribution]) -> None:
+            for attribution in attributions:
+                file.write(f"{printable_json(attribution.to_dict())}\n")
+
+        yield write
 
 
 @contextmanager
@@ -256,7 +306,12 @@ def _csv(path: Path) -> Iterator[Write]:
     with _text_file(path, newline="") as file:
         writer = csv.DictWriter(file, WORD_SCHEMA.names)
         writer.writeheader()
-        yield lambda attributions: writer.writerows(chain.from_iterable(map(words.rows, attributions)))
+
+        def write(_text: Any, attributions: Sequence[Attribution]) -> None:
+            for attribution in attributions:
+                writer.writerows(words.rows(attribution))
+
+        yield write
 
 
 @contextmanager
@@ -266,9 +321,14 @@ def _parquet(path: Path) -> Iterator[Write]:
     from explearn.core.word_tables import WORD_SCHEMA, WordRows
 
     words = WordRows()
-    held: list[dict[str, Any]] = []
-    yield lambda attributions: held.extend(chain.from_iterable(map(words.rows, attributions)))
-    write_table(path, held, WORD_SCHEMA)
+    table: list[dict[str, Any]] = []
+
+    def write(_text: Any, attributions: Sequence[Attribution]) -> None:
+        for attribution in attributions:
+            table.extend(words.rows(attribution))
+
+    yield write
+    write_table(path, table, WORD_SCHEMA)
 
 
 WRITERS: dict[str, Callable[[Path], AbstractContextManager[Write]]] = {

@@ -51,7 +51,7 @@ def export(
 
     explearn export --explainer my-l2e --classifier my-model --out my-bundle
     """
-    options = parse_options(option or [])
+    options = parse_options(option)
     # Loads torch, which --help need not wait for.
     from explearn.bundle.export import export as write
 

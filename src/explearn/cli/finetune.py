@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.common import Compute, Seed, command
+from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command
 from explearn.cli.options import parse_options
 from explearn.cli.tables import LabelledColumns, Table
 from explearn.core.escape import printable
@@ -26,7 +26,7 @@ def finetune(
             "--option", "-o", help="NAME=VALUE: epochs, learning_rate, batch_size, max_length, ...; may be repeated."
         ),
     ] = None,
-    seed: Seed = None,
+    seed: Seed = DEFAULT_SEED,
     *,
     columns: LabelledColumns,
     compute: Compute,
@@ -35,10 +35,10 @@ def finetune(
 
     explearn finetune --texts my-texts.csv --labels label --encoder distilbert-base-uncased --out my-classifier
     """
-    options = parse_options(option or [])
+    options = parse_options(option)
     from explearn.training import finetune as run
 
-    history = run(encoder, texts, out, columns=columns, seed=13 if seed is None else seed, compute=compute, **options)
+    history = run(encoder, texts, out, columns=columns, seed=seed, compute=compute, **options)
     for epoch in history:
         print(
             f"epoch {epoch.epoch}: loss {epoch.train_loss:.3f}; on the validation texts, accuracy {epoch.accuracy:.3f}"

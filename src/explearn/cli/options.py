@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,6 +108,8 @@ class ChosenMethod:
     """A method, with the folder of the trained explainer if it is learned.
 
     Attributes:
+        info: the method.
+        folder: folder of the trained explainer. None: the method needs no training.
         options: the bundle's options.
         bundle: the bundle that the method comes from, if any.
     """
@@ -131,11 +132,16 @@ class ChosenMethod:
         """The folder of the classifier that came with the explainer."""
         if self.bundle is not None:
             return self.bundle.classifier_folder
-        folder = None if self.folder is None else self.folder / "classifier"
-        return folder if folder is not None and folder.is_dir() else None
+        if self.folder is not None and (self.folder / "classifier").is_dir():
+            return self.folder / "classifier"
+        return None
 
     def check_classifier(self, classifier: Predictor) -> None:
-        """Raise ModelError for a bundle that was made for another classifier."""
+        """Check that the bundle, if there is one, was made for a classifier.
+
+        Raises:
+            ModelError: it was made for another one.
+        """
         if self.bundle is not None:
             self.bundle.check_classifier(classifier)
 
@@ -144,63 +150,98 @@ def choose(methods: Sequence[str] | None, folders: Sequence[Path]) -> list[Chose
     """Return the methods by name, each with the folder or bundle that holds it or, for a refining method, its base.
 
     Args:
-        methods: names; if None or empty, the methods in the folders, or DEFAULT if there are no folders.
+        methods: names. None or empty: the methods in the folders, or DEFAULT if there are no folders.
+        folders: folders of trained explainers, and bundles.
 
-    Raises UnknownNameError; ParamsError for a repeated method, a learned method without a folder and a folder that
-    belongs to none of the methods; ModelError for a folder or bundle that cannot be used.
+    Raises:
+        UnknownNameError: there is no such method.
+        ParamsError: a method is repeated, a learned method has no folder, or a folder belongs to none of the methods.
+        ModelError: a folder or bundle cannot be used.
     """
     from explearn.bundle.loading import method_of, open_bundle  # brings torch
 
-    bundles = {folder: open_bundle(folder) for folder in folders if is_bundle(folder)}
-    for bundle in bundles.values():
-        _ = bundle.explainer  # raises where this version has no such method
-    methods_in = {f: bundles[f].manifest.method if f in bundles else method_of(f) for f in folders}
-    methods = list(methods or methods_in.values()) or [DEFAULT]
-    for name in methods:
-        if methods.count(name) > 1:
-            raise ParamsError(f"--method: got {name!r} twice; expected each method once")
+    bundles: dict[Path, Bundle] = {}
+    held: dict[Path, str] = {}
+    for folder in folders:
+        if is_bundle(folder):
+            bundle = open_bundle(folder)
+            _ = bundle.explainer  # raises where this version has no such method
+            bundles[folder] = bundle
+            held[folder] = bundle.manifest.method
+        else:
+            held[folder] = method_of(folder)
+    names = list(methods or held.values()) or [DEFAULT]
     chosen = []
-    for info in map(get_info, methods):
-        kin = {info.of or info.name, info.base}
-        # The method itself before another variant of it.
-        fitting = sorted(
-            (folder for folder, name in methods_in.items() if (get_info(name).of or name) in kin),
-            key=lambda folder: methods_in[folder] != info.name,
-        )
-        folder = next(iter(fitting), None)
-        if folder is None and info.untrained:
-            got = next((f"{folder}, which holds {name!r}" for folder, name in methods_in.items()), "none")
-            raise ParamsError(f"--explainer: got {got}; expected the folder of a trained {info.name!r}")
-        if folder is not None:
-            del methods_in[folder]
-        if folder in bundles:
-            bundle = bundles[folder]
+    for name in names:
+        if names.count(name) > 1:
+            raise ParamsError(f"--method: got {name!r} twice; expected each method once")
+        info = get_info(name)
+        fitting = _fitting_folder(info, held)
+        if fitting is None:
+            if info.untrained:
+                got = _first_folder(held) or "none"
+                raise ParamsError(f"--explainer: got {got}; expected the folder of a trained {info.name!r}")
+            chosen.append(ChosenMethod(info, None))
+            continue
+        del held[fitting]
+        if fitting in bundles:
+            bundle = bundles[fitting]
             chosen.append(ChosenMethod(info, bundle.explainer_folder, bundle.manifest.options, bundle))
         else:
-            chosen.append(ChosenMethod(info, folder))
-    for folder, name in methods_in.items():
-        raise ParamsError(f"--explainer: got {folder}, which holds {name!r}; expected one of {' or '.join(methods)}")
+            chosen.append(ChosenMethod(info, fitting))
+    if held:
+        raise ParamsError(f"--explainer: got {_first_folder(held)}; expected one of {' or '.join(names)}")
     return chosen
 
 
+def _fitting_folder(info: MethodInfo, held: Mapping[Path, str]) -> Path | None:
+    """Return the folder of the method itself, or else of a variant of it or of the method that it refines.
+
+    Args:
+        info: the method.
+        held: folder -> method that it holds.
+    """
+    fitting = None
+    for folder, name in held.items():
+        if name == info.name:
+            return folder
+        base = get_info(name).of or name
+        if fitting is None and base in (info.of or info.name, info.base):
+            fitting = folder
+    return fitting
+
+
+def _first_folder(held: Mapping[Path, str]) -> str:
+    for folder, name in held.items():
+        return f"{folder}, which holds {name!r}"
+    return ""
+
+
 def classifier_for(methods: Sequence[ChosenMethod], classifier: str) -> str:
-    """Return the named classifier, or else the first that comes with a method. Raises ParamsError."""
-    own = next((str(method.own_classifier) for method in methods if method.own_classifier is not None), "")
-    if not classifier and not own:
-        raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
-    return classifier or own
+    """Return the named classifier, or else the first that comes with a method.
+
+    Raises:
+        ParamsError: there is none.
+    """
+    if classifier:
+        return classifier
+    for method in methods:
+        if method.own_classifier is not None:
+            return str(method.own_classifier)
+    raise ParamsError("--classifier: got none; expected the folder of a saved classifier, or a hub name")
 
 
 def make(methods: Sequence[ChosenMethod], options: Mapping[str, Any]) -> list[Explainer]:
     """Make the methods with their options (`parse_options`).
 
     With one method, it gets all options. With several, NAME applies to all that have it and METHOD.NAME to one.
+    Errors of `make_explainer` pass through.
 
-    Raises UnknownNameError for an option that no method has, ParamsError for one that a bundle fixes, and the errors
-    of `make_explainer`.
+    Raises:
+        UnknownNameError: no method has the option.
+        ParamsError: a bundle fixes the option.
     """
     own: dict[str, dict[str, Any]] = {method.info.name: {} for method in methods}
-    accepted = {m.info.name: m.accepted for m in methods}
     for option, value in options.items():
         method, dot, name = option.partition(".")
         if len(methods) == 1:
@@ -210,35 +251,55 @@ def make(methods: Sequence[ChosenMethod], options: Mapping[str, Any]) -> list[Ex
                 raise UnknownNameError("method of --option", method, own)
             own[method][name] = value
         else:
-            takers = [taker for taker, names in accepted.items() if option in names]
-            if not takers:
-                known = {name for names in accepted.values() for name in names}
-                raise UnknownNameError(f"option of {', '.join(own)}", option, known or ["(none)"])
-            for taker in takers:
+            for taker in _takers(methods, option):
                 own[taker][option] = value
     explainers = []
     for chosen in methods:
-        name = chosen.info.name
-        if chosen.bundle is not None and (fixed := set(own[name]) - chosen.info.later):
+        values = own[chosen.info.name]
+        fixed = set(values) - chosen.info.later
+        if chosen.bundle is not None and fixed:
             names = ", ".join(sorted(fixed))
             raise ParamsError(f"--option: got {names}; the bundle {chosen.bundle.folder} fixes these options")
-        path = str(chosen.folder) if chosen.folder else None
-        explainers.append(make_explainer(chosen.info, {**chosen.options, **own[name]}, path))
+        path = None
+        if chosen.folder is not None:
+            path = str(chosen.folder)
+        explainers.append(make_explainer(chosen.info, {**chosen.options, **values}, path))
     return explainers
 
 
+def _takers(methods: Sequence[ChosenMethod], option: str) -> list[str]:
+    """Return the names of the methods that have an option."""
+    takers = [method.info.name for method in methods if option in method.accepted]
+    if not takers:
+        names = [method.info.name for method in methods]
+        accepted = set().union(*(method.accepted for method in methods))
+        raise UnknownNameError(f"option of {', '.join(names)}", option, accepted or ["(none)"])
+    return takers
+
+
 def parse_label_names(pairs: Sequence[str] | None) -> dict[str, str]:
-    """Return OLD=NEW pairs as a dict. Raises ParamsError for another form, and for a repeated OLD."""
-    names = dict(pair.split("=", 1) for pair in pairs or () if re.fullmatch("[^=]+=.+", pair))
-    if len(names) < len(pairs or ()):
-        raise ParamsError(f"--label-name: got {', '.join(pairs or ())}; expected OLD=NEW, each OLD once")
+    """Return OLD=NEW pairs as a dict.
+
+    Raises:
+        ParamsError: a pair has another form, or an OLD is repeated.
+    """
+    names: dict[str, str] = {}
+    for pair in pairs or ():
+        old, _, new = pair.partition("=")
+        if not old or not new or old in names:
+            raise ParamsError(f"--label-name: got {', '.join(pairs or ())}; expected OLD=NEW, each OLD once")
+        names[old] = new
     return names
 
 
-def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
-    """Return NAME=VALUE pairs as a dict, values read as YAML. Raises ParamsError for another form."""
+def parse_options(pairs: Sequence[str] | None) -> dict[str, Any]:
+    """Return NAME=VALUE pairs as a dict, values read as YAML.
+
+    Raises:
+        ParamsError: a pair has another form, or a NAME is repeated.
+    """
     options: dict[str, Any] = {}
-    for pair in pairs:
+    for pair in pairs or ():
         name, separator, value = pair.partition("=")
         if not separator or not name:
             raise ParamsError(f"--option: got {pair!r}; expected NAME=VALUE")

@@ -37,9 +37,12 @@ def text_columns(
         typer.Option(help="Column with the classified word, or its number, for models that classify tokens."),
     ] = None,
 ) -> TextColumns:
-    """Return the columns named on the command line. Raises ParamsError for a malformed --label-name."""
-    names = parse_label_names(label_name)
-    return TextColumns(text_column, pair_column, labels, None, rationales, names, token_column)
+    """Return the columns named on the command line.
+
+    Raises:
+        ParamsError: a --label-name is malformed.
+    """
+    return TextColumns(text_column, pair_column, labels, None, rationales, parse_label_names(label_name), token_column)
 
 
 _TITLE = "Columns of the table"

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.common import Compute, Seed, command
+from explearn.cli.common import DEFAULT_SEED, Compute, Seed, command
 from explearn.cli.options import Options, parse_options
 from explearn.cli.tables import ClassifierToJudge, ColumnsOfTable, Table
 from explearn.core.escape import printable
@@ -28,7 +28,7 @@ def train(
     texts: Table,
     out: Annotated[Path, typer.Option(help="Folder to save the trained explainer to, for --explainer.")],
     option: Options = None,
-    seed: Seed = None,
+    seed: Seed = DEFAULT_SEED,
     *,
     columns: ColumnsOfTable,
     compute: Compute,
@@ -39,7 +39,7 @@ def train(
 
     explearn train l2e --classifier FOLDER_OR_HUB_NAME --texts my-texts.csv --out my-l2e
     """
-    options = parse_options(option or [])
+    options = parse_options(option)
     from explearn.training import train as run
 
     start = time.perf_counter()
@@ -49,7 +49,7 @@ def train(
         texts,
         columns=columns,
         out=out,
-        seed=13 if seed is None else seed,
+        seed=seed,
         compute=compute,
         description=f"train {method}",
         **options,

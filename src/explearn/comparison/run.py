@@ -26,11 +26,10 @@ from explearn.core.writing import check_own, check_place, check_replaceable, is_
 from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.methods.base.learned import LearnedExplainer, text_hashes
 from explearn.metrics.runs import MethodRun
-from explearn.predictors.labels import check_labels
+from explearn.predictors.labelled import CLASSES, Problem, check_labels
 from explearn.predictors.params import Prompt
 from explearn.predictors.predictor import Predictor
 from explearn.predictors.pretrained import as_predictor
-from explearn.predictors.problems import CLASSES, Problem
 from explearn.show.blocks import several
 from explearn.text.units import Unit, check_unit, unit_name
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explearn.core.arguments import check_listed
+from explearn.core.documents import PathLike
 from explearn.core.errors import DataError, kind_of
 from explearn.core.record import MOST_INTERACTING, Aggregation, Interaction, Record, filled
 
@@ -63,7 +63,7 @@ class Attribution(Record):
 
     __slots__ = ()
 
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str | Path:
+    def to_html(self, path: PathLike | None = None) -> str | Path:
         """Return HTML to embed in a page, or write a page and return its path.
 
         Args:

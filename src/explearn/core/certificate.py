@@ -47,7 +47,9 @@ class Certificate(Shape):
         """What to make of the scores."""
         if not self.familiar or self.agreement < RELIABLE:
             return "do not rely"
-        return "certain" if self.agreement >= CERTAIN else "check"
+        if self.agreement >= CERTAIN:
+            return "certain"
+        return "check"
 
     def __str__(self) -> str:
         if not self.familiar:

@@ -106,7 +106,9 @@ class ComputeOptions:
         if name == "auto":
             if torch.cuda.is_available():
                 return torch.device("cuda")
-            return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+            if torch.backends.mps.is_available():
+                return torch.device("mps")
+            return torch.device("cpu")
         kind, _, index = name.partition(":")
         if kind == "cuda":
             count = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -124,11 +126,14 @@ class ComputeOptions:
 
         if self.precision == "auto":
             if device.type == "cuda":
-                native = torch.cuda.is_bf16_supported(including_emulation=False)
-                return torch.bfloat16 if native else torch.float16
-            capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
-            native = any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
-            return torch.bfloat16 if native else torch.float32
+                if torch.cuda.is_bf16_supported(including_emulation=False):
+                    return torch.bfloat16
+                return torch.float16
+            if device.type == "cpu":
+                capabilities = torch.cpu.get_capabilities()
+                if any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16")):
+                    return torch.bfloat16
+            return torch.float32
         if self.precision == "fp16" and device.type == "cpu":
             raise DeviceError("precision 'fp16' needs a GPU; on a CPU use fp32, bf16 or auto")
         return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.precision, torch.float32)

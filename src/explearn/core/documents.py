@@ -13,8 +13,10 @@ from pydantic_core import from_json
 
 from explearn.core.errors import DataError, ExplearnError, ParamsError, kind_of, shown
 
+PathLike = str | os.PathLike[str]
 
-def is_folder(path: str | os.PathLike[str]) -> bool:
+
+def is_folder(path: PathLike) -> bool:
     """Return whether a folder exists; False also for names that no file can have."""
     return os.path.isdir(path)  # noqa: PTH112 (Path.is_dir raises for such names)
 
@@ -25,17 +27,19 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_regular(path: str | os.PathLike[str], error: type[ExplearnError] = DataError) -> None:
+def check_regular(path: PathLike, error: type[ExplearnError] = DataError) -> None:
     """Raise `error` if something other than a regular file is there.
 
     Reading a pipe or a device may never end, and writing a file there would replace it.
     """
     if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113
-        kind = "a folder" if is_folder(path) else "a pipe or a device"
+        kind = "a pipe or a device"
+        if is_folder(path):
+            kind = "a folder"
         raise error(f"{os.fspath(path)}: is {kind}; expected a regular file")
 
 
-def read_bytes(path: str | os.PathLike[str], error: type[ExplearnError] = DataError, hint: str = "") -> bytes:
+def read_bytes(path: PathLike, error: type[ExplearnError] = DataError, hint: str = "") -> bytes:
     """Return the content of a file.
 
     Args:
@@ -71,7 +75,7 @@ def decoded_lines(file: Iterable[bytes], name: str) -> Iterator[tuple[int, str]]
         encoding = "utf-8"
 
 
-def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
+def read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
     """Yield a file's lines as `decoded_lines` does.
 
     Raises:
@@ -112,7 +116,7 @@ def _decoded(text: str | bytes) -> str:
         raise ValueError(f"byte {error.start} is not valid UTF-8") from error
 
 
-def read_json(path: str | os.PathLike[str]) -> Any:
+def read_json(path: PathLike) -> Any:
     """Return a JSON file's value.
 
     Raises:
@@ -125,7 +129,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         raise DataError(f"{path}: {error}") from error
 
 
-def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_jsonl(path: PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (row number from 1, object) for each line that is not blank.
 
     Raises:
@@ -168,14 +172,15 @@ def parse_yaml(text: str | bytes) -> Any:
     try:
         return yaml.load(_decoded(text), Loader=_Loader)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        where = ""
+        if mark := error.problem_mark:
+            where = f"line {mark.line + 1}, column {mark.column + 1}: "
         raise ValueError(f"not valid YAML ({where}{error.problem})") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that no calendar has
         raise ValueError(f"not valid YAML ({' '.join(str(error).split())})") from error
 
 
-def read_yaml(path: str | os.PathLike[str], hint: str = "") -> Any:
+def read_yaml(path: PathLike, hint: str = "") -> Any:
     """Return a YAML file's value.
 
     Args:

@@ -64,7 +64,9 @@ class UnknownNameError(ExplearnError):
     def __init__(self, kind: str, name: str, names: Iterable[str]) -> None:
         names = sorted(names)
         near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}."
+        hint = f"known: {', '.join(names)}."
+        if near:
+            hint = f"did you mean {' or '.join(near)}?"
         super().__init__(f"unknown {kind} {shown(name)}; {hint}")
 
 
@@ -93,7 +95,9 @@ def cut(sentence: str) -> str:
 
 def kind_of(value: object) -> str:
     """Return the name of a value's type, "nothing" for None."""
-    return "nothing" if value is None else type(value).__name__
+    if value is None:
+        return "nothing"
+    return type(value).__name__
 
 
 def shown(value: object) -> str:
@@ -103,7 +107,9 @@ def shown(value: object) -> str:
     if not isinstance(value, str | bytes | int | float | list | tuple | dict):
         return kind_of(value)
     text = repr(value)
-    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
+    if len(text) > SHOWN_CHARS:
+        return f"{text[:SHOWN_CHARS]}..."
+    return text
 
 
 def first_line(error: BaseException) -> str:
@@ -112,9 +118,11 @@ def first_line(error: BaseException) -> str:
     The type comes first if Python's message says little without it ("KeyError: 'weight'").
     """
     line = str(error).strip().partition("\n")[0].strip()
-    if line and not isinstance(error, LookupError | TypeError | AttributeError | ArithmeticError | AssertionError):
-        return line
-    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+    if not line:
+        return type(error).__name__
+    if isinstance(error, LookupError | TypeError | AttributeError | ArithmeticError | AssertionError):
+        return f"{type(error).__name__}: {line}"
+    return line
 
 
 _NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
@@ -130,7 +138,9 @@ def sentence_of(error: BaseException) -> str | None:
     if isinstance(error, OSError) and error.errno:
         reason = os.strerror(error.errno)
         files = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
-        return f"{cut(' and '.join(files))}: cannot be used ({reason})" if files else f"the system refused ({reason})"
+        if not files:
+            return f"the system refused ({reason})"
+        return f"{cut(' and '.join(files))}: cannot be used ({reason})"
     no_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     if no_memory or any(words in str(error).lower() for words in _NO_MEMORY):
         return f"not enough memory ({first_line(error)}); use fewer texts, smaller sizes or a lower EXPLEARN_MAX_TOKENS"

@@ -79,7 +79,10 @@ def check_words(words: Sequence[str], field: str = "words", spaced: bool = False
 
 def check_text(text: str, field: str) -> None:
     """Raise DataError as `check_words` does for the words of a text."""
-    check_words(Segment.of(text).words if is_unicode(text) else tuple(text.split()), field)
+    words: Sequence[str] = text.split()
+    if is_unicode(text):
+        words = Segment.of(text).words
+    check_words(words, field)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,9 @@ class Example:
             check_words(self.pair, "pair", spaced)
         if self.answer is not None:
             first, end = self.answer
-            least = len(self.words) if self.pair else 0
+            least = 0
+            if self.pair:
+                least = len(self.words)
             if not least <= first < end <= len(self.all_words):
                 raise DataError(
                     f"field 'answer': got {list(self.answer)}; expected [first, end) within the words of the last "
@@ -154,7 +159,9 @@ class Example:
     @property
     def pair_text(self) -> str | None:
         """The text of the second segment; None if there is none."""
-        return self.segments[1].text if self.pair else None
+        if not self.pair:
+            return None
+        return self.segments[1].text
 
 
 @dataclass(frozen=True, slots=True)

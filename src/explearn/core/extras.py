@@ -17,24 +17,22 @@ class MissingExtraError(UnsupportedError, ImportError):
         extra: the extra's name, as in `pip install 'explearn[EXTRA]'`.
     """
 
-    def __init__(self, module: str, extra: str, what: str | None, reason: str) -> None:
+    def __init__(self, module: str, extra: str, what: str, reason: str) -> None:
         package = module.partition(".")[0]
-        super().__init__(
-            f"{what or 'this'} needs the package {package}, which {reason}; pip install 'explearn[{extra}]'"
-        )
+        super().__init__(f"{what} needs the package {package}, which {reason}; pip install 'explearn[{extra}]'")
         self.name = module
         self.extra = extra
 
 
-def need(module: str, *, extra: str, what: str | None = None) -> ModuleType:
+def need(module: str, *, extra: str, what: str = "this") -> ModuleType:
     """Import a module that an extra brings.
+
+    For type checking, call this first and let an ordinary import follow.
 
     Args:
         module: name of the module, such as "dvc" or "optuna.storages.journal".
         extra: the extra in pyproject.toml that contains it.
-        what: what needs it, as the message's first words. None: "this".
-
-    For type checking, call this first and let an ordinary import follow.
+        what: what needs it, as the message's first words.
 
     Raises:
         MissingExtraError: the module or one of its own imports is not installed; the message names the extra.
@@ -43,12 +41,13 @@ def need(module: str, *, extra: str, what: str | None = None) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        gone = isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == package
-        reason = "is not installed" if gone else f"cannot be imported ({first_line(error).rstrip('.')})"
+        reason = f"cannot be imported ({first_line(error).rstrip('.')})"
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == package:
+            reason = "is not installed"
         raise MissingExtraError(module, extra, what, reason) from error
 
 
-def check_installed(*packages: str, extra: str, what: str | None = None) -> None:
+def check_installed(*packages: str, extra: str, what: str = "this") -> None:
     """Raise MissingExtraError as `need` does, without loading the packages: some take seconds."""
     for package in packages:
         try:

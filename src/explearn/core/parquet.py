@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from explearn.core.documents import check_regular, parse_json
+from explearn.core.documents import PathLike, check_regular, parse_json
 from explearn.core.errors import DataError, first_line
 from explearn.core.validation import check
 from explearn.core.writing import atomic_path
@@ -34,7 +33,7 @@ def make_schema(nullable: Collection[str] = (), **types: pa.DataType) -> pa.Sche
 
 @contextmanager
 def parquet_writer(
-    target: str | os.PathLike[str], schema: pa.Schema, metadata: Mapping[str, object] | None = None
+    target: PathLike, schema: pa.Schema, metadata: Mapping[str, object] | None = None
 ) -> Iterator[pq.ParquetWriter]:
     """Open a zstd Parquet file for writing in parts; it is put in place only after the last part."""
     if metadata is not None:
@@ -44,7 +43,7 @@ def parquet_writer(
 
 
 def write_table(
-    target: str | os.PathLike[str],
+    target: PathLike,
     rows: Sequence[Mapping[str, object]],
     schema: pa.Schema,
     metadata: Mapping[str, object] | None = None,
@@ -59,7 +58,7 @@ def write_table(
 
 
 @contextmanager
-def open_parquet(path: str | os.PathLike[str], schema: pa.Schema | None = None) -> Iterator[pq.ParquetFile]:
+def open_parquet(path: PathLike, schema: pa.Schema | None = None) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file.
 
     Args:
@@ -83,7 +82,7 @@ def open_parquet(path: str | os.PathLike[str], schema: pa.Schema | None = None) 
 
 
 @contextmanager
-def _read_errors(path: str | os.PathLike[str], what: str = "damaged") -> Iterator[None]:
+def _read_errors(path: PathLike, what: str = "damaged") -> Iterator[None]:
     """Turn pyarrow's error about a missing or damaged file into a DataError."""
     try:
         yield
@@ -93,7 +92,7 @@ def _read_errors(path: str | os.PathLike[str], what: str = "damaged") -> Iterato
         raise DataError(f"{path}: {what} ({first_line(error)}); create it again") from error
 
 
-def check_schema(schema: pa.Schema, expected: pa.Schema, path: str | os.PathLike[str]) -> None:
+def check_schema(schema: pa.Schema, expected: pa.Schema, path: PathLike) -> None:
     """Raise DataError if a column of `expected` is missing or has another type."""
     for field in expected:
         if field.name not in schema.names:
@@ -106,7 +105,7 @@ def check_schema(schema: pa.Schema, expected: pa.Schema, path: str | os.PathLike
             raise DataError(f"{path}: column {field.name!r} has type {kind}; expected {field.type}")
 
 
-def read_table(path: str | os.PathLike[str], schema: pa.Schema) -> pa.Table:
+def read_table(path: PathLike, schema: pa.Schema) -> pa.Table:
     """Read the columns of a schema.
 
     Raises:
@@ -117,7 +116,7 @@ def read_table(path: str | os.PathLike[str], schema: pa.Schema) -> pa.Table:
     return _checked(table, schema, path)
 
 
-def read_group(file: pq.ParquetFile, group: int, schema: pa.Schema, path: str | os.PathLike[str]) -> pa.Table:
+def read_group(file: pq.ParquetFile, group: int, schema: pa.Schema, path: PathLike) -> pa.Table:
     """Read the columns of a schema from one row group, for files too large to be read at once.
 
     Raises:
@@ -128,7 +127,7 @@ def read_group(file: pq.ParquetFile, group: int, schema: pa.Schema, path: str | 
     return _checked(table, schema, path)
 
 
-def _checked(table: pa.Table, schema: pa.Schema, path: str | os.PathLike[str]) -> pa.Table:
+def _checked(table: pa.Table, schema: pa.Schema, path: PathLike) -> pa.Table:
     """Return a table's columns in the schema's order.
 
     Raises:
@@ -156,9 +155,7 @@ def _has_null(value: object) -> bool:
     return value is None or (isinstance(value, list) and any(map(_has_null, value)))
 
 
-def iter_rows(
-    path: str | os.PathLike[str], columns: Collection[str] | None = None
-) -> Iterator[tuple[int, dict[str, Any]]]:
+def iter_rows(path: PathLike, columns: Collection[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (row number from 1, column -> value).
 
     Args:
@@ -177,13 +174,13 @@ def iter_rows(
                 yield number, row
 
 
-def column_names(path: str | os.PathLike[str]) -> list[str]:
+def column_names(path: PathLike) -> list[str]:
     """Return the names of a Parquet file's columns."""
     with open_parquet(path) as file:
         return list(file.schema_arrow.names)
 
 
-def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_metadata(path: PathLike) -> dict[str, Any]:
     """Return the JSON document passed to `parquet_writer`; empty if there was none.
 
     Raises:

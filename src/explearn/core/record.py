@@ -7,7 +7,7 @@ service's schema and files of scores from elsewhere are derived from them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -203,7 +203,9 @@ class Record:
             score = float(self.scores[position])
             if math.isnan(score) or (against and score >= 0):
                 continue
-            span = self.spans[position] if self.spans else None
+            span = None
+            if self.spans:
+                span = self.spans[position]
             top.append(TopWord(self.words[position], score, position, span))
         return top[:count]
 
@@ -223,7 +225,9 @@ def filled(scores: NDArray[np.float32], value: float | None = None) -> NDArray[n
     if read.all():
         return scores
     if value is None:
-        value = float(np.nextafter(scores[read].min(), np.float32(-np.inf))) if read.any() else 0.0
+        value = 0.0
+        if read.any():
+            value = float(np.nextafter(scores[read].min(), np.float32(-np.inf)))
     return np.where(read, scores, np.float32(value))
 
 
@@ -246,18 +250,21 @@ def _is_missing(value: object) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
+def _check_length(field: str, values: Sequence[object], expected: int, unit: str) -> None:
+    if len(values) != expected:
+        raise DataError(f"field {field!r} has {len(values)} entries; expected {expected}, one per {unit}")
+
+
 def _check_consistent(read: Any) -> None:
     """Raise DataError, naming the field, if fields of a record do not fit together."""
     count = len(read.words)
     check_words(read.words, spaced=read.unit != "word")
-    for field, expected, unit in (("scores", count, "word"), ("token_scores", len(read.tokens), "sub-token")):
-        got = len(getattr(read, field))
-        if got != expected:
-            raise DataError(f"field {field!r} has {got} entries; expected {expected}, one per {unit}")
+    _check_length("scores", read.scores, count, "word")
+    _check_length("token_scores", read.token_scores, len(read.tokens), "sub-token")
     if np.isnan(read.token_scores).any():
         raise DataError("field 'token_scores': got an entry without a number; expected one for each sub-token")
-    if read.spans and len(read.spans) != count:
-        raise DataError(f"field 'spans' has {len(read.spans)} entries; expected {count}, one per word")
+    if read.spans:
+        _check_length("spans", read.spans, count, "word")
     for number, (start, end) in enumerate(read.spans):
         if start > end:
             raise DataError(f"field 'spans', word {number}: got [{start}, {end}); expected [start, end) of each word")

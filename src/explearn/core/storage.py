@@ -5,15 +5,15 @@ The columns are the fields of an `Attribution`, and their types are derived from
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import pyarrow as pa
 
 from explearn.core.attribution import Attribution
+from explearn.core.documents import PathLike
 from explearn.core.errors import DataError, located
 from explearn.core.parquet import read_table, write_table
 from explearn.core.record import as_shape, record_shape
@@ -33,9 +33,7 @@ def arrow_type(annotation: Any) -> pa.DataType:
         return pa.list_(pa.float32())
     if origin is tuple:
         return pa.list_(arrow_type(arguments[0]))
-    if origin in (UnionType, Union):
-        return arrow_type(arguments[0])
-    if origin is not None:  # Annotated
+    if origin is not None:  # Annotated, or a type or None
         return arrow_type(arguments[0])
     return pa.struct([(name, arrow_type(field.annotation)) for name, field in annotation.model_fields.items()])
 
@@ -51,34 +49,8 @@ def _attribution_schema() -> pa.Schema:
 ATTRIBUTION_SCHEMA = _attribution_schema()
 
 
-def _rows(attributions: Iterable[Attribution]) -> list[dict[str, Any]]:
-    return [as_shape(attribution).model_dump(by_alias=True) for attribution in attributions]
-
-
-def to_table(attributions: Iterable[Attribution]) -> pa.Table:
-    """Return a table with one row per attribution; columns as in ATTRIBUTION_SCHEMA."""
-    return pa.Table.from_pylist(_rows(attributions), schema=ATTRIBUTION_SCHEMA)
-
-
-def from_table(table: pa.Table, source: str = "the table") -> list[Attribution]:
-    """Return the attributions of a table.
-
-    Args:
-        table: columns as in ATTRIBUTION_SCHEMA.
-        source: name of the table in errors.
-
-    Raises:
-        DataError: a record is broken; the message names the row, from 1, and the field.
-    """
-    attributions = []
-    for number, row in enumerate(table.to_pylist(), start=1):
-        with located(f"{source}, row {number}: "):
-            attributions.append(Attribution.from_dict(row))
-    return attributions
-
-
 def write_attributions(
-    target: str | os.PathLike[str], attributions: Iterable[Attribution], metadata: Mapping[str, Any] | None = None
+    target: PathLike, attributions: Iterable[Attribution], metadata: Mapping[str, Any] | None = None
 ) -> None:
     """Write attributions as a Parquet file.
 
@@ -87,10 +59,11 @@ def write_attributions(
         attributions: one row each.
         metadata: what the file says of its content (`explearn.core.parquet.read_metadata`).
     """
-    write_table(target, _rows(attributions), ATTRIBUTION_SCHEMA, metadata)
+    rows = [as_shape(attribution).model_dump(by_alias=True) for attribution in attributions]
+    write_table(target, rows, ATTRIBUTION_SCHEMA, metadata)
 
 
-def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
+def read_attributions(path: PathLike) -> list[Attribution]:
     """Read attributions from a Parquet file.
 
     Args:
@@ -99,9 +72,11 @@ def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
     Raises:
         DataError: a record is broken, or a text is repeated for a class; the message names file and row, from 1.
     """
-    attributions = from_table(read_table(path, ATTRIBUTION_SCHEMA), os.fspath(path))
+    attributions = []
     seen = set()
-    for number, attribution in enumerate(attributions, start=1):
+    for number, row in enumerate(read_table(path, ATTRIBUTION_SCHEMA).to_pylist(), start=1):
+        with located(f"{path}, row {number}: "):
+            attribution = Attribution.from_dict(row)
         explained = attribution.example_id, attribution.target
         if explained in seen:
             raise DataError(
@@ -109,4 +84,5 @@ def read_attributions(path: str | os.PathLike[str]) -> list[Attribution]:
                 f"{attribution.target!r}; expected each once"
             )
         seen.add(explained)
+        attributions.append(attribution)
     return attributions

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import os
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
+from explearn.core.documents import PathLike
 from explearn.core.errors import DataError, ExplearnError, ParamsError, shown
 from explearn.core.escape import is_unicode
 
@@ -127,7 +127,7 @@ def check_section(section: type[SectionT], values: Mapping[str, Any]) -> Section
     return checked
 
 
-def check_shape(document: Any, shape: Any, path: str | os.PathLike[str], hint: str) -> Any:
+def check_shape(document: Any, shape: Any, path: PathLike, hint: str) -> Any:
     """Return a document unchanged; raise DataError as `check` does, with the file's name and, at the end, `hint`."""
     check(shape, document, DataError, f"{path}, ", f"; {hint}")
     return document

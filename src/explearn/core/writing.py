@@ -22,7 +22,7 @@ from pathlib import Path
 
 import filelock
 
-from explearn.core.documents import check_regular
+from explearn.core.documents import PathLike, check_regular
 from explearn.core.errors import DataError, ExplearnError, ParamsError, first_line
 
 POLL_SECONDS = 0.1
@@ -38,12 +38,12 @@ _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PARTIAL_NAME = re.compile(r"^\.(.+)\.partial-[0-9a-z]+(\.[^.]*)?$")
 
 
-def check_output(target: str | os.PathLike[str]) -> None:
+def check_output(target: PathLike) -> None:
     """Raise ParamsError if a file written to `target` would replace anything but a regular file."""
     check_regular(target, ParamsError)
 
 
-def check_own(target: str | os.PathLike[str], is_such: Callable[[Path], bool], what: str) -> None:
+def check_own(target: PathLike, is_such: Callable[[Path], bool], what: str) -> None:
     """Raise ParamsError if a file of another kind would be overwritten and lost; an empty file may be overwritten.
 
     Args:
@@ -70,7 +70,7 @@ def is_page(path: Path) -> bool:
 
 
 @contextmanager
-def locked(target: str | os.PathLike[str], what: str | None = None) -> Iterator[None]:
+def locked(target: PathLike, what: str | None = None) -> Iterator[None]:
     """Lock `target` against writers in other processes and threads; the holder can lock it again.
 
     Waits for another writer, with a line on standard error. Removes what a dead writer left.
@@ -157,7 +157,9 @@ def _disk_error(error: Exception, target: Path) -> str | None:
     if isinstance(error, OSError) and error.errno:
         name = str(error.filename or "")
         ours = f".{target.name}.partial-" in name or name in (str(target), str(target.parent))
-        return os.strerror(error.errno) if ours or error.errno in _DISK_IS_FULL else None
+        if ours or error.errno in _DISK_IS_FULL:
+            return os.strerror(error.errno)
+        return None
     if not isinstance(error, ExplearnError) and any(words in str(error) for words in _FAILED_WRITES):
         return first_line(error)
     return None
@@ -176,7 +178,7 @@ def _sync(path: Path) -> None:
 
 
 @contextmanager
-def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_path(target: PathLike) -> Iterator[Path]:
     """Yield a path to write a file to; it replaces `target` when the block ends without an exception.
 
     Raises:
@@ -201,7 +203,7 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
-def check_place(target: str | os.PathLike[str]) -> None:
+def check_place(target: PathLike) -> None:
     """Raise what `atomic_path` would raise if `target` cannot be written, without writing a file.
 
     For computations that take minutes before they write their result.
@@ -211,7 +213,7 @@ def check_place(target: str | os.PathLike[str]) -> None:
         pass
 
 
-def put_files(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+def put_files(folder: PathLike, target: PathLike) -> None:
     """Move every file of a folder to the same relative path below another, replacing existing files.
 
     All files are already on the same disk; only renames remain.
@@ -230,14 +232,14 @@ def put_files(folder: str | os.PathLike[str], target: str | os.PathLike[str]) ->
             path.replace(new)
 
 
-def write_text(target: str | os.PathLike[str], text: str) -> None:
+def write_text(target: PathLike, text: str) -> None:
     """Write UTF-8, whole or not at all."""
     with atomic_path(target) as partial:
         # Only names of files may hold invalid Unicode.
         partial.write_text(text, encoding="utf-8", errors="replace")
 
 
-def write_json(target: str | os.PathLike[str], value: object) -> None:
+def write_json(target: PathLike, value: object) -> None:
     """Write JSON, whole or not at all.
 
     Raises:
@@ -250,7 +252,7 @@ def write_json(target: str | os.PathLike[str], value: object) -> None:
 
 
 @contextmanager
-def atomic_folder(target: str | os.PathLike[str], resume: bool = False) -> Iterator[Path]:
+def atomic_folder(target: PathLike, resume: bool = False) -> Iterator[Path]:
     """Yield a folder to fill; it replaces `target` when the block ends without an exception.
 
     An earlier folder is moved aside during the rename: if the process dies then, the next writer restores it first.
@@ -285,7 +287,7 @@ def atomic_folder(target: str | os.PathLike[str], resume: bool = False) -> Itera
 
 
 @contextmanager
-def scratch_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
+def scratch_folder(target: PathLike) -> Iterator[Path]:
     """Yield an empty folder on the same disk as `target`, removed at the end; the next call removes what a killed
     process left."""
     target = Path(target)
@@ -299,7 +301,7 @@ def scratch_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def check_replaceable(
-    folder: str | os.PathLike[str], is_such: Callable[[Path], bool], what: str, patterns: Collection[str] = ("*",)
+    folder: PathLike, is_such: Callable[[Path], bool], what: str, patterns: Collection[str] = ("*",)
 ) -> None:
     """Raise ParamsError for a folder with foreign content, which would be lost when it is replaced.
 

@@ -87,7 +87,7 @@ def check_head(model: nn.Module) -> None:
 
 def check_outputs(model: nn.Module) -> None:
     """Raise UnsupportedError for a model that classifies tokens, and for one whose logits pass through a function after
-    the head (`Classifier.explaining`)."""
+    the head (`TransformerPredictor.explaining`)."""
     if isinstance(model, WordReader):
         raise UnsupportedError(
             "this method takes the head apart, and knows only that of a classifier of texts; attn_lrp, gae, attcat and "

@@ -7,7 +7,7 @@ which a measurement finds, gradients are taken after the norm.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -69,13 +69,8 @@ def copy_word_layers(model: nn.Module, copied: nn.Module) -> None:
         _LAYER_NAMES[copied] = _LAYER_NAMES[model]
 
 
-def _measured_layers(classifier: TransformerPredictor) -> tuple[str, ...]:
-    model: Any = classifier.model
-    names = {module: name for name, module in model.named_modules()}
-    table = word_table(model)
-    if table is None:
-        raise _without_words(model)
-    inputs = classifier.batch(classifier.encode_samples("a 1 . b")).model_inputs()
+def _run_recorded(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[Tensor, dict[nn.Module, Tensor]]:
+    """Return the logits, and the outputs of innermost modules that have a row for each token, in order."""
     outputs: dict[nn.Module, Tensor] = {}
 
     def record(module: nn.Module, _args: object, _kwargs: object, output: object) -> None:
@@ -87,7 +82,17 @@ def _measured_layers(classifier: TransformerPredictor) -> tuple[str, ...]:
             if not list(module.children()):
                 hooks.after(module, record)
         # Not by model(...): `count_passes` would count this one-off measurement as a pass.
-        plain = model.forward(**inputs).logits
+        return model.forward(**inputs).logits, outputs
+
+
+def _measured_layers(classifier: TransformerPredictor) -> tuple[str, ...]:
+    model: Any = classifier.model
+    names = {module: name for name, module in model.named_modules()}
+    table = word_table(model)
+    if table is None:
+        raise _without_words(model)
+    inputs = classifier.batch(classifier.encode_samples("a 1 . b")).model_inputs()
+    plain, outputs = _run_recorded(model, inputs)
 
     def change(replaced: dict[nn.Module, Tensor]) -> float:
         def put(module: nn.Module, *_call: object) -> Tensor:

@@ -27,8 +27,14 @@ MethodName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 class About(Section):
     """The declaration of a method's class, its `about`. The first sentence of its docstring is the method's summary.
 
-    Raises pydantic's ValidationError for a name of another form, and for a family, need or binarisation that does not
-    exist.
+    Raises:
+        pydantic.ValidationError: a name of another form, or an unknown family, need or binarisation.
+
+    Example:
+        >>> from explearn import About
+        >>> about = About(name="word_length", family="chance", cost="one forward pass")
+        >>> about.name, about.binarisation
+        ('word_length', 'top_k')
     """
 
     name: MethodName
@@ -68,7 +74,14 @@ class Variant(Section):
 
 
 class MethodInfo(About):
-    """The facts of a method, or of a variant of one, without importing its class."""
+    """The facts of a method, or of a variant of one, without importing its class.
+
+    Example:
+        >>> import explearn
+        >>> info = explearn.get_info("lime")
+        >>> info.family, info.learned
+        ('perturbation', False)
+    """
 
     target: str
     """`module:Class`."""
@@ -97,7 +110,11 @@ class MethodInfo(About):
 
     @classmethod
     def of_class(cls, method: type) -> MethodInfo:
-        """Return the facts of a method's class. Raises ParamsError if it has no `about` or no docstring of its own."""
+        """Return the facts of a method's class.
+
+        Raises:
+            ParamsError: it has no `about`, or no docstring of its own.
+        """
         target = _target(method)
         declared = vars(method)
         about = declared.get("about")
@@ -109,8 +126,10 @@ class MethodInfo(About):
                 f"class {target}: its docstring does not start with a sentence; expected the method's summary"
             )
         options = getattr(method, "Options", Section)
-        named = _target(options) if options.model_fields else None
-        return cls(**about.model_dump(), target=target, summary=summary, options_class=named)
+        options_class = None
+        if options.model_fields:
+            options_class = _target(options)
+        return cls(**about.model_dump(), target=target, summary=summary, options_class=options_class)
 
 
 def _target(cls: type) -> str:

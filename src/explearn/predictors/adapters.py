@@ -13,7 +13,8 @@ from explearn.core.errors import ModelError
 from explearn.core.extras import need
 from explearn.predictors.quantised import has_quantised
 
-CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+CONFIG = "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,13 @@ class Adapters:
 def find_adapters(name: str, revision: str | None) -> Adapters | None:
     """Return the adapters in a folder or a hub repository; None if there are none.
 
-    Raises MissingExtraError without peft; ModelError for learned prompts, and for adapters that do not name their
-    model.
+    Args:
+        name: folder or hub name.
+        revision: git revision of a hub name.
+
+    Raises:
+        MissingExtraError: peft is not installed.
+        ModelError: learned prompts, or adapters that do not name their model.
     """
     from transformers.utils.hub import cached_file
     from transformers.utils.peft_utils import find_adapter_config_file
@@ -80,11 +86,16 @@ def find_adapters(name: str, revision: str | None) -> Adapters | None:
 def without_wrapper(model: torch.nn.Module, name: str) -> Any:
     """Return the model inside a `peft.PeftModel`, with its adapters in place; other models are returned unchanged.
 
-    Raises ModelError for learned prompts, which are not part of that model.
+    Args:
+        model: the model.
+        name: name for messages.
+
+    Raises:
+        ModelError: it has learned prompts, which are not part of the model inside.
     """
     wrapper: Any = model
     if not hasattr(wrapper, "get_base_model"):
         return model
     if wrapper.active_peft_config.is_prompt_learning:
-        raise ModelError(f"{name or 'the classifier'}: has learned prompts; expected adapters such as LoRA")
+        raise ModelError(f"{name}: has learned prompts; expected adapters such as LoRA")
     return wrapper.get_base_model()

@@ -1,7 +1,7 @@
 """The differences between encoders, as a table with one entry for each model type of transformers.
 
-Methods that take a classifier apart, capture its attention or set its positions read this table; no other code checks
-the model type. To add an encoder, add its entry; tests then compare its parts with the model itself.
+Methods that use the parts, attention or positions of a classifier read this table; no other code checks the model type.
+To add an encoder, add its entry; tests then compare its parts with the model itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BlockParts:
-    """The places of a block's parts, as dotted paths from the block; see `anatomy.EncoderBlock` for what they are."""
+    """Dotted paths from a block to its parts; see `anatomy.EncoderBlock` for what they are."""
 
     query: str
     key: str
@@ -36,11 +36,16 @@ class BlockParts:
 
 @dataclass(frozen=True, slots=True)
 class HeadParts:
-    """The places of a classification head's parts, dotted paths from the classifier; see `anatomy.ClassificationHead`.
+    """Dotted paths from a classifier to the parts of its head; see `anatomy.ClassificationHead` for what they are.
 
-    `activation` is a path too, or the name of a function (`relu`, `tanh`) where the head calls that and holds no module
-    for it, or the path of such a name in the configuration. `base_model` is transformers' name for the encoder.
-    `norm`: a layer norm after the activation. None: the head has no such part.
+    transformers calls the encoder `base_model`.
+
+    Attributes:
+        dense: the first linear map; None: there is none.
+        activation: the path of a module, the name of a function (`relu`, `tanh`), or the path of such a name in the
+            configuration; None: there is none.
+        classifier: the last linear map.
+        norm: the layer norm after the activation; None: there is none.
     """
 
     dense: str | None
@@ -121,24 +126,24 @@ class Architecture:
     """The facts of a model type.
 
     Attributes:
-        parts: where a block keeps its parts; None where blocks cannot be taken apart as `anatomy.EncoderBlock` says
-            them: layer norms after the residual sums, and attention that sees all tokens.
-        head: where the classification head keeps its parts; None where they are not known.
+        parts: paths to a block's parts; None if blocks are not built as `anatomy.EncoderBlock` says, with layer norms
+            after the residual sums and attention to all tokens.
+        head: paths to the parts of the classification head; None: unknown.
         attention: how attention is found. `projections`: it is softmax(QK^T / sqrt(d)) of two projections with nothing
-            added but the padding mask. `calls`: it is seen where the model calls torch's attention or softmax
-            (`lens.attention`), whatever is rotated, grouped, masked or added before. None: not known.
+            added but the padding mask. `calls`: it is captured where the model calls torch's attention or softmax
+            (`lens.attention`), whatever is rotated, grouped, masked or added before. None: unknown.
         causal: whether a token sees only those before it.
         bias: what is added to attention logits: `relative`, a number for each distance and head (MPNet), or
             `disentangled`, products of content and distances (DeBERTa); None: nothing.
         blocks: path from the encoder to its list of blocks.
-        shared: path from an entry of that list to its blocks, where an entry is a group of blocks whose weights several
+        shared: path from an entry of that list to its blocks, if an entry is a group of blocks whose weights several
             layers share (ALBERT).
         projection: path from the encoder to the linear map from embeddings to the width of the blocks, for types that
             may have one.
         counts_from_padding: whether the first token's position is the padding index + 1, as in RoBERTa, and not 0.
         segments: whether the embeddings take segment ids.
         reads: the token whose vector the classification head reads, the last being the last that is no padding; or the
-            name of the configuration's field that says `cls` or `bos` for the first token, `mean` or `late` for all
+            name of the configuration's field, which is `cls` or `bos` for the first token, `mean` or `late` for all
             (ModernBERT, EuroBERT).
     """
 
@@ -220,6 +225,9 @@ ARCHITECTURES: dict[str, Architecture] = {
 UNKNOWN = Architecture(attention=None)
 """For types without an entry, explained only by methods that use just inputs and outputs."""
 
+UNBOUNDED = 100_000
+"""Above this a limit counts as none: transformers sets model_max_length to 1e30 for tokenizers without one."""
+
 
 def architecture(config: Any) -> Architecture:
     """Return the entry for a model's configuration, UNKNOWN for a type without one."""
@@ -232,14 +240,28 @@ def is_captured(entry: Architecture) -> bool:
 
 
 def reads(model: Any) -> Literal["first", "last", "mean", "marked"]:
-    """Return which token's vector a classifier's head reads: `mean` for the mean of all tokens, `marked` if the input
-    marks the token (`explearn.predictors.heads.token_classification`)."""
+    """Return which token's vector a classifier's head reads.
+
+    `mean` is the mean of all tokens; `marked` is the token that the input marks
+    (`explearn.predictors.heads.token_classification`).
+    """
     if getattr(model, "reads_marked", False):
         return "marked"
-    said = architecture(model.config).reads
-    if said == "classifier_pooling":
-        return "mean" if model.config.classifier_pooling in ("mean", "late") else "first"
-    return said
+    token = architecture(model.config).reads
+    if token != "classifier_pooling":
+        return token
+    if model.config.classifier_pooling in ("mean", "late"):
+        return "mean"
+    return "first"
+
+
+def reads_last(model: Any) -> bool:
+    """Return whether a classifier's head reads the last token that is not padding.
+
+    For types without an entry, it does if the head is called `score`, as transformers calls that of all decoders.
+    """
+    entry = architecture(model.config)
+    return entry.reads == "last" or (entry is UNKNOWN and getattr(model, "score", None) is not None)
 
 
 def head_size(config: Any) -> int:
@@ -252,7 +274,30 @@ def head_size(config: Any) -> int:
 
 def position_offset(config: Any) -> int:
     """Return the position id of the first token."""
-    return int(config.pad_token_id) + 1 if architecture(config).counts_from_padding else 0
+    if architecture(config).counts_from_padding:
+        return int(config.pad_token_id) + 1
+    return 0
+
+
+def max_length(config: Any, tokenizer: Any) -> int:
+    """Return the most sub-tokens that both the position embeddings and the tokenizer allow; 512 if neither has a limit.
+
+    Args:
+        config: the model's configuration.
+        tokenizer: its tokenizer.
+    """
+    limits = []
+    limit = tokenizer.model_max_length
+    if isinstance(limit, int | float) and 0 < limit < UNBOUNDED:
+        limits.append(int(limit))
+    try:
+        positions = getattr(config, "max_position_embeddings", None)
+    except NotImplementedError:  # raised by XLNet, which has no limit
+        positions = None
+    # Encoders with relative positions have -1: they read texts of any length.
+    if positions is not None and positions > 0:
+        limits.append(int(positions) - position_offset(config))
+    return min(limits, default=512)
 
 
 def tells_segments_apart(config: Any) -> bool:
@@ -277,15 +322,18 @@ def word_table(model: Any) -> nn.Module | None:
     try:
         table: nn.Module | None = model.get_input_embeddings()
     except NotImplementedError:
-        # So transformers says that it knows of none.
+        # Raised by transformers for a model without one.
         return None
-    return table if hasattr(table, "weight") else None
+    if hasattr(table, "weight"):
+        return table
+    return None
 
 
 def blocks_in_order(encoder: nn.Module) -> list[nn.Module]:
     """Return an encoder's blocks in the order in which they run; a shared block is repeated for each time it runs.
 
-    Raises UnsupportedError if they are not where the table says.
+    Raises:
+        UnsupportedError: they are not where the table says.
     """
     config: Any = encoder.config
     entry = architecture(config)
@@ -294,5 +342,8 @@ def blocks_in_order(encoder: nn.Module) -> list[nn.Module]:
         if entry.shared is None:
             return list(listed)
         layers_per_group = config.num_hidden_layers / config.num_hidden_groups
-        groups = [listed[int(layer / layers_per_group)] for layer in range(config.num_hidden_layers)]
-        return [block for group in groups for block in attrgetter(entry.shared)(group)]
+        blocks: list[nn.Module] = []
+        for layer in range(config.num_hidden_layers):
+            group = listed[int(layer / layers_per_group)]
+            blocks.extend(attrgetter(entry.shared)(group))
+        return blocks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tqdm.auto import tqdm
 
@@ -26,11 +26,16 @@ class BatchBudget(Protocol):
     def same_length(self) -> bool: ...
 
 
+def progress(description: str | None, total: int | None = None) -> tqdm[Any]:
+    """Return a progress bar over texts; it shows nothing without a description, or if the output is not a terminal."""
+    return tqdm(total=total, desc=description, unit="text", disable=not description or None)
+
+
 def budget_batches(lengths: Sequence[int], max_tokens: int, same_length: bool = False) -> Iterator[list[int]]:
     """Yield indices in batches of similar length whose padded size (batch x longest) stays within `max_tokens`.
 
     The longest come first, so that a budget too large for the memory fails at once. A text longer than the budget
-    makes a batch of its own. With `same_length` a batch has texts of one length: none is padded.
+    makes a batch of its own. With `same_length`, all texts of a batch have one length, and none is padded.
     """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     start = 0
@@ -56,31 +61,34 @@ def run_batches(
     remaining texts continue in smaller batches. A failed batch must be repeatable in parts.
 
     Args:
-        lengths: of the texts. owner: holds the budget, and says whether all texts of a batch must have one length.
+        lengths: length of each text.
+        owner: holds the budget, and says whether all texts of a batch must have one length.
         run: returns a result for each index that it gets.
         share: a batch gets 1 / share of the budget.
-        description: text of a progress bar (default: no bar).
+        description: text of a progress bar. None: no bar.
 
-    Raises torch.OutOfMemoryError if a single text does not fit.
+    Raises:
+        torch.OutOfMemoryError: a single text does not fit.
     """
     import torch
 
     results: dict[int, Result] = {}
     remaining = list(range(len(lengths)))
-    with tqdm(total=len(lengths), desc=description, unit="text", disable=None if description else True) as bar:
+    with progress(description, len(lengths)) as bar:
         while remaining:
             budget = max(1, owner.max_tokens // share)
-            places = budget_batches([lengths[i] for i in remaining], budget, owner.same_length)
-            batches = [[remaining[place] for place in batch] for batch in places]
+            batches = list(budget_batches([lengths[i] for i in remaining], budget, owner.same_length))
+            texts = remaining
             remaining = []
-            for number, indices in enumerate(batches):
+            for number, batch in enumerate(batches):
+                indices = [texts[position] for position in batch]
                 try:
                     results.update(zip(indices, run(indices), strict=True))
                     bar.update(len(indices))
                 except torch.OutOfMemoryError:
                     if len(indices) == 1:
                         raise
-                    remaining = list(chain.from_iterable(batches[number:]))
+                    remaining = [texts[position] for position in chain.from_iterable(batches[number:])]
                     break
             if remaining:
                 # The error is gone here, and with it the device memory that its traceback held.
@@ -104,15 +112,17 @@ def random_batches(
     least: int = 1,
     mix_stretches: bool = True,
 ) -> Iterator[list[int]]:
-    """Yield indices in random batches, with texts of similar length together where `stretch` is above 1.
+    """Yield indices in random batches, with texts of similar length together if `stretch` is above 1.
 
     The texts are shuffled and cut into stretches of `stretch` batches. Each stretch is sorted by length before it is
     cut into batches, so that there is little padding and the order stays random.
 
     Args:
-        lengths: of the texts. size: texts per batch.
+        lengths: length of each text.
+        size: texts per batch.
         generator: generator for the order.
-        most: number of shuffled texts to use (default: all).
+        stretch: batches whose texts are sorted by length together.
+        most: number of shuffled texts to use. None: all.
         least: if fewer texts than this remain, they join the previous batch.
         mix_stretches: yield the batches of all stretches in random order. Otherwise one stretch follows the other, its
             batches in an order that is drawn when the stretch begins.
@@ -120,10 +130,13 @@ def random_batches(
     import torch
 
     order = torch.randperm(len(lengths), generator=generator)[:most].tolist()
-    stretches = [
-        _cut(sorted(drawn, key=lambda i: lengths[i]), size, least) for drawn in _cut(order, stretch * size, least)
-    ]
-    for batches in [list(chain.from_iterable(stretches))] if mix_stretches else stretches:
+    stretches = []
+    for drawn in _cut(order, stretch * size, least):
+        by_length = sorted(drawn, key=lambda i: lengths[i])
+        stretches.append(_cut(by_length, size, least))
+    if mix_stretches:
+        stretches = [list(chain.from_iterable(stretches))]
+    for batches in stretches:
         for index in torch.randperm(len(batches), generator=generator).tolist():
             yield batches[index]
 

@@ -37,13 +37,15 @@ class CachedPredictions:
         predict: what it is asked for n texts, (n, C). None: its `predict_proba`.
     """
 
+    values: Array
+
     def __init__(self, predictor: Predictor, predict: Callable[..., Array] | None = None) -> None:
         self.predictor = predictor
         self._predict = predict or predictor.predict_proba
         self._clear()
 
     def _clear(self) -> None:
-        self.values: Array = np.zeros((0, len(self.predictor.labels)))
+        self.values = np.zeros((0, len(self.predictor.labels)))
         self._rows: dict[object, int] = {}
         self._waiting: list[Encoding] = []
 

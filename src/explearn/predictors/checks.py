@@ -1,24 +1,36 @@
-"""Checks of a loaded model and its tokenizer, before it predicts anything."""
+"""Checks of a loaded model and its tokenizer, and of the padding token on which both must agree."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+import logging
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from explearn.core.errors import ModelError
+from explearn.core.errors import DataError, ModelError, first_line
 from explearn.core.examples import label_problem
-from explearn.predictors.architectures import word_table
+from explearn.predictors.architectures import reads_last, word_table
+from explearn.predictors.encoding import Encoding
 
 if TYPE_CHECKING:
     import transformers
 
+logger = logging.getLogger(__name__)
+
+CLOSE = 1e-4
+"""Share of the largest logit by which one may differ by rounding, in float32 and float64."""
+CLOSE_IN_HALF = 0.05
+"""The same in lower precisions."""
+
 
 def check_config(config: Any, name: str) -> None:
-    """Raise ModelError for a configuration without distinct class names, or without layers."""
+    """Raise ModelError for a configuration without distinct class names, numbered from 0."""
     names: Mapping[int, Any] = config.id2label
-    problem = label_problem([str(label) for label in names.values()]) if names else "has no classes"
+    problem: str | None = "has no classes"
+    if names:
+        problem = label_problem([str(label) for label in names.values()])
     if sorted(names, key=str) != sorted(range(len(names)), key=str):
         problem = f"its classes are numbered {', '.join(str(i) for i in list(names)[:20])}"
     if problem is not None:
@@ -28,8 +40,17 @@ def check_config(config: Any, name: str) -> None:
 
 
 def check_runs(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, name: str) -> None:
-    """Raise ModelError for a model without weights, for attention without gradients on the model's device, and for a
-    tokenizer whose ids exceed the model's table."""
+    """Check that a model can run and be explained, with its tokenizer.
+
+    Args:
+        model: the model.
+        tokenizer: its tokenizer.
+        name: name for messages.
+
+    Raises:
+        ModelError: the model has no weights, its attention has no gradients on its device, or its table of words is too
+            small for the tokenizer's ids.
+    """
     if model.device.type == "meta":
         raise ModelError(f"{name}: its weights are on the device 'meta', which holds none; expected a loaded model")
     if "flex" in str(getattr(model.config, "_attn_implementation", "")) and not torch.cuda.is_available():
@@ -38,7 +59,106 @@ def check_runs(model: Any, tokenizer: transformers.PreTrainedTokenizerBase, name
         )
     table: Any = word_table(model)
     last = max(tokenizer.get_vocab().values(), default=0)
-    if isinstance(table, torch.nn.Embedding) and last >= (known := table.weight.shape[0]):
+    if isinstance(table, torch.nn.Embedding) and last >= table.num_embeddings:
         raise ModelError(
-            f"{name}: its tokenizer has token ids up to {last}, the model knows {known} tokens; expected its own"
+            f"{name}: its tokenizer has token ids up to {last}, the model knows {table.num_embeddings} tokens; "
+            "expected its own"
         )
+
+
+def check_ends(config: Any, encodings: Sequence[Encoding], first: int = 1) -> None:
+    """Check that no text contains the token by which the head of an encoder-decoder finds its end (BART, T5).
+
+    The head reads the last such token, and transformers requires the same number of them in all texts of a batch.
+
+    Args:
+        config: the model's configuration.
+        encodings: the texts.
+        first: number of the first text, for error messages.
+
+    Raises:
+        DataError: a text contains the token.
+    """
+    if not getattr(config, "is_encoder_decoder", False):
+        return
+    end = config.eos_token_id
+    for number, encoding in enumerate(encodings, start=first):
+        if any(encoding.input_ids[position] == end for position in encoding.positions):
+            raise DataError(
+                f"text {number}: holds the token by which the head of a {config.model_type!r} model finds the end of a "
+                "text; expected texts without it"
+            )
+
+
+@torch.inference_mode()
+def padding_shows(predictor: Any) -> bool:
+    """Return whether padding changes the prediction: a short text's logits differ if a longer one is in its batch.
+
+    Raises:
+        ModelError: the model fails.
+    """
+    short, long = predictor.encode_samples("a b", "a b c d e f g h")
+    single = predictor.batch([short])
+    pair = predictor.batch([long, short])
+    try:
+        alone = predictor.logits(single)[0]
+        padded = predictor.logits(pair)[1]
+    except (AssertionError, AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, torch.OutOfMemoryError):
+            raise
+        raise ModelError(f"{predictor.name}: its model cannot read a text ({first_line(error)[:200]})") from error
+    close = CLOSE
+    if predictor.dtype in (torch.float16, torch.bfloat16):
+        close = CLOSE_IN_HALF
+    return float((alone - padded).abs().max()) > close * max(1.0, float(alone.abs().max()))
+
+
+def with_padding(
+    model: transformers.PreTrainedModel, tokenizer: transformers.PreTrainedTokenizerBase, name: str
+) -> transformers.PreTrainedTokenizerBase:
+    """Return the tokenizer to use, with the padding token that the model's head expects.
+
+    A head that reads the last token recognises padding by the id in the model's configuration. If the tokenizer pads
+    with another token, a copy of it that pads with that one is returned. If the configuration names none, it gets the
+    tokenizer's padding token, or its end-of-text token if there is none. Changes are logged as warnings.
+
+    Args:
+        model: the model.
+        tokenizer: its tokenizer.
+        name: name for messages.
+
+    Raises:
+        ModelError: there is no token to pad with; the head takes for padding a token that the tokenizer lacks, or that
+            ends each text.
+    """
+    if not reads_last(model):
+        if tokenizer.pad_token_id is None:
+            raise ModelError(f"{name}: its tokenizer has no padding token; batches need one")
+        return tokenizer
+    config = model.config
+    named = config.pad_token_id is not None and config.pad_token_id >= 0
+    candidates = [tokenizer.pad_token_id, tokenizer.eos_token_id]
+    if named:
+        candidates.insert(0, config.pad_token_id)
+    token_id: Any = next((i for i in candidates if i is not None), None)
+    if token_id is None:
+        raise ModelError(f"{name}: its tokenizer has neither a padding nor an end-of-text token; batches need one")
+    if tokenizer.pad_token_id != token_id:
+        token = tokenizer.convert_ids_to_tokens(token_id)
+        if token is None:
+            raise ModelError(f"{name}: its head takes token {token_id} for padding, which its tokenizer does not have")
+        tokenizer = copy.deepcopy(tokenizer)
+        tokenizer.pad_token = token
+        why = "for it has no padding token"
+        if named:
+            why = "which its head takes for padding"
+        logger.warning("%s: texts are padded with %r, %s", name, token, why)
+    if not named:
+        if tokenizer("a")["input_ids"][-1] == token_id:
+            raise ModelError(
+                f"{name}: its tokenizer ends each text with {tokenizer.pad_token!r}, which its head would take for "
+                "padding, for the model names none; expected a model with a padding token of its own"
+            )
+        logger.warning("%s: its configuration names no padding token; it is now %r", name, tokenizer.pad_token)
+        config.pad_token_id = int(token_id)
+    return tokenizer

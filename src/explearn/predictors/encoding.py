@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from explearn.core.errors import ModelError, first_line
 from explearn.core.words import Segment
-from explearn.predictors.architectures import position_offset
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import POSITION_MARKS, as_segments, encoding_of
 from explearn.text.encoding import Encoding as Encoding  # noqa: PLC0414 (taken from here)
@@ -22,9 +21,6 @@ from explearn.text.encoding import Text as Text  # noqa: PLC0414
 if TYPE_CHECKING:
     import transformers
 
-_UNBOUNDED = 100_000
-"""Above this a limit counts as none: transformers sets model_max_length to 1e30 for tokenizers without one."""
-
 
 def encode_texts(
     tokenizer: transformers.PreTrainedTokenizerBase, texts: Sequence[Text], limit: int | None, first: int = 1
@@ -32,60 +28,51 @@ def encode_texts(
     """Tokenise texts and align sub-tokens with words.
 
     Args:
-        limit: most sub-tokens per text, special ones included; pairs are cut from the longer segment first. None: any.
-        first: number of the first text, for messages.
+        tokenizer: a fast tokenizer.
+        texts: strings, pairs of strings, examples, or rows of a table.
+        limit: most sub-tokens per text, special ones included; pairs are cut from the longer segment first. None: no
+            limit.
+        first: number of the first text, for error messages.
+
+    Raises:
+        DataError: a text has no words, or an unusable one.
+        ModelError: the tokenizer is damaged.
     """
-    return encode_segments(
-        tokenizer, [as_segments(text, number) for number, text in enumerate(texts, start=first)], limit
-    )
+    segments = [as_segments(text, number) for number, text in enumerate(texts, start=first)]
+    return encode_segments(tokenizer, segments, limit)
 
 
 def encode_segments(
     tokenizer: transformers.PreTrainedTokenizerBase, texts: Sequence[tuple[Sequence[Segment], str]], limit: int | None
 ) -> list[Encoding]:
-    """Do as `encode_texts` for texts whose words are known, each with its id."""
-
+    """Do as `encode_texts` for texts already split into words, each with its id."""
     if not texts:
         return []
+    inputs: list[Any] = []
+    for segments, _ in texts:
+        first, *rest = [segment.text for segment in segments]
+        if rest:
+            inputs.append((first, *rest))
+        else:
+            inputs.append(first)
     try:
         encoded = tokenizer(
-            [segments[0].text if len(segments) == 1 else (segments[0].text, segments[1].text) for segments, _ in texts],
-            truncation=limit is not None,
-            max_length=limit,
-            verbose=False,
-            return_offsets_mapping=True,
+            inputs, truncation=limit is not None, max_length=limit, verbose=False, return_offsets_mapping=True
         )
     except BaseException as error:
         # From a damaged tokenizer.json; a panic of the library tokenizers is not an Exception.
         if type(error) is not Exception and type(error).__name__ != "PanicException":
             raise
         raise ModelError(f"the tokenizer cannot read a text ({first_line(error)}); expected a whole one") from error
-    use_types = "token_type_ids" in tokenizer.model_input_names
-    return [
-        encoding_of(
-            segments,
-            encoded["input_ids"][row],
-            encoded["token_type_ids"][row] if use_types else (),
-            encoded.sequence_ids(row),
-            encoded["offset_mapping"][row],
-            example_id,
-        )
-        for row, (segments, example_id) in enumerate(texts)
-    ]
-
-
-def max_length(config: transformers.PreTrainedConfig, tokenizer: transformers.PreTrainedTokenizerBase) -> int:
-    """Return the most sub-tokens that both the position embeddings and the tokenizer allow."""
-    limit = tokenizer.model_max_length
-    limits = [int(limit)] if isinstance(limit, int | float) and 0 < limit < _UNBOUNDED else []
-    try:
-        positions = getattr(config, "max_position_embeddings", None)
-    except NotImplementedError:  # raised by XLNet, which has no limit
-        positions = None
-    # Encoders with relative positions have -1: they read texts of any length.
-    if positions is not None and positions > 0:
-        limits.append(int(positions) - position_offset(config))
-    return min(limits, default=512)
+    types: Any = [()] * len(texts)
+    if "token_type_ids" in tokenizer.model_input_names:
+        types = encoded["token_type_ids"]
+    encodings = []
+    for row, (segments, example_id) in enumerate(texts):
+        ids = encoded["input_ids"][row]
+        offsets = encoded["offset_mapping"][row]
+        encodings.append(encoding_of(segments, ids, types[row], encoded.sequence_ids(row), offsets, example_id))
+    return encodings
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +103,20 @@ class Batch:
             owners[row, : len(encoding)] = torch.tensor(encoding.word_ids)
         return owners.to(self.input_ids.device)
 
-    def of_words(self, scores: Iterable[ArrayLike]) -> torch.Tensor:
-        """Give each sub-token its word's score, 0 if it has no word: float32, (batch, tokens), from (words,) per
-        text."""
+    def token_scores(self, scores: Iterable[ArrayLike]) -> torch.Tensor:
+        """Give each sub-token its word's score, 0 if it has no word.
+
+        Args:
+            scores: the words' scores of each text, (words,).
+
+        Returns:
+            float32, (batch, tokens).
+        """
         values = torch.zeros(self.input_ids.shape)
-        for row, (encoding, of_text) in enumerate(zip(self.encodings, scores, strict=True)):
+        for row, (encoding, word_scores) in enumerate(zip(self.encodings, scores, strict=True)):
             owners = np.asarray(encoding.word_ids, dtype=np.int64)
-            of_tokens = np.where(owners == NO_WORD, 0.0, np.asarray(of_text)[owners])
-            values[row, : len(owners)] = torch.from_numpy(of_tokens)
+            by_token = np.where(owners == NO_WORD, 0.0, np.asarray(word_scores)[owners])
+            values[row, : len(owners)] = torch.from_numpy(by_token)
         return values
 
     def model_inputs(self) -> dict[str, torch.Tensor]:
@@ -137,8 +130,13 @@ class Batch:
 def collate(encodings: Sequence[Encoding], pad_token_id: int, device: torch.device) -> Batch:
     """Pad encodings to the longest of them.
 
-    An empty encoding, which remains if every word of a text without special tokens is deleted, is read as one padding
+    An empty encoding, which remains if every word of a text without special tokens is deleted, becomes one padding
     token, since a model needs some input.
+
+    Args:
+        encodings: the texts, at least one.
+        pad_token_id: id of the padding.
+        device: device of the batch.
     """
     lengths = [max(1, len(encoding)) for encoding in encodings]
 

@@ -30,7 +30,8 @@ from explearn.core.extras import check_installed
 from explearn.core.numeric_checks import check_weights
 from explearn.core.seeds import seed_everything
 from explearn.core.writing import atomic_folder, check_replaceable
-from explearn.predictors.encoding import collate, max_length
+from explearn.predictors.architectures import max_length
+from explearn.predictors.encoding import collate
 from explearn.predictors.heads.question_answering import QuestionPredictor, reached
 from explearn.predictors.loading import (
     CLASSIFICATION,
@@ -217,28 +218,36 @@ def with_adapters(model: Any, params: LoraParams) -> Any:
     encoder = getattr(model, base, None)
     if encoder is None:
         raise UnsupportedError("finetune.lora: LoRA is supported for classifiers only; leave it out")
-    new = [name for name, part in model.named_children() if name != base and any(True for _ in part.parameters())]
+    new = []
+    for name, part in model.named_children():
+        if name != base and list(part.parameters()):
+            new.append(name)
     if getattr(encoder, "pooler", None) is not None:
         new.append(f"{base}.pooler")
     # GPT-2 keeps its linear maps transposed, in modules called Conv1D.
-    linear = {}
+    maps = set()
+    targets = []
+    transposed = False
     for path, part in encoder.named_modules():
         kind = type(part).__name__
         if kind in ("Linear", "Conv1D") and not path.startswith("pooler"):
-            linear[f"{base}.{path}"] = kind
-    names = {path: path.rpartition(".")[2] for path in linear}
-    maps = sorted(set(names.values()))
+            name = path.rpartition(".")[2]
+            maps.add(name)
+            if not params.targets or name in params.targets:
+                targets.append(f"{base}.{path}")
+                transposed |= kind == "Conv1D"
     for name in params.targets:
         if name not in maps:
-            raise ParamsError(f"finetune.lora.targets: got {name!r}; expected linear maps of the encoder: {maps}")
-    targets = [path for path, name in names.items() if not params.targets or name in params.targets]
+            raise ParamsError(
+                f"finetune.lora.targets: got {name!r}; expected linear maps of the encoder: {sorted(maps)}"
+            )
     config = peft.LoraConfig(
         task_type=peft.TaskType.SEQ_CLS,
         r=params.rank,
         lora_alpha=params.alpha,
         target_modules=targets,
         modules_to_save=new,
-        fan_in_fan_out="Conv1D" in {linear[path] for path in targets},
+        fan_in_fan_out=transposed,
     )
     with warnings.catch_warnings():
         # peft uses a deprecated name of transformers; the user can do nothing about it.
@@ -291,8 +300,8 @@ def finetune(
     files = ("*.json", "*.safetensors", "vocab.txt", "merges.txt", "*.codes", "*.model", "*.jinja")
     check_replaceable(target, lambda folder: any(folder.glob("model*.safetensors")), "classifier", files)
     device = compute.resolve_device()
-    train = _of_split(examples, "train")
-    validation = _of_split(examples, "validation")
+    train = _split(examples, "train")
+    validation = _split(examples, "validation")
     for example in examples:
         if example.label not in labels:
             raise UnknownNameError(f"label of example {example.id!r}:", example.label, labels)
@@ -303,8 +312,12 @@ def finetune(
     else:
         model, tokenizer = load_encoder(encoder, labels, params.max_length, revision)
     questions = tuple(labels) == ANSWER_LABELS
-    head = QuestionPredictor.around if questions else TransformerPredictor
-    classifier = head(model, tokenizer, compute)
+    kind = TransformerPredictor
+    selection: str = params.selection
+    if questions:
+        kind = QuestionPredictor
+        selection = "accuracy"
+    classifier = kind.around(model, tokenizer, compute)
     classifier.check_plain("training a classifier")
     train_rows = _dataset(classifier, train, training=True)
     validation_rows = _dataset(classifier, validation, training=False)
@@ -330,7 +343,7 @@ def finetune(
     with atomic_folder(target) as partial:
         # Checkpoints are inside the unfinished folder, so a killed run leaves nothing elsewhere.
         checkpoints = partial / "checkpoints"
-        arguments = _arguments(str(checkpoints), params, compute, seed, "accuracy" if questions else params.selection)
+        arguments = _arguments(str(checkpoints), params, compute, seed, selection)
         trainer = transformers.Trainer(
             model=trained,
             args=arguments,
@@ -376,7 +389,7 @@ def _history(log: Sequence[Mapping[str, Any]]) -> list[FinetuneEpoch]:
     return history
 
 
-def _of_split(examples: Sequence[Example], split: str) -> list[Example]:
+def _split(examples: Sequence[Example], split: str) -> list[Example]:
     rows = [example for example in examples if example.split == split]
     if not rows:
         raise DataError(f"split {split!r} has no example; expected some to fine-tune on")

@@ -1,4 +1,4 @@
-"""A classifier of which nothing is known but its answers: a function from texts to probabilities."""
+"""A function from texts to probabilities as a predictor."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from tqdm.auto import tqdm
 
 from explearn.core.arguments import check_listed
 from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError, first_line, kind_of, shown
 from explearn.core.examples import label_problem
 from explearn.core.validation import PositiveInt, Section, check_section
 from explearn.core.words import Segment, Span, joined_words
+from explearn.predictors.batching import progress
 from explearn.predictors.encoding import Batch, Encoding, Text
 from explearn.predictors.labelled import ONE_CLASS, Problem
 from explearn.predictors.predictor import Predictor
-from explearn.text.alignment import NO_WORD
-from explearn.text.encoding import align_words, as_segments, name_of
+from explearn.text.encoding import align_words, as_segments, name_of, start_of_pair
 
 PredictProba = Callable[[list[Any]], ArrayLike]
-"""Probabilities, (n, C), of n texts; of n pairs of strings where the texts explained are pairs."""
+"""Probabilities, (n, C), of n texts; of n pairs of strings if the texts are pairs."""
 
-START, BETWEEN, MASKED = -1, -2, -3
-"""In place of the number of a word in an encoding: the start of a text, the place between two segments, a masked
-word."""
+START = -1
+"""In an encoding's ids: the start of a text."""
+BETWEEN = -2
+"""In an encoding's ids: the start of the second segment."""
+MASKED = -3
+"""In an encoding's ids: a masked word."""
 
 SUM_TOLERANCE = 0.01
-"""How far the probabilities of a text may be from adding up to 1: services round them. They are then scaled to 1."""
+"""Largest distance of a text's sum of probabilities from 1, since services round them; they are then scaled to 1."""
 
 KindOfAnswer = Literal["single_label", "multi_label", "regression"]
 
@@ -48,7 +50,13 @@ class _Options(Section):
 
 
 class Piece(NamedTuple):
-    """A word of a text, and whether it directly follows the word before and is followed by the word behind."""
+    """A word of a text.
+
+    Attributes:
+        word: the word.
+        joins_before: whether it directly follows the word before.
+        joins_behind: whether the next word directly follows it.
+    """
 
     word: str
     joins_before: bool
@@ -62,7 +70,7 @@ class FunctionEncoding(Encoding):
     Attributes:
         input_ids: number of the word in `pieces` at each position, or START, BETWEEN or MASKED.
         pieces: the words of the whole text.
-        mask_word: word in the place of a masked one; empty for none.
+        mask_word: word that replaces a masked one; empty: masked words are deleted.
     """
 
     pieces: tuple[Piece, ...] = ()
@@ -81,58 +89,55 @@ class FunctionEncoding(Encoding):
         return self._joined(self.input_ids[:between]), self._joined(self.input_ids[between:])
 
     def _joined(self, ids: Sequence[int]) -> str:
+        """Return some words as a text, with a blank between two of them if either had one there."""
+        mask = Piece(self.mask_word, True, True)
         text = ""
-        previous: int | None = None
+        before = mask
         for number in ids:
-            word = self._piece(number).word
-            if not word:
+            if number in (START, BETWEEN):
                 continue
-            if previous is not None and self._has_blank(previous, number):
+            piece = mask
+            if number != MASKED:
+                piece = self.pieces[number]
+            if not piece.word:
+                continue
+            # Whether there was a blank between two masked words is unknown.
+            joined = before.joins_behind and piece.joins_before and piece is not before
+            if text and not joined:
                 text += " "
-            text += word
-            previous = number
+            text += piece.word
+            before = piece
         return text
-
-    def _piece(self, number: int) -> Piece:
-        if number == MASKED:
-            return Piece(self.mask_word, True, True)
-        if number < 0:
-            return Piece("", False, False)
-        return self.pieces[number]
-
-    def _has_blank(self, first: int, second: int) -> bool:
-        """Return whether a blank stands between two pieces: if either had one there; between masks it is unknown."""
-        if first == second == MASKED:
-            return True
-        return not (self._piece(first).joins_behind and self._piece(second).joins_before)
 
 
 class FunctionPredictor(Predictor):
     """A function from texts to probabilities: a scikit-learn pipeline, a service, ...
 
-    Methods of perturbation explain it, and an `l2e` that was trained for it; the metrics of faithfulness judge the
-    explanations. What looks inside a model refuses. The function gets the words of a text, with single blanks in the
-    place of white space. A word that is left out is gone, or has the mask word in its place. Its "logits" are log p, or
-    log p / (1 - p) by label.
+    Perturbation methods explain it, as does an `l2e` trained for it, and faithfulness metrics evaluate the
+    explanations. Methods that look inside a model refuse it. The function gets the words of a text, separated by single
+    blanks. A word that is left out is deleted, or replaced by the mask word. The "logits" are log p, or for
+    `multi_label` log p / (1 - p) of each label.
 
     The function gets each distinct text of a request once, `batch_size` texts a call.
 
     Args:
         predict_proba: takes a list of n strings, or of n pairs of strings, and gives an array (n, C).
         labels: names of the C classes, in the order of its columns.
-        mask: word that stands for a masked one; empty: masked words are left out.
-        kind: `single_label` (probabilities of a text add up to 1), `multi_label` (each label holds or not), or
+        mask: word that replaces a masked one. Empty: masked words are deleted.
+        kind: `single_label` (probabilities of a text add up to 1), `multi_label` (each label applies or not), or
             `regression` (values).
         batch_size: most texts a call.
-        max_words: most words that a text may have; longer ones are refused.
-        name: for messages; trained explainers know the function by its name and labels, so that another version needs
-            another name.
+        max_words: most words of a text; longer texts are refused.
+        name: name for messages. Trained explainers recognise the function by its name and labels, so another version
+            needs another name.
 
     Raises:
-        ParamsError: labels or options that cannot be.
-        ModelError: when it is asked: the function failed, or gave another shape, NaN, or rows that do not sum to 1.
+        ParamsError: invalid labels or options.
+        ModelError: in a prediction, if the function failed, or returned another shape, NaN, or rows that do not sum to
+            1.
 
     Example:
+        >>> from explearn import FunctionPredictor
         >>> def predict_proba(texts):
         ...     good = [0.9 if "good" in text else 0.2 for text in texts]
         ...     return [[1 - p, p] for p in good]
@@ -162,7 +167,8 @@ class FunctionPredictor(Predictor):
         self.labels = [str(label) for label in labels]
         if problem := label_problem(self.labels):
             raise ParamsError(f"labels: {problem}")
-        if len(self.labels) < (least := 2 if kind == "single_label" else 1):
+        if not self.labels or (kind == "single_label" and len(self.labels) < 2):
+            least = 1 + (kind == "single_label")
             raise ParamsError(f"labels: got {self.labels}; expected {least} or more names")
         self.name = options.name
         self.mask = options.mask
@@ -193,12 +199,12 @@ class FunctionPredictor(Predictor):
         return MASKED
 
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
-        """Split texts in words, behind a position for the start.
+        """Split texts into words, after a position for the start.
 
         Args:
             texts: strings, pairs of strings, examples, or rows of a table.
             first: number of the first text, for error messages.
-            whole: is refused, since a function gets its texts whole.
+            whole: refused, since a function has no limit of sub-tokens.
 
         Raises:
             DataError: a text has no words, an unusable one, or more than `max_words`.
@@ -208,8 +214,8 @@ class FunctionPredictor(Predictor):
         return [self._encode(*as_segments(text, number), number) for number, text in enumerate(texts, start=first)]
 
     def _encode(self, segments: Sequence[Segment], example_id: str, number: int) -> Encoding:
-        pair_start = None if len(segments) == 1 else len(segments[0].spans)
         parts = [(n * (len(segments[0].text) + 1), segment) for n, segment in enumerate(segments)]
+        pair_start = start_of_pair(segments)
         offsets: list[Span | None] = []
         for start, segment in parts:
             offsets.append(None)
@@ -221,11 +227,13 @@ class FunctionPredictor(Predictor):
             raise DataError(f"{where} has {len(words):,} words; expected at most {self.max_words:,} (max_words)")
         joined = set(joined_words(fields["spans"], pair_start))
         pieces = [Piece(word, i in joined, i + 1 in joined) for i, word in enumerate(words)]
-        owners = fields["word_ids"]
+        ids = list(fields["word_ids"])
+        if pair_start is not None:
+            ids[pair_start + 1] = BETWEEN
         return FunctionEncoding(
-            input_ids=(START, *(BETWEEN if owner == NO_WORD else owner for owner in owners[1:])),
+            input_ids=(START, *ids[1:]),
             token_type_ids=(),
-            special=tuple(owner == NO_WORD for owner in owners),
+            special=tuple(offset is None for offset in offsets),
             example_id=example_id,
             pair_start=pair_start,
             pieces=tuple(pieces),
@@ -260,7 +268,7 @@ class FunctionPredictor(Predictor):
         texts = [cast(FunctionEncoding, encoding).input for encoding in encodings]
         different = list(dict.fromkeys(texts))
         answers: dict[str | tuple[str, str], NDArray[np.float64]] = {}
-        with tqdm(total=len(different), desc=description, unit="text", disable=None if description else True) as bar:
+        with progress(description, len(different)) as bar:
             for start in range(0, len(different), self.batch_size):
                 part = different[start : start + self.batch_size]
                 answers.update(zip(part, self._answers(part), strict=True))
@@ -268,31 +276,35 @@ class FunctionPredictor(Predictor):
         return np.array([answers[text] for text in texts]).reshape(len(texts), len(self.labels))
 
     def _answers(self, texts: list[str | tuple[str, str]]) -> NDArray[np.float64]:
-        count, shape = len(texts), (len(texts), len(self.labels))
+        shape = (len(texts), len(self.labels))
         try:
             answer = self._function(list(texts))
         except Exception as error:  # a function of somebody else may raise anything
-            raise ModelError(f"{self.name}: failed on {count} texts ({first_line(error)})") from error
+            raise ModelError(f"{self.name}: failed on {len(texts)} texts ({first_line(error)})") from error
+        gave = kind_of(answer)
         try:
             rows = np.asarray(answer, dtype=np.float64)
+            gave = f"an array of shape {rows.shape}"
         except (TypeError, ValueError, ArithmeticError):
-            rows = None
-        if rows is None or rows.shape != shape:
-            gave = kind_of(answer) if rows is None else f"an array of shape {rows.shape}"
+            rows = np.zeros(0)
+        if rows.shape != shape:
             raise ModelError(
-                f"{self.name}: gave {gave} for {count} texts; expected an array of numbers of shape {shape}, a row a "
-                "text and a column a label"
+                f"{self.name}: gave {gave} for {len(texts)} texts; expected an array of numbers of shape {shape}, a "
+                "row a text and a column a label"
             )
-        wrong, expected = ~np.isfinite(rows), "finite numbers"
-        if not wrong.any() and self.problem is not Problem.REGRESSION:
-            wrong, expected = (rows < -SUM_TOLERANCE) | (rows > 1 + SUM_TOLERANCE), "probabilities"
-            if self.problem is Problem.SINGLE_LABEL:
-                wrong |= np.abs(rows.sum(1, keepdims=True) - 1) > SUM_TOLERANCE
-                expected = "probabilities, which add up to 1"
+        self._check_rows(texts, rows, ~np.isfinite(rows), "finite numbers")
+        if self.problem is Problem.REGRESSION:
+            return rows
+        wrong = (rows < -SUM_TOLERANCE) | (rows > 1 + SUM_TOLERANCE)
+        if self.problem is Problem.MULTI_LABEL:
+            self._check_rows(texts, rows, wrong, "probabilities")
+            return np.clip(rows, 0, 1)
+        wrong |= np.abs(rows.sum(1, keepdims=True) - 1) > SUM_TOLERANCE
+        self._check_rows(texts, rows, wrong, "probabilities, which add up to 1")
+        rows = np.clip(rows, 0, 1)
+        return np.asarray(rows / rows.sum(1, keepdims=True))
+
+    def _check_rows(self, texts: list[Any], rows: NDArray[np.float64], wrong: NDArray[np.bool_], expected: str) -> None:
         if wrong.any():
             row = int(wrong.any(1).argmax())
             raise ModelError(f"{self.name}: gave {rows[row].tolist()} for {texts[row]!r:.60}; expected {expected}")
-        if self.problem is Problem.REGRESSION:
-            return rows
-        rows = rows.clip(0, 1)
-        return rows / rows.sum(1, keepdims=True) if self.problem is Problem.SINGLE_LABEL else rows

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
+from textwrap import shorten
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from explearn.core.errors import ParamsError, UnknownNameError, shown
+from explearn.core.errors import ModelError, ParamsError, UnknownNameError, shown
 
 HOLDS_FROM = 0.5
-"""Probability from which a label of a multi-label classifier holds."""
+"""Probability from which a label of a multi-label classifier applies."""
+
+SHOWN_CHARS = 200
+"""Characters of a list of labels that an error shows."""
 
 
 class Problem(StrEnum):
     """The way in which outputs become probabilities.
 
-    SINGLE_LABEL: softmax. BINARY: of outputs -z and z, the sigmoid of each, taken as the softmax of their halves.
-    MULTI_LABEL: the sigmoid of each. REGRESSION: there are none; an output is a value.
+    Attributes:
+        SINGLE_LABEL: softmax.
+        BINARY: the sigmoid of each of the outputs -z and z, which is the softmax of their halves.
+        MULTI_LABEL: the sigmoid of each output.
+        REGRESSION: an output is a value; there are no probabilities.
     """
 
     SINGLE_LABEL = "single_label"
@@ -40,27 +47,35 @@ class Labelled:
     """Base of classifiers.
 
     Attributes:
-        name: for messages. labels: names of the C classes. problem: how logits become probabilities.
-        short_names: other names of outputs -> their index, where the labels say more than a class.
-        of_classes: whether the values of a regression stand for classes, of which the largest alone is explained by
-            default (`problems.Answers.versus`).
+        name: name for messages.
+        labels: names of the C classes.
+        problem: how logits become probabilities.
+        short_names: other names of outputs -> their index, if a label is more than the name of a class.
+        by_class: whether the values of a regression stand for classes; only the largest is then explained by default
+            (`Predictor.versus`).
     """
 
     name: str
     labels: list[str]
     problem: Problem
     short_names: Mapping[str, int] = {}
-    of_classes: bool = False
+    by_class: bool = False
 
     def probabilities_of(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the classes' probabilities, (.., C), of logits (.., C)."""
         if self.problem is Problem.MULTI_LABEL:
             return np.asarray(expit(logits))
-        # Of one output z the logits are -z and z, and its sigmoid is the softmax of their halves.
-        return np.asarray(softmax(logits / 2 if self.problem is Problem.BINARY else logits, axis=-1))
+        if self.problem is Problem.BINARY:
+            logits = logits / 2
+        return np.asarray(softmax(logits, axis=-1))
 
     def label_index(self, target: int | str) -> int:
-        """Return the index of a class given by name or index; raise UnknownNameError for another."""
+        """Return the index of a class given by name or index.
+
+        Raises:
+            UnknownNameError: there is no such class.
+            ParamsError: neither a name nor an integer.
+        """
         if isinstance(target, str):
             if target in self.short_names:
                 return self.short_names[target]
@@ -70,26 +85,49 @@ class Labelled:
         try:
             number = operator.index(target)  # of Python, numpy or torch
         except (TypeError, ValueError):
-            number = None
-        if number is None or isinstance(target, bool) or str(getattr(target, "dtype", "")) == "torch.bool":
-            raise ParamsError(f"target: got {shown(target)}; expected the name of a class or its number")
+            raise ParamsError(f"target: got {shown(target)}; expected the name of a class or its number") from None
         if not 0 <= number < len(self.labels):
             raise UnknownNameError("label index", str(number), map(str, range(len(self.labels))))
         return number
 
     def default_targets(self, probabilities: NDArray[np.float64]) -> list[int]:
-        """Return the class to explain by default from a text's probabilities, (C,): the most probable one.
+        """Return the classes to explain by default from a text's probabilities, (C,).
 
-        Of a multi-label classifier these are the labels with a probability of at least one half, if there are any.
+        They are the most probable class; for a multi-label classifier every label with a probability of at least one
+        half, if there is one.
         """
-        holding = np.flatnonzero(probabilities >= HOLDS_FROM) if self.problem is Problem.MULTI_LABEL else ()
-        return [int(label) for label in holding] or [int(probabilities.argmax())]
+        if self.problem is Problem.MULTI_LABEL and probabilities.max() >= HOLDS_FROM:
+            return [int(label) for label in np.flatnonzero(probabilities >= HOLDS_FROM)]
+        return [int(probabilities.argmax())]
 
     def why_not(self, problems: Collection[Problem]) -> str:
-        """Say for an error why what is defined for `problems` alone is not for this classifier."""
+        """Return an error message: what was asked for needs one of these problems, and this classifier has another."""
         kinds = {
             Problem.MULTI_LABEL: "the classifier gives labels that do not exclude each other (multi-label)",
             Problem.REGRESSION: "the model gives a value and no class (regression)",
         }
-        expected = "classes" if Problem.MULTI_LABEL in problems else "one class of several"
+        expected = "one class of several"
+        if Problem.MULTI_LABEL in problems:
+            expected = "classes"
         return f"{self.name or 'this classifier'}: {kinds.get(self.problem, self.problem)}; expected {expected}"
+
+
+def check_labels(name: str, classes: Sequence[str], labels: Collection[str], remedy: str) -> None:
+    """Check that every label of some texts is a class of the classifier.
+
+    Args:
+        name: name of the classifier.
+        classes: its classes.
+        labels: the texts' labels.
+        remedy: how to map labels to classes, for the message.
+
+    Raises:
+        ModelError: a label is not a class.
+    """
+    if not set(labels) <= set(classes):
+        shown_classes = shorten(", ".join(classes), SHOWN_CHARS, placeholder=" ...")
+        shown_labels = shorten(", ".join(labels), SHOWN_CHARS, placeholder=" ...")
+        raise ModelError(
+            f"{name}: its classes are {shown_classes}, the texts' labels are {shown_labels}; expected every label "
+            f"among the classes; {remedy}"
+        )

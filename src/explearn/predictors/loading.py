@@ -49,14 +49,19 @@ _SUFFIXES = {
 
 
 def head_of(names: Sequence[str]) -> str:
-    """Return the head of a model of one of these transformers classes; a classification head if none is known."""
-    heads = (head for suffix, head in _SUFFIXES.items() if any(name.endswith(suffix) for name in names))
-    return next(heads, CLASSIFICATION)
+    """Return the head of a model of one of these transformers classes; a classification head for other classes."""
+    for suffix, head in _SUFFIXES.items():
+        for name in names:
+            if name.endswith(suffix):
+                return head
+    return CLASSIFICATION
 
 
 def head_for(labels: Sequence[str]) -> str:
     """Return the head to train for a task's labels."""
-    return QUESTION_ANSWERING if tuple(labels) == ANSWER_LABELS else CLASSIFICATION
+    if tuple(labels) == ANSWER_LABELS:
+        return QUESTION_ANSWERING
+    return CLASSIFICATION
 
 
 # ---- where weights come from -----------------------------------------------------------------------------------------
@@ -65,7 +70,9 @@ def head_for(labels: Sequence[str]) -> str:
 def embedded_encoder(expected_sha256: str = EMBEDDED_SHA256) -> Path:
     """Return the folder of the embedded encoder (BERT, 6 layers, 12 heads, width 384).
 
-    Raises MissingExtraError without the package, ModelError if its weights are not the expected ones.
+    Raises:
+        MissingExtraError: the package is not installed.
+        ModelError: its weights are not the expected ones.
     """
     encoder = need(EMBEDDED_PACKAGE, extra="demo", what="the encoder 'embedded'")
     weights = Path(str(encoder.__file__)).parent / "model" / "model.safetensors"
@@ -78,11 +85,13 @@ def embedded_encoder(expected_sha256: str = EMBEDDED_SHA256) -> Path:
 def resolve_encoder(name: str) -> str:
     """Turn the parameter `encoder` into a name that transformers can load: a folder for `embedded`, else the name.
 
-    Raises ModelError for `scratch`, which each training makes anew and stores nowhere, and as `check_place` does.
+    Raises:
+        ModelError: `scratch`, or no such folder or model.
     """
     if name == SCRATCH:
         raise ModelError(
-            f"encoder {SCRATCH!r} has no weights before fine-tuning; expected what has some, such as {EMBEDDED!r}"
+            f"encoder {SCRATCH!r} has no weights before fine-tuning; choose a pretrained encoder, for example "
+            f"{EMBEDDED!r}"
         )
     if name == EMBEDDED:
         return str(embedded_encoder())
@@ -96,21 +105,25 @@ _CLIENTS = ("huggingface_hub", "httpx", "httpx2")
 
 @contextmanager
 def hub_errors(what: str, secret: str = "") -> Iterator[None]:
-    """Turn errors of the hub into one sentence, without the token."""
+    """Turn errors of the hub into a ModelError that begins with `what`, without the access token `secret`."""
     try:
         yield
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in _CLIENTS and not isinstance(error, OSError):
             raise
         reason = first_line(error)
-        raise ModelError(f"{what} ({reason.replace(secret, '***') if secret else reason})") from None
+        if secret:
+            reason = reason.replace(secret, "***")
+        raise ModelError(f"{what} ({reason})") from None
 
 
 def check_place(name: str) -> None:
-    """Raise ModelError for a folder that contains a pipe or a device, which may block forever, and for an unknown name:
-    neither a folder, nor in the hub's cache, nor on the hub.
+    """Check that a name is a folder, in the hub's cache or on the hub.
 
     The hub is asked once: for a file, its client would try six times in half a minute, whatever the settings.
+
+    Raises:
+        ModelError: it is none of these, or the folder contains a pipe or a device, which may block forever.
     """
     if is_folder(name):
         for path in Path(name).iterdir():
@@ -118,7 +131,10 @@ def check_place(name: str) -> None:
                 check_regular(path, ModelError)
         return
     if not may_be_on_hub(name):
-        raise ModelError(f"{name}: {'is a file' if Path(name).is_file() else 'no such folder'}; {SAVED}")
+        problem = "no such folder"
+        if Path(name).is_file():
+            problem = "is a file"
+        raise ModelError(f"{name}: {problem}; {SAVED}")
     from huggingface_hub import constants, model_info
     from huggingface_hub.file_download import repo_folder_name
 
@@ -142,8 +158,13 @@ def quiet_transformers() -> None:
 
 
 @contextmanager
-def errors_of_loading(place: str, kind: str) -> Iterator[None]:
-    """Turn any exception of transformers while it loads a model into a ModelError."""
+def errors_of_loading(location: str, kind: str) -> Iterator[None]:
+    """Turn any exception of transformers while it loads a model into a ModelError.
+
+    Args:
+        location: folder or hub name.
+        kind: kind of model.
+    """
     try:
         yield
     except ExplearnError:
@@ -152,32 +173,38 @@ def errors_of_loading(place: str, kind: str) -> Iterator[None]:
         reason = first_line(error)
         if "ignore_mismatched_sizes" in reason:  # transformers' own message refers to a report in its log
             reason = "its weights are not of the shapes that its config.json says"
-        raise ModelError(f"{place}: cannot be loaded as {kind} ({reason}); {SAVED}") from error
+        raise ModelError(f"{location}: cannot be loaded as {kind} ({reason}); {SAVED}") from error
 
 
-def load_model(loader: str, place: str, revision: str | None, kind: str, **options: Any) -> tuple[Any, Any, list[str]]:
+def load_model(
+    loader: str, location: str, revision: str | None, kind: str, **options: Any
+) -> tuple[Any, Any, list[str]]:
     """Load a model, in float32 unless `dtype` says otherwise, and its tokenizer with transformers.
 
     Args:
-        loader: name of the transformers class. place: folder or hub name. revision: git revision of a hub name.
+        loader: name of the transformers class.
+        location: folder or hub name.
+        revision: git revision of a hub name.
         kind: kind of model, for messages.
         options: options for the model's `from_pretrained`.
 
-    Returns model, tokenizer, and the names of the weights that the files lack or have in another shape.
+    Returns:
+        Model, tokenizer, and the names of the weights that the files lack or have in another shape.
 
-    Raises ModelError for any exception of transformers, and for weights that are not finite.
+    Raises:
+        ModelError: transformers cannot load it, or weights are not finite.
     """
     import transformers
 
     shared: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False}
     options = {"dtype": torch.float32, **shared, **options}
-    with errors_of_loading(place, kind):
-        model, info = getattr(transformers, loader).from_pretrained(place, output_loading_info=True, **options)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(place, **shared)
+    with errors_of_loading(location, kind):
+        model, info = getattr(transformers, loader).from_pretrained(location, output_loading_info=True, **options)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(location, **shared)
     # mismatched_keys holds (name, shape in the file, expected shape).
     unloaded = sorted([*info["missing_keys"], *(entry[0] for entry in info.get("mismatched_keys", ()))])
     loaded = ((name, value) for name, value in model.named_parameters() if name not in unloaded)
-    check_weights(loaded, f"{place}: damaged, or training diverged", "download or make it again")
+    check_weights(loaded, f"{location}: damaged, or training diverged", "download or make it again")
     return model, tokenizer, unloaded
 
 
@@ -193,52 +220,55 @@ _MOST = {"num_hidden_layers": "tensors", "encoder_layers": "tensors", "decoder_l
 """Field of a configuration -> kind of thing of which the weights must have at least that many."""
 
 
-def check_size(place: str, revision: str | None, kind: str, name: str) -> None:
-    """Raise ModelError as `check_sizes` does, before anything is built.
+def check_size(location: str, revision: str | None, kind: str, name: str) -> None:
+    """Do as `check_sizes` for a saved model, before anything is built.
 
     Args:
-        place: folder or hub name, whose configuration and weights are fetched. revision: git revision of a hub name.
-        kind, name: kind of model, and the name that the user gave, for messages.
+        location: folder or hub name, whose configuration and weights are fetched.
+        revision: git revision of a hub name.
+        kind: kind of model, for messages.
+        name: name that the user gave, for messages.
     """
     import transformers
 
     with errors_of_loading(name, kind):
-        config, _ = transformers.PretrainedConfig.get_config_dict(place, revision=revision or "main")
-        shapes = list(_shapes(place, revision or "main"))
+        config, _ = transformers.PretrainedConfig.get_config_dict(location, revision=revision or "main")
+        shapes = list(_shapes(location, revision or "main"))
     if shapes:
-        check_sizes(config, shapes, place)
+        check_sizes(config, shapes, location)
 
 
-def check_sizes(config: Mapping[str, Any], shapes: Sequence[Sequence[int]], place: str) -> None:
+def check_sizes(config: Mapping[str, Any], shapes: Sequence[Sequence[int]], location: str) -> None:
     """Raise ModelError for a configuration whose sizes do not fit weights of these shapes."""
     import transformers
 
-    limits = {"tensors": len(shapes), "rows or columns": max((size for shape in shapes for size in shape), default=0)}
-    known = transformers.CONFIG_MAPPING
-    aliases = known[config["model_type"]].attribute_map if config.get("model_type") in known else {}
+    largest = max((max(shape, default=0) for shape in shapes), default=0)
+    limits = {"tensors": len(shapes), "rows or columns": largest}
+    aliases: Mapping[str, str] = {}
+    if config.get("model_type") in transformers.CONFIG_MAPPING:
+        aliases = transformers.CONFIG_MAPPING[config["model_type"]].attribute_map
     for field, what in _MOST.items():
         size = config.get(field, config.get(aliases.get(field, field)))
         if isinstance(size, int) and not 1 <= size <= limits[what]:
             raise ModelError(
-                f"{place}: config.json, {field}: got {shown(size)}; its weights, {len(shapes)} tensors of at most "
-                f"{limits['rows or columns']} rows or columns, allow 1 to {limits[what]}"
+                f"{location}: config.json, {field}: got {shown(size)}; its weights, {len(shapes)} tensors of at most "
+                f"{largest} rows or columns, allow 1 to {limits[what]}"
             )
 
 
-def _shapes(place: str, revision: str) -> Iterator[Sequence[int]]:
+def _shapes(location: str, revision: str) -> Iterator[Sequence[int]]:
     """Yield the shape of each tensor in the weights that transformers would load; no tensor is read."""
     from transformers.utils import hub
 
     files: Any = hub  # without types
     for name in ("model.safetensors", "pytorch_model.bin"):
         optional: dict[str, Any] = {"revision": revision, "_raise_exceptions_for_missing_entries": False}
-        whole, index = files.cached_file(place, name, **optional), None
-        if whole is None:
-            index = files.cached_file(place, f"{name}.index.json", **optional)
-        if index is not None:
-            parts = files.get_checkpoint_shard_files(place, index, revision=revision)[0]
-        else:
-            parts = [] if whole is None else [whole]
+        parts = [files.cached_file(location, name, **optional)]
+        if parts == [None]:
+            index = files.cached_file(location, f"{name}.index.json", **optional)
+            if index is None:
+                continue
+            parts = files.get_checkpoint_shard_files(location, index, revision=revision)[0]
         for part in parts:
             if name.endswith(".bin"):
                 tensors = torch.load(part, map_location="meta", weights_only=True)
@@ -246,5 +276,4 @@ def _shapes(place: str, revision: str) -> Iterator[Sequence[int]]:
             else:
                 file: Any = safe_open(part, "pt")
                 yield from (file.get_slice(key).get_shape() for key in file.keys())  # noqa: SIM118
-        if parts:
-            return
+        return

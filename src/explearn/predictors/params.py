@@ -64,9 +64,10 @@ class FinetuneParams(Section):
     """Sizes of the decoder that `encoder: scratch` makes."""
 
 
-TEXT_SLOT, PAIR_SLOT = "{text}", "{pair}"
-"""Placeholders in the template for the text and, for a pair, the second segment."""
-
+TEXT_SLOT = "{text}"
+"""Placeholder in the template for the text."""
+PAIR_SLOT = "{pair}"
+"""Placeholder in the template for the second segment of a pair."""
 
 Words = Annotated[str, Field(pattern=r"\S")]
 
@@ -111,8 +112,8 @@ class CompletionParams(Section):
             )
         for number, shot in enumerate(self.shots, start=1):
             if shot.label not in self.label_words:
-                known = ", ".join(self.label_words)
-                raise ValueError(f"shots, number {number}: label {shot.label!r} has no word; expected one of {known}")
+                labels = ", ".join(self.label_words)
+                raise ValueError(f"shots, number {number}: label {shot.label!r} has no word; expected one of {labels}")
             if (shot.pair is not None) != self.takes_pairs:
                 raise ValueError(
                     f"shots, number {number}: expected a pair where the template has {PAIR_SLOT}, else none"
@@ -120,10 +121,12 @@ class CompletionParams(Section):
         return self
 
     def around(self) -> tuple[str, str, str]:
-        """Return the parts of the prompt before a text, between it and its pair, and behind them."""
+        """Return the parts of the prompt before a text, between it and its pair, and after both."""
         before, rest = self.template.split(TEXT_SLOT)
         between, _, behind = rest.partition(PAIR_SLOT)
-        start = self.instruction + self.separator if self.instruction else ""
+        start = ""
+        if self.instruction:
+            start = self.instruction + self.separator
         for shot in self.shots:
             answer = self.label_words[shot.label] + self.separator
             start += before + shot.text + between + (shot.pair or "") + behind + answer
@@ -166,7 +169,17 @@ def prompt_of(
     hypothesis: str | None = None,
     multi_label: bool = False,
 ) -> Prompt | None:
-    """Return a prompt or candidate labels; raise ParamsError if both are given, or one is invalid."""
+    """Return the prompt or the candidate labels that were passed to `load_classifier`.
+
+    Args:
+        completion: prompt of a generative model.
+        labels: candidate labels.
+        hypothesis: hypothesis for the candidate labels.
+        multi_label: whether each label applies or not.
+
+    Raises:
+        ParamsError: both were passed, or one is invalid.
+    """
     if labels is None:
         if hypothesis is not None or multi_label:
             raise ParamsError("hypothesis, multi_label: got one, but no candidate labels; expected them, too")
@@ -174,4 +187,6 @@ def prompt_of(
     if completion is not None:
         raise ParamsError("got both a completion and candidate labels; expected one of them")
     values = {"labels": labels, "multi_label": multi_label}
-    return check_section(CandidateLabels, values | ({} if hypothesis is None else {"hypothesis": hypothesis}))
+    if hypothesis is not None:
+        values["hypothesis"] = hypothesis
+    return check_section(CandidateLabels, values)

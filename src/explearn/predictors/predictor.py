@@ -8,7 +8,7 @@ import hashlib
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
@@ -24,8 +24,9 @@ from explearn.core.numeric_checks import check_logits
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text, collate
 from explearn.predictors.labelled import ONE_CLASS, Labelled, Problem
-from explearn.predictors.problems import OutputFunction, changed_logits
-from explearn.predictors.spread import Spread
+
+OutputFunction = Callable[[torch.Tensor], torch.Tensor]
+"""Logits, (texts, C) -> values, (texts,) or (texts, values)."""
 
 
 class Inside(NamedTuple):
@@ -46,12 +47,11 @@ class Inside(NamedTuple):
 
 
 class Predictor(Labelled, ABC):
-    """What is explained: anything that gives a number for each class of a text.
+    """Base of everything that can be explained: anything that gives a number for each class of a text.
 
     A subclass has `name`, `labels` and `problem` (the kind of output), encodes texts to units (`encode`), predicts for
-    them, whole or with some units left out (`logits`), and says which version it is (`fingerprint`). Methods that need
-    only predictions, and all metrics of faithfulness, ask for no more. Methods that look inside a model ask for its
-    `transformer`.
+    texts with or without some units (`logits`), and identifies its version (`fingerprint`). Methods that need only
+    predictions, and all metrics of faithfulness, use no more. Methods that look inside a model use its `transformer`.
 
     Attributes:
         name: name for messages.
@@ -64,8 +64,16 @@ class Predictor(Labelled, ABC):
         has_model: whether there is a transformer to look into.
         does: what the model does, for error messages.
         file_labels: name of a class -> its name in the model's file, for names that `renamed` gave.
-        spread: how the model is spread over several devices; None if it is on one.
+        spread: how the model is spread over several devices (`explearn.predictors.spread`); None if it is on one.
         completion: the prompt around each text, for a generative model.
+
+    Example:
+        >>> from explearn.testing import make_classifier
+        >>> predictor = make_classifier()
+        >>> predictor.labels, predictor.predict(["the quick brown fox"])
+        (['no', 'yes'], ['no'])
+        >>> predictor.versus("no").labels
+        ['yes versus no']
     """
 
     device: torch.device
@@ -75,10 +83,10 @@ class Predictor(Labelled, ABC):
     has_model: ClassVar[bool] = False
     does: ClassVar[str] = "classifies texts"
     file_labels: Mapping[str, str] = MappingProxyType({})
-    spread: Spread | None = None
+    spread: Any = None
     completion: Any = None
 
-    # ---- what a predictor has to say -------------------------------------------------------------------------------
+    # ---- what a subclass defines -----------------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -109,7 +117,11 @@ class Predictor(Labelled, ABC):
 
     @property
     def mask_token_id(self) -> int:
-        """Id that replaces a masked unit. Raises ModelError if there is none."""
+        """Id that replaces a masked unit.
+
+        Raises:
+            ModelError: there is none.
+        """
         raise ModelError(f"{self.name}: has no mask for a unit")
 
     @property
@@ -125,7 +137,11 @@ class Predictor(Labelled, ABC):
 
     @property
     def transformer(self) -> Any:
-        """The transformer inside (`explearn.predictors.transformer`). Raises UnsupportedError if there is none."""
+        """The transformer inside (`explearn.predictors.transformer`).
+
+        Raises:
+            UnsupportedError: there is none.
+        """
         raise UnsupportedError(
             f"{self.name} has no model to look into; use a method that needs only predictions, such as occlusion, "
             "lime, shap, kernel_shap or solvex, or train l2e for it"
@@ -144,17 +160,29 @@ class Predictor(Labelled, ABC):
         return Inside(self.transformer, encodings, targets)
 
     def at(self, token: int | str) -> Predictor:
-        """Return a view that classifies one word of each text. Raises UnsupportedError unless it classifies tokens."""
+        """Return a view that classifies one word of each text.
+
+        Raises:
+            UnsupportedError: it does not classify tokens.
+        """
         raise UnsupportedError(
             f"{self.name or 'the classifier'}: {self.does}; a token is for models that classify tokens"
         )
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Save what `explearn.load_classifier` reads. Raises UnsupportedError if there is no model to save."""
+        """Save what `explearn.load_classifier` reads.
+
+        Raises:
+            UnsupportedError: there is no model to save.
+        """
         self.transformer.save_pretrained(folder)
 
     def with_model(self, model: Any) -> Any:
-        """Return a copy with another model of the same architecture. Raises UnsupportedError if there is none."""
+        """Return a copy with another model of the same architecture.
+
+        Raises:
+            UnsupportedError: there is none.
+        """
         return self.transformer.with_model(model)
 
     def check_plain(self, what: str) -> None:
@@ -220,7 +248,11 @@ class Predictor(Labelled, ABC):
         return self.probabilities(torch.from_numpy(logits)).numpy()
 
     def predict(self, texts: Iterable[Encoding] | Iterable[Text]) -> list[str]:
-        """Return the name of each text's most probable class. Raises UnsupportedError for a regression."""
+        """Return the name of each text's most probable class.
+
+        Raises:
+            UnsupportedError: this is a regression.
+        """
         return [self.labels[i] for i in self.predict_proba(texts).argmax(-1)]
 
     def encoded(self, texts: Iterable[Encoding] | Iterable[Text]) -> Sequence[Encoding]:
@@ -232,7 +264,11 @@ class Predictor(Labelled, ABC):
         return self.encode(cast("Sequence[Text]", listed))
 
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return the classes' probabilities, (.., C), of logits (.., C). Raises UnsupportedError for a regression."""
+        """Return the classes' probabilities, (.., C), of logits (.., C).
+
+        Raises:
+            UnsupportedError: this is a regression.
+        """
         if self.problem is Problem.MULTI_LABEL:
             return logits.sigmoid()
         return self.softmax_logits(logits).softmax(-1)
@@ -253,7 +289,9 @@ class Predictor(Labelled, ABC):
         """
         if self.problem not in ONE_CLASS:
             raise UnsupportedError(self.why_not(ONE_CLASS))
-        return logits / 2 if self.problem is Problem.BINARY else logits
+        if self.problem is Problem.BINARY:
+            return logits / 2
+        return logits
 
     # ---- other names, other outputs --------------------------------------------------------------------------------
 
@@ -302,12 +340,12 @@ class Predictor(Labelled, ABC):
             UnsupportedError: the model is spread over several devices.
         """
         index = self.label_index(other)
-        kept = [i for i in range(len(self.labels)) if i != index]
-        change = torch.eye(len(self.labels))[kept]
+        others = [i for i in range(len(self.labels)) if i != index]
+        change = torch.eye(len(self.labels))[others]
         change[:, index] = -1
         if self.problem is Problem.BINARY:
             change /= 2
-        classes = [self.labels[i] for i in kept]
+        classes = [self.labels[i] for i in others]
         labels = [f"{label} versus {self.labels[index]}" for label in classes]
         return self.with_outputs(labels, classes, lambda logits: logits @ change.to(logits).T, change)
 
@@ -331,7 +369,9 @@ class Predictor(Labelled, ABC):
             return self.with_outputs([name or getattr(output, "__name__", "value")], [], output)
         if output not in ("probability", "log_probability"):
             raise ParamsError(f"output: got {shown(output)}; expected probability, log_probability or a function")
-        change = self.probabilities if output == "probability" else self.log_probabilities
+        change = self.probabilities
+        if output == "log_probability":
+            change = self.log_probabilities
         change(torch.zeros(1, len(self.labels)))  # raises if there are no probabilities
         values = output.replace("_", "-")
         return self.with_outputs([f"{values} of {label}" for label in self.labels], self.labels, change)
@@ -350,6 +390,20 @@ class Predictor(Labelled, ABC):
         return ChangedOutputs(self, labels, classes, change)
 
 
+def changed_logits(logits: torch.Tensor, change: OutputFunction) -> torch.Tensor:
+    """Return values, (texts, values), of logits, (texts, C).
+
+    Raises:
+        ParamsError: `change` does not give a row for each text.
+    """
+    values = change(logits)
+    if values.shape == logits.shape[:1]:
+        values = values[:, None]
+    if values.ndim != 2 or len(values) != len(logits):
+        raise ParamsError(f"output: gave shape {tuple(values.shape)}; expected one value a text")
+    return values
+
+
 class HeldPredictor(Predictor):
     """Base of predictors that hold another one, and encode texts as it does.
 
@@ -362,15 +416,7 @@ class HeldPredictor(Predictor):
         self.name = held.name
         self.device = held.device
         self.dtype = held.dtype
-
-    @property
-    def max_tokens(self) -> int:
-        """Most padded sub-tokens in a batch, of the predictor that is held."""
-        return self.held.max_tokens
-
-    @max_tokens.setter
-    def max_tokens(self, value: int) -> None:
-        self.held.max_tokens = value
+        self.max_tokens = held.max_tokens
 
     @property
     def same_length(self) -> bool:  # type: ignore[override]
@@ -418,7 +464,7 @@ class ChangedOutputs(HeldPredictor):
         super().__init__(held)
         self.labels = labels
         self.problem = Problem.REGRESSION
-        self.of_classes = True
+        self.by_class = True
         self.short_names = {name: number for number, name in enumerate(classes)}
         self._change = change
 

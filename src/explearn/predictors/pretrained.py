@@ -56,10 +56,10 @@ def newest_checkpoint(name: str) -> str:
     folder = Path(name)
     if not is_folder(name) or (folder / "config.json").exists():
         return name
-    steps = {int(of[1]): path for path in folder.iterdir() if (of := re.fullmatch(r"checkpoint-(\d+)", path.name))}
-    if not steps:
+    checkpoints = [path for path in folder.iterdir() if re.fullmatch(r"checkpoint-\d+", path.name)]
+    if not checkpoints:
         return name
-    newest = steps[max(steps)]
+    newest = max(checkpoints, key=lambda path: int(path.name.partition("-")[2]))
     logger.warning("%s: holds no model itself; its newest checkpoint is taken, %s", name, newest.name)
     return str(newest)
 
@@ -70,7 +70,7 @@ class Source:
 
     Attributes:
         name: name that the user gave.
-        place: folder or hub name of the weights; of the base model for adapters.
+        location: folder or hub name of the weights; of the base model for adapters.
         revision: git revision of a hub name.
         config: configuration of the model.
         adapters: adapters on the model, if any.
@@ -80,7 +80,7 @@ class Source:
     """
 
     name: str
-    place: str
+    location: str
     revision: str | None
     config: Any
     adapters: Adapters | None
@@ -147,7 +147,9 @@ def load_classifier(
     prompted = is_folder(name) and (Path(name) / COMPLETION_FILE).exists()
     if prompt is None and prompted:
         prompt = Path(name) / COMPLETION_FILE
-    params = None if prompt is None else read_completion(prompt)
+    params: Params = None
+    if prompt is not None:
+        params = read_completion(prompt)
     quiet_transformers()
     source = find_source(name, revision, compute, prompted)
     return LOADERS[source.head](source, params)
@@ -169,30 +171,29 @@ def find_source(name: str, revision: str | None, compute: ComputeOptions, prompt
 
     with errors_of_loading(name, KIND):
         adapters = find_adapters(name, revision)
-        place = name
+        location = name
         if adapters is not None:
-            place = adapters.config.base_model_name_or_path
+            location = adapters.config.base_model_name_or_path
             revision = adapters.config.revision
-        check_size(place, revision, KIND, name)
+        check_size(location, revision, KIND, name)
         config: Any = transformers.AutoConfig.from_pretrained(
-            place, revision=revision or "main", trust_remote_code=False
+            location, revision=revision or "main", trust_remote_code=False
         )
         if adapters is not None and adapters.classes not in (None, len(config.id2label)):
             config.num_labels = adapters.classes
-        # A file does not decide what changes no output: whether outputs have names, and what is computed in chunks.
+        # Settings that do not change predictions are fixed here, whatever the file says.
         config.return_dict = True
         config.chunk_size_feed_forward = 0
         head = head_of([str(architecture) for architecture in getattr(config, "architectures", None) or ()])
     if adapters is not None:
         head = _HEADS_OF_TASKS.get(adapters.config.task_type, head)
-    return Source(name, place, revision, config, adapters, head, compute, prompted)
+    return Source(name, location, revision, config, adapters, head, compute, prompted)
 
 
 def _load_weights(source: Source) -> tuple[Any, Any]:
     """Load a model with its head, adapters on it, and its tokenizer.
 
-    Weights are float32, unless the precision of `source.compute` says that they keep that of their file, or are
-    quantised.
+    Weights are float32, unless `source.compute` keeps the precision of the file or quantises them.
 
     Raises:
         ModelError: weights are missing or not finite, or there is no tokenizer.
@@ -205,7 +206,7 @@ def _load_weights(source: Source) -> tuple[Any, Any]:
     quantised = getattr(source.config, "quantization_config", None) is not None
     if quantised or source.compute.precision in QUANTISED:
         options |= quantisation(source.head, source.config, source.name, source.compute)
-    model, tokenizer, missing = load_model(source.head, source.place, source.revision, KIND, **options)
+    model, tokenizer, missing = load_model(source.head, source.location, source.revision, KIND, **options)
     adapters = source.adapters
     if adapters is not None:
         missing = [weight for weight in missing if weight not in adapters.weights]
@@ -242,16 +243,11 @@ def _load_classification(source: Source, params: Params) -> Predictor:
     return ZeroShotPredictor(predictor, params)
 
 
-def _load_question_answering(source: Source, params: Params) -> Predictor:
+def _load_wrapped(source: Source, params: Params) -> Predictor:
+    """Load a model with another head than a classifier's."""
     if params is not None:
         raise _has_own_head(source)
-    return QuestionPredictor.around(*_load_weights(source), source.compute, source.name)
-
-
-def _load_token_classification(source: Source, params: Params) -> Predictor:
-    if params is not None:
-        raise _has_own_head(source)
-    return TokenPredictor.around(*_load_weights(source), source.compute, source.name)
+    return PREDICTORS[source.head].around(*_load_weights(source), source.compute, source.name)
 
 
 def _load_generation(source: Source, params: Params) -> Predictor:
@@ -282,8 +278,8 @@ def _has_own_head(source: Source) -> ModelError:
 
 LOADERS: dict[str, Callable[[Source, Params], Predictor]] = {
     CLASSIFICATION: _load_classification,
-    QUESTION_ANSWERING: _load_question_answering,
-    TOKEN_CLASSIFICATION: _load_token_classification,
+    QUESTION_ANSWERING: _load_wrapped,
+    TOKEN_CLASSIFICATION: _load_wrapped,
     GENERATION: _load_generation,
 }
 """Head -> its loader."""

@@ -10,16 +10,15 @@ relevance of one are the negative of the other's.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from explearn.core.errors import ModelError, ParamsError
-from explearn.predictors.labelled import CLASSES as CLASSES  # noqa: PLC0414 (taken from here)
-from explearn.predictors.labelled import ONE_CLASS as ONE_CLASS  # noqa: PLC0414
-from explearn.predictors.labelled import Problem as Problem  # noqa: PLC0414
+from explearn.core.errors import ModelError
+from explearn.predictors.labelled import Problem
+from explearn.predictors.predictor import OutputFunction, changed_logits
 from explearn.predictors.quantised import is_quantised
 
 if TYPE_CHECKING:
@@ -29,14 +28,17 @@ ONE_OUTPUT = "one_output"
 """Field in the configuration of a model whose head got its second class here; it is saved with the model."""
 
 
-OutputFunction = Callable[[torch.Tensor], torch.Tensor]
-"""Logits, (texts, C) -> values, (texts,) or (texts, values)."""
-
-
 def with_values(model: Any, classes: int, change: OutputFunction, rows: torch.Tensor | None) -> Any:
-    """Make a model with changed outputs, in its head if that is one linear map; all weights are shared."""
+    """Make a model with changed outputs, in its head if that is one linear map; all weights are shared.
+
+    Args:
+        model: the model.
+        classes: number of its outputs.
+        change: from logits to values.
+        rows: the matrix, (values, classes), by which `change` multiplies. None: it does something else.
+    """
     copied = sharing_copy(model)
-    base = f"{getattr(model, 'base_model_prefix', '')}."
+    base = f"{model.base_model_prefix}."
     heads = [
         (path, layer)
         for path, layer in copied.named_modules()
@@ -55,22 +57,12 @@ def with_values(model: Any, classes: int, change: OutputFunction, rows: torch.Te
     return copied
 
 
-def changed_logits(logits: torch.Tensor, change: OutputFunction) -> torch.Tensor:
-    """Return values, (texts, values), of logits, (texts, C). Raises ParamsError unless each text has a row."""
-    values = change(logits)
-    if values.shape == logits.shape[:1]:
-        values = values[:, None]
-    if values.ndim != 2 or len(values) != len(logits):
-        raise ParamsError(f"output: gave shape {tuple(values.shape)}; expected one value a text")
-    return values
-
-
 def sharing_copy(model: Any) -> Any:
     """Copy the modules of a model; its parameters and buffers, including those offloaded by accelerate, are shared."""
     shared = [*model.parameters(), *model.buffers()]
     hooks: list[Any] = [getattr(module, "_hf_hook", None) for module in model.modules()]
     shared += [hook.weights_map for hook in hooks if getattr(hook, "weights_map", None) is not None]
-    return copy.deepcopy(model, {id(kept): kept for kept in shared})
+    return copy.deepcopy(model, {id(tensors): tensors for tensors in shared})
 
 
 def _change_head(model: Any, path: str, layer: nn.Linear, rows: torch.Tensor) -> None:
@@ -97,29 +89,33 @@ def problem_of(config: Any) -> Problem:
         return Problem.REGRESSION
     if len(config.id2label) == 1 or getattr(config, ONE_OUTPUT, False):
         return Problem.BINARY
-    return Problem.MULTI_LABEL if problem_type == "multi_label_classification" else Problem.SINGLE_LABEL
+    if problem_type == "multi_label_classification":
+        return Problem.MULTI_LABEL
+    return Problem.SINGLE_LABEL
 
 
-def with_both_classes(model: transformers.PreTrainedModel, name: str = "") -> transformers.PreTrainedModel:
+def with_both_classes(model: transformers.PreTrainedModel, name: str) -> transformers.PreTrainedModel:
     """Make a model with two outputs, -z and z, from one with the output z; return others as they are.
 
     All weights but those of the last layer are shared with the given model, which does not change. The classes are
     "not NAME" and NAME, with the model's own name of its class.
 
-    Raises ModelError if several layers could give the output.
+    Raises:
+        ModelError: several layers could give the output.
     """
     if problem_of(model.config) is not Problem.BINARY or len(model.config.id2label or ()) != 1:
         return model
     copied = sharing_copy(model)
-    modules = copied.named_modules()
-    layers = [(path, layer) for path, layer in modules if isinstance(layer, nn.Linear) and layer.out_features == 1]
+    layers = []
+    for path, layer in copied.named_modules():
+        if isinstance(layer, nn.Linear) and layer.out_features == 1:
+            layers.append((path, layer))
     if len(layers) != 1:
         raise ModelError(
-            f"{name or 'the classifier'}: has one output, and {len(layers)} linear layers that could give it; expected "
+            f"{name}: has one output, and {len(layers)} linear layers that could give it; expected "
             "one, to add the other class to"
         )
-    ((path, layer),) = layers
-    _change_head(copied, path, layer, torch.tensor([[-1.0], [1.0]]))
+    _change_head(copied, *layers[0], torch.tensor([[-1.0], [1.0]]))
     (label,) = copied.config.id2label.values()
     copied.config.update({**label_maps([f"not {label}", str(label)]), ONE_OUTPUT: True})
     copied.num_labels = 2

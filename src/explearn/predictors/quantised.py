@@ -29,13 +29,18 @@ QUANTISED = ("nf4", "int8")
 def quantisation(loader: str, config: Any, name: str, compute: ComputeOptions) -> dict[str, Any]:
     """Return the options of `from_pretrained` to load a model with quantised weights, or to quantise it.
 
+    The encoder's linear maps are quantised. The head is not, since its rounding would change the logits themselves.
+
     Args:
-        loader: name of the transformers class. config: of the saved model. name: of the model, for messages.
+        loader: name of the transformers class.
+        config: configuration of the saved model.
+        name: name of the model, for messages.
+        compute: device and precision.
 
-    The encoder's linear maps are quantised, but never the head: its rounding would change the logits themselves.
-
-    Raises MissingExtraError without bitsandbytes; ModelError for a model quantised by another library, or one that
-    `compute` would quantise a second time; ParamsError for a device_map.
+    Raises:
+        MissingExtraError: bitsandbytes or accelerate is not installed.
+        ModelError: the model was quantised by another library, or `compute` would quantise it a second time.
+        ParamsError: `compute` has a device_map.
     """
     precision = compute.precision
     if compute.device_map is not None:
@@ -45,7 +50,8 @@ def quantisation(loader: str, config: Any, name: str, compute: ComputeOptions) -
         )
     saved: Any = getattr(config, "quantization_config", None)
     if saved is not None:
-        saved = saved if isinstance(saved, dict) else saved.to_dict()
+        if not isinstance(saved, dict):
+            saved = saved.to_dict()
         method = saved.get("quant_method")
         if method != "bitsandbytes":
             raise ModelError(
@@ -53,8 +59,8 @@ def quantisation(loader: str, config: Any, name: str, compute: ComputeOptions) -
             )
         if precision in QUANTISED:
             raise ModelError(f"{name}: its weights are quantised already; expected another precision than {precision}")
-    need("bitsandbytes", extra="quantized", what="a model with quantised weights")
-    need("accelerate", extra="quantized", what="a model with quantised weights")
+    for package in ("bitsandbytes", "accelerate"):
+        need(package, extra="quantized", what="a model with quantised weights")
     place = {"device_map": {"": compute.resolve_device()}}
     if saved is not None:
         return place
@@ -77,7 +83,7 @@ def is_quantised(module: nn.Module) -> bool:
 
 def has_quantised(model: nn.Module) -> bool:
     """Return whether a linear map of the model has quantised weights."""
-    return any(map(is_quantised, model.modules()))
+    return any(is_quantised(module) for module in model.modules())
 
 
 def rounds_inputs(model: nn.Module) -> bool:
@@ -89,9 +95,12 @@ def prepare_quantised(model: Any, dtype: torch.dtype | None, name: str) -> None:
     """Let gradients pass through a model's quantised weights, and warn about a quantised head.
 
     Args:
-        dtype: dtype of matrix products with 4-bit weights; None: as saved.
+        model: the model, changed in place.
+        dtype: dtype of matrix products with 4-bit weights. None: as saved.
+        name: name of the model, for messages.
 
-    Raises ModelError for weights that bitsandbytes has packed for passes without gradients.
+    Raises:
+        ModelError: bitsandbytes has packed weights for inference without gradients.
     """
     maps = {path: module for path, module in model.named_modules() if is_quantised(module)}
     for path, module in maps.items():
@@ -104,11 +113,12 @@ def prepare_quantised(model: Any, dtype: torch.dtype | None, name: str) -> None:
                     f"{name}: {path} is packed for inference, and passes no gradients; load the model anew"
                 )
             if dtype is not None:
-                module.compute_dtype, module.compute_type_is_set = dtype, True
+                module.compute_dtype = dtype
+                module.compute_type_is_set = True
     head = [path for path in maps if not path.startswith(f"{model.base_model_prefix}.")]
     if head:
         logger.warning(
-            "%s: its head is quantised (%s), which moves its answers most; quantise the encoder alone "
+            "%s: its head is quantised (%s), which changes predictions most; quantise the encoder alone "
             "(llm_int8_skip_modules)",
             name,
             ", ".join(head),
@@ -118,7 +128,8 @@ def prepare_quantised(model: Any, dtype: torch.dtype | None, name: str) -> None:
 def weight_of(linear: nn.Module) -> torch.Tensor:
     """Return a linear map's weights, (d_out, d_in), dequantised if they are quantised.
 
-    Raises UnsupportedError for a map that computes with more than its weights, such as an adapter.
+    Raises:
+        UnsupportedError: the map has other weights, such as those of an adapter.
     """
     if not isinstance(linear, nn.Linear):
         raise UnsupportedError(

@@ -48,66 +48,100 @@ class Spread:
     offloaded: bool
     folder: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
 
+    def check_readable(self, reader: str) -> None:
+        """Raise UnsupportedError, naming the method `reader`, which reads weights directly, if some are offloaded."""
+        if self.offloaded:
+            raise UnsupportedError(f"{reader}: {OFFLOADED}")
+
 
 def spread_of(model: nn.Module) -> Spread | None:
     """Return the devices of a model that accelerate has spread; None for a model on one device."""
     hook: Any = getattr(model, "_hf_hook", None)
     if hook is None:
         return None
-    places: Any = [hook.execution_device, *getattr(model, "hf_device_map", {}).values()]
-    devices = dict.fromkeys(torch.device(_device(place)) for place in places if place not in _ELSEWHERE)
+    parts: Any = [hook.execution_device, *getattr(model, "hf_device_map", {}).values()]
+    devices = dict.fromkeys(torch.device(_device(device)) for device in parts if device not in _ELSEWHERE)
     offloaded = any(parameter.device.type == "meta" for parameter in model.parameters())
     return Spread(tuple(devices) or (torch.device("cpu"),), offloaded)
 
 
 def spread(model: nn.Module, compute: ComputeOptions, name: str) -> Spread | None:
-    """Move the parts of a model, now in main memory, as `compute.device_map` says; return None if that is one device.
+    """Move the parts of a model, now in main memory, to the devices of `compute.device_map`.
 
-    Raises MissingExtraError without accelerate, DeviceError for a missing device, ParamsError for a map that does not
-    fit the model, UnsupportedError for a model that cannot be divided.
+    Args:
+        model: the model.
+        compute: the device map, and the memory of each device.
+        name: name of the model, for messages.
+
+    Returns:
+        The devices; None if there is only one.
+
+    Raises:
+        MissingExtraError: accelerate is not installed.
+        DeviceError: a device is missing.
+        ParamsError: the map does not fit the model.
+        UnsupportedError: the model cannot be divided.
     """
     accelerate = need("accelerate", extra="large", what="device-map")
-    places: Any = compute.device_map
-    of_any_kind: Any = model
+    device_map: Any = compute.device_map
+    named = list(compute.max_memory or ())
+    if isinstance(device_map, Mapping):
+        named.extend(device_map.values())
+    folder = None
     try:
-        for place in (*(places.values() if isinstance(places, Mapping) else ()), *(compute.max_memory or ())):
-            if place not in _ELSEWHERE:
-                ComputeOptions(_device(place)).resolve_device()
-        if not isinstance(places, Mapping):
-            memory: Any = None if compute.max_memory is None else dict(compute.max_memory)
-            # Classes of modules that stay on one device: terms that a block adds up must be on the same device.
-            kinds = {kind for module in model.modules() for kind in getattr(module, "_no_split_modules", None) or ()}
-            kinds = kinds or {type(block).__name__ for block in blocks_in_order(of_any_kind.base_model)}
-            embeddings = {type(m).__name__ for path, m in model.named_modules() if path.endswith("embeddings")}
-            whole = sorted(kinds | embeddings)
-            if places == "sequential":
-                memory = accelerate.utils.get_max_memory(memory)
-            else:
-                memory = accelerate.utils.get_balanced_memory(
-                    model, memory, no_split_module_classes=whole, low_zero=places == "balanced_low_0"
-                )
-            places = accelerate.infer_auto_device_map(model, memory, no_split_module_classes=whole)
-        if "" in places:
+        for device in named:
+            if device not in _ELSEWHERE:
+                ComputeOptions(_device(device)).resolve_device()
+        if not isinstance(device_map, Mapping):
+            device_map = _device_map(accelerate, model, compute)
+        if "" in device_map:
             # accelerate writes weights to disk under the names of modules, and "" is not a name.
-            children = {path: places[""] for path, module in model.named_children() if module.state_dict()}
-            places = children | {path: place for path, place in places.items() if path}
-        folder = tempfile.TemporaryDirectory(prefix="explearn-offload-") if "disk" in places.values() else None
-        accelerate.dispatch_model(model, dict(places), offload_dir=folder and folder.name)
+            children = {path: device_map[""] for path, module in model.named_children() if module.state_dict()}
+            device_map = children | {path: device for path, device in device_map.items() if path}
+        if "disk" in device_map.values():
+            folder = tempfile.TemporaryDirectory(prefix="explearn-offload-")
+        accelerate.dispatch_model(model, dict(device_map), offload_dir=folder and folder.name)
     except ValueError as error:
         raise ParamsError(f"device-map: does not fit {name} ({first_line(error):.200})") from error
-    spread = spread_of(model)
-    return None if spread is None else replace(spread, folder=folder)
+    devices = spread_of(model)
+    if devices is None:
+        return None
+    return replace(devices, folder=folder)
 
 
-def _device(place: Any) -> str:
-    return f"cuda:{place}" if str(place).isdigit() else str(place)
+def _device_map(accelerate: Any, model: Any, compute: ComputeOptions) -> Any:
+    """Return a device for each part of a model, by one of accelerate's rules."""
+    # Classes of modules that stay on one device: terms that a block adds up must be on the same device.
+    whole: set[str] = set()
+    for module in model.modules():
+        whole.update(getattr(module, "_no_split_modules", None) or ())
+    if not whole:
+        whole = {type(block).__name__ for block in blocks_in_order(model.base_model)}
+    whole |= {type(module).__name__ for path, module in model.named_modules() if path.endswith("embeddings")}
+    classes = sorted(whole)
+    memory: Any = compute.max_memory and dict(compute.max_memory)
+    if compute.device_map == "sequential":
+        memory = accelerate.utils.get_max_memory(memory)
+    else:
+        low_zero = compute.device_map == "balanced_low_0"
+        memory = accelerate.utils.get_balanced_memory(model, memory, no_split_module_classes=classes, low_zero=low_zero)
+    return accelerate.infer_auto_device_map(model, memory, no_split_module_classes=classes)
+
+
+def _device(device: Any) -> str:
+    if str(device).isdigit():
+        return f"cuda:{device}"
+    return str(device)
 
 
 class OnOneDevice(TorchFunctionMode):
     """A mode in which operations on tensors of several devices run on the device of the first tensor.
 
     So methods can add, multiply or stack tensors of several layers without knowing their devices. The mode acts only in
-    its own thread. Raises UnsupportedError if offloaded weights are read by themselves.
+    its own thread.
+
+    Raises:
+        UnsupportedError: offloaded weights are read directly.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -120,12 +154,9 @@ class OnOneDevice(TorchFunctionMode):
             if len(devices) > 1 and any(device.type == "meta" for device in devices):
                 raise UnsupportedError(f"this method {OFFLOADED}")
             if len(devices) > 1 and first is not None:
-                # A scalar on the CPU can be combined with tensors on any device.
-                moved = [
-                    leaf.to(first)
-                    if isinstance(leaf, torch.Tensor) and (leaf.ndim or leaf.device.type != "cpu")
-                    else leaf
-                    for leaf in leaves
-                ]
-                args, kwargs = tree_unflatten(moved, structure)
+                for position, leaf in enumerate(leaves):
+                    # A scalar on the CPU can be combined with tensors on any device.
+                    if isinstance(leaf, torch.Tensor) and (leaf.ndim or leaf.device.type != "cpu"):
+                        leaves[position] = leaf.to(first)
+                args, kwargs = tree_unflatten(leaves, structure)
         return func(*args, **kwargs)

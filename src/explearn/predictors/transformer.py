@@ -17,17 +17,15 @@ from torch.nn import functional
 from explearn.core.compute import ComputeOptions, at_least_float32, autocast
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError
 from explearn.predictors.adapters import without_wrapper
-from explearn.predictors.architectures import architecture
-from explearn.predictors.checks import check_config, check_runs
-from explearn.predictors.encoding import Batch, Encoding, Text, encode_texts, max_length
+from explearn.predictors.architectures import architecture, max_length
+from explearn.predictors.checks import check_config, check_ends, check_runs, padding_shows, with_padding
+from explearn.predictors.encoding import Batch, Encoding, Text, encode_texts
 from explearn.predictors.heads.completion import Completion
 from explearn.predictors.labelled import Problem
-from explearn.predictors.padding import check_ends, padding_shows, with_padding
-from explearn.predictors.predictor import Predictor
-from explearn.predictors.problems import OutputFunction, problem_of, with_both_classes, with_values
+from explearn.predictors.predictor import OutputFunction, Predictor
+from explearn.predictors.problems import problem_of, with_both_classes, with_values
 from explearn.predictors.quantised import QUANTISED, has_quantised, prepare_quantised
 from explearn.predictors.spread import OnOneDevice, spread, spread_of
-from explearn.predictors.wrapped import WrappedModel
 
 if TYPE_CHECKING:
     import transformers
@@ -41,7 +39,39 @@ UNFINGERPRINTED = (
     "torch_dtype",
     "transformers_version",
 )
-"""Fields of a configuration that do not change what a model says of a text, or that the fingerprint has elsewhere."""
+"""Fields of a configuration that do not change predictions, or that the fingerprint has elsewhere."""
+
+
+class WrappedModel(torch.nn.Module):
+    """Base of models with another head that give the logits of a sequence classifier.
+
+    It takes the model's own inputs, by keyword, and the marks of positions (`explearn.text.encoding.POSITION_MARKS`).
+    Attributes that it does not have are those of the model inside.
+
+    Args:
+        config: the model's configuration.
+        model: the model. None: a new one with random weights.
+    """
+
+    loader: ClassVar[str]
+    """Class of transformers that loads models with the head."""
+
+    def __init__(
+        self, config: transformers.PreTrainedConfig, model: transformers.PreTrainedModel | None = None
+    ) -> None:
+        super().__init__()
+        if model is None:
+            import transformers
+
+            model = getattr(transformers, self.loader).from_config(config)
+        self.model: Any = model
+        self.base_model_prefix = f"model.{self.model.base_model_prefix}"
+
+    def __getattr__(self, name: str) -> Any:
+        model = self.__dict__.get("_modules", {}).get("model")
+        if name == "model" or model is None:
+            return super().__getattr__(name)
+        return getattr(model, name)
 
 
 class TransformerPredictor(Predictor):
@@ -91,18 +121,18 @@ class TransformerPredictor(Predictor):
         shown_name = name or "the classifier"
         if not tokenizer.is_fast:
             raise ModelError(f"{shown_name}: its tokenizer is not a fast one; word alignment needs one")
-        model = without_wrapper(model, name)
+        model = without_wrapper(model, shown_name)
         check_config(model.config, shown_name)
         compute = compute or ComputeOptions()
         self.name = name
         self.completion: Completion | None = completion
-        self.tokenizer = with_padding(model, tokenizer, name)
+        self.tokenizer = with_padding(model, tokenizer, shown_name)
         saved_dtype = model.dtype
-        model = with_both_classes(model, name)
-        if spread_of(model) is None:
-            check_runs(model, tokenizer, shown_name)
-        self.problem = problem_of(model.config)
-        self.model: Any = cast(Any, model).eval().requires_grad_(False)
+        self.model: Any = with_both_classes(model, shown_name).eval().requires_grad_(False)
+        self.spread = spread_of(self.model)
+        if self.spread is None:
+            check_runs(self.model, tokenizer, shown_name)
+        self.problem = problem_of(self.model.config)
         if compute.precision in QUANTISED and not has_quantised(self.model):
             raise ParamsError(
                 f"precision: got {compute.precision!r} for a model in memory; weights are quantised while they are "
@@ -110,22 +140,25 @@ class TransformerPredictor(Predictor):
             )
         self.labels = [str(label) for _, label in sorted(self.model.config.id2label.items())]
         self._fingerprint = ""
-        self.spread = spread_of(self.model)
         if self.spread is None and compute.device_map is not None:
             # Offloaded weights cannot be read later.
             self._fingerprint = self.fingerprint
             self.spread = spread(self.model, compute, name)
         if self.spread is not None:
-            self.device = self.spread.devices[0]
             devices = self.spread.devices
+        elif compute.device_map is not None:
+            devices = (self.model.device,)
         else:
-            self.device = self.model.device if compute.device_map is not None else compute.resolve_device()
-            self.model = self.model.to(self.device)
-            devices = (self.device,)
+            devices = (compute.resolve_device(),)
+            self.model.to(devices[0])
+        self.device = devices[0]
         self.dtype = compute.resolve_dtype(self.device)
-        if compute.precision == "saved" and saved_dtype in (torch.bfloat16, torch.float16):
-            self.dtype = saved_dtype
-        prepare_quantised(self.model, None if compute.precision == "saved" else self.dtype, shown_name)
+        matmul_dtype: torch.dtype | None = self.dtype
+        if compute.precision == "saved":
+            matmul_dtype = None
+            if saved_dtype in (torch.bfloat16, torch.float16):
+                self.dtype = saved_dtype
+        prepare_quantised(self.model, matmul_dtype, shown_name)
         self.max_tokens = min(compute.resolve_max_tokens(device) for device in devices)
 
     @classmethod
@@ -157,7 +190,7 @@ class TransformerPredictor(Predictor):
 
         Tokenizer, device, precision and batch size are kept.
         """
-        changed: Any = with_both_classes(model, self.name)
+        changed: Any = with_both_classes(model, self.name or "the classifier")
         if self.spread is None:
             changed = changed.to(self.device)
         return self._copy(changed.eval().requires_grad_(False))
@@ -170,7 +203,7 @@ class TransformerPredictor(Predictor):
         view = self._copy(with_values(self.model, len(self.labels), change, rows))
         view.labels = labels
         view.problem = Problem.REGRESSION
-        view.of_classes = True
+        view.by_class = True
         view.short_names = {name: number for number, name in enumerate(classes)}
         return view
 
@@ -192,7 +225,9 @@ class TransformerPredictor(Predictor):
             raise UnsupportedError(f"{what} needs a model whose weights are not quantised, but these are")
 
     def gathered(self) -> contextlib.AbstractContextManager[object]:
-        return contextlib.nullcontext() if self.spread is None else OnOneDevice()
+        if self.spread is None:
+            return contextlib.nullcontext()
+        return OnOneDevice()
 
     # ---- the model's input -----------------------------------------------------------------------------------------
 
@@ -204,8 +239,10 @@ class TransformerPredictor(Predictor):
     @property
     def mask_token_id(self) -> int:
         """Id that replaces a removed sub-token: the mask token, or the unknown token if there is none."""
-        prompted = None if self.completion is None else self.completion.mask_token_id
-        for token_id in (prompted, self.tokenizer.mask_token_id, self.tokenizer.unk_token_id):
+        candidates = [self.tokenizer.mask_token_id, self.tokenizer.unk_token_id]
+        if self.completion is not None:
+            candidates.insert(0, self.completion.mask_token_id)
+        for token_id in candidates:
             if token_id is not None:
                 return int(token_id)
         raise ModelError(f"{self.name}: its tokenizer has neither a mask nor an unknown token")
@@ -225,7 +262,12 @@ class TransformerPredictor(Predictor):
         Raises:
             DataError: a text has no words, or an unusable one (see `explearn.core.examples.check_words`).
         """
-        limit = None if whole else self.max_length
+        if whole:
+            return self.encode_within(None, texts, first)
+        return self.encode_within(self.max_length, texts, first)
+
+    def encode_within(self, limit: int | None, texts: Sequence[Text], first: int = 1) -> list[Encoding]:
+        """Do as `encode` for another limit than `max_length`; None: texts are not cut."""
         if self.completion is not None:
             return self.completion.encode(texts, limit, first)
         encodings = encode_texts(self.tokenizer, texts, limit, first)
@@ -233,7 +275,7 @@ class TransformerPredictor(Predictor):
         return encodings
 
     def encode_samples(self, *texts: str) -> list[Encoding]:
-        """Encode short texts that the model is tried on, whatever it is for."""
+        """Encode short sample texts, for any kind of model."""
         return self.encode(texts)
 
     def tokens(self, encoding: Encoding) -> tuple[str, ...]:
@@ -247,8 +289,8 @@ class TransformerPredictor(Predictor):
     def same_length(self) -> bool:  # type: ignore[override]
         """Whether a batch must hold texts of one length, because padding changes the prediction.
 
-        It changes nothing if `explearn.predictors.architectures` knows the attention. Others are tried with two texts:
-        convolutions and landmarks see padding (ConvBERT, MobileBERT, Nystromformer), and heads may read it (XLNet).
+        It does not for attention listed in `explearn.predictors.architectures`. Other models are tried with two texts:
+        convolutions and landmarks read padding (ConvBERT, MobileBERT, Nystromformer), and so may heads (XLNet).
         """
         return architecture(self.model.config).attention is None and padding_shows(self)
 
@@ -276,7 +318,9 @@ class TransformerPredictor(Predictor):
     def fingerprint(self) -> str:
         """SHA-256 of weights, configuration, tokenizer, labels and prompt."""
         if not self._fingerprint:
-            prompt = "" if self.completion is None else self.completion.params.model_dump_json()
+            prompt = ""
+            if self.completion is not None:
+                prompt = self.completion.params.model_dump_json()
             labels = [self.file_labels.get(label, label) for label in self.labels]
             settings = {"labels": labels, "prompt": prompt, "problem": self.problem, "max_length": self.max_length}
             settings |= {"config": settings_of(self.model.config), "tokenizer": tokenizer_settings(self.tokenizer)}

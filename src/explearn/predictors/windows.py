@@ -29,13 +29,13 @@ class Windowed:
     Attributes:
         whole: the text without a limit.
         windows: the windows; only the text itself if it is within the limit.
-        places: for each window, its positions in `whole`.
+        positions: for each window, its positions in `whole`.
         weights: for each window, the weights of its positions, float64.
     """
 
     whole: Encoding
     windows: tuple[Encoding, ...]
-    places: tuple[NDArray[np.intp], ...]
+    positions: tuple[NDArray[np.intp], ...]
     weights: tuple[NDArray[np.float64], ...]
 
     @classmethod
@@ -45,10 +45,11 @@ class Windowed:
 
     def join(self, scores: Sequence[NDArray[np.floating]]) -> NDArray[np.float64]:
         """Return scores of the whole text's positions, (tokens,), from the scores of each window's positions."""
-        total, weight = np.zeros(len(self.whole)), np.zeros(len(self.whole))
-        for of_window, places, weights in zip(scores, self.places, self.weights, strict=True):
-            total[places] += weights * of_window[: len(places)]
-            weight[places] += weights
+        total = np.zeros(len(self.whole))
+        weight = np.zeros(len(self.whole))
+        for window_scores, positions, weights in zip(scores, self.positions, self.weights, strict=True):
+            total[positions] += weights * window_scores[: len(positions)]
+            weight[positions] += weights
         return total / weight
 
 
@@ -59,11 +60,17 @@ def check_stride(stride: int) -> None:
 
 
 def cut(encoding: Encoding, limit: int, stride: int, where: str = "the text") -> Windowed:
-    """Cut a text into windows of at most `limit` sub-tokens, special ones included, `stride` apart (see the module).
+    """Cut a text into windows, as the module says.
 
-    A stride longer than a stretch leaves no gap: windows then follow each other without overlap.
+    Args:
+        encoding: the text, whole.
+        limit: most sub-tokens of a window, special ones included.
+        stride: sub-tokens between the starts of two windows; if it is longer than a window, windows follow each other
+            without overlap.
+        where: name of the text, for messages.
 
-    Raises DataError, naming `where`, for a pair whose shorter segment leaves no room for the longer one.
+    Raises:
+        DataError: the shorter segment of a pair leaves no room for the longer one.
     """
     if len(encoding) <= limit:
         return Windowed.at_once(encoding)
@@ -75,18 +82,23 @@ def cut(encoding: Encoding, limit: int, stride: int, where: str = "the text") ->
         )
     always = np.setdiff1d(np.arange(len(encoding)), long)
     bounds = stretches(np.array(encoding.word_ids)[long], room, stride)
-    windows, places, weights = [], [], []
+    windows = []
+    positions = []
+    weights = []
     for start, end in bounds:
-        kept = np.sort(np.concatenate([always, long[start:end]]))
+        window = np.sort(np.concatenate([always, long[start:end]]))
         # Distances from the edges at which the text was cut; the ends of the text are not such edges.
-        left = np.arange(1, end - start + 1) if start else np.full(end - start, len(long))
-        right = np.arange(end - start, 0, -1) if end < len(long) else np.full(end - start, len(long))
-        of_position = np.ones(len(kept))
-        of_position[np.searchsorted(kept, long[start:end])] = np.minimum(left, right)
-        windows.append(encoding.select(kept.tolist()))
-        places.append(kept)
-        weights.append(of_position)
-    return Windowed(encoding, tuple(windows), tuple(places), tuple(weights))
+        distances = np.full(end - start, len(long))
+        if start > 0:
+            distances = np.minimum(distances, np.arange(1, end - start + 1))
+        if end < len(long):
+            distances = np.minimum(distances, np.arange(end - start, 0, -1))
+        window_weights = np.ones(len(window))
+        window_weights[np.searchsorted(window, long[start:end])] = distances
+        windows.append(encoding.select(window.tolist()))
+        positions.append(window)
+        weights.append(window_weights)
+    return Windowed(encoding, tuple(windows), tuple(positions), tuple(weights))
 
 
 def stretches(owners: NDArray[np.integer], room: int, stride: int) -> list[tuple[int, int]]:
@@ -94,16 +106,20 @@ def stretches(owners: NDArray[np.integer], room: int, stride: int) -> list[tuple
 
     Args:
         owners: word of each sub-token, NO_WORD for none, (n,).
+        room: most sub-tokens of a stretch.
+        stride: sub-tokens between the starts of two stretches.
     """
     count = len(owners)
     # A stretch may begin or end anywhere but between two pieces of one word.
     inside = (owners[1:] == owners[:-1]) & (owners[1:] != NO_WORD)
     free = np.flatnonzero(np.concatenate([[True], ~inside, [True]]))
 
-    def back(place: int, lowest: int) -> int:
-        """Return the last free place up to `place` that is above `lowest`; `place` itself if there is none."""
-        before = int(free[np.searchsorted(free, place, side="right") - 1])
-        return before if before > lowest else place
+    def back(position: int, lowest: int) -> int:
+        """Return the last free position up to this one that is above `lowest`; this one if there is none."""
+        before = int(free[np.searchsorted(free, position, side="right") - 1])
+        if before > lowest:
+            return before
+        return position
 
     bounds: list[tuple[int, int]] = []
     start = 0
@@ -111,9 +127,11 @@ def stretches(owners: NDArray[np.integer], room: int, stride: int) -> list[tuple
         end = back(start + room, start)
         bounds.append((start, end))
         begin = back(min(start + stride, end), start)
+        start = begin
         # Still in the word at which this stretch began: take the next word, if it is not beyond the end.
         after = int(free[np.searchsorted(free, begin)])
-        start = after if after <= end else begin
+        if after <= end:
+            start = after
     # The last stretch is as long as the others, if that does not make it begin inside a word.
     first = int(free[np.searchsorted(free, max(0, count - room))])
     return [*bounds, (min(first, start), count)]
@@ -121,11 +139,14 @@ def stretches(owners: NDArray[np.integer], room: int, stride: int) -> list[tuple
 
 def _long_segment(encoding: Encoding) -> NDArray[np.intp]:
     """Return the positions of the text's tokens that are not special; for a pair, those of the longer segment."""
-    free, owners = np.array(encoding.positions, dtype=np.intp), np.array(encoding.word_ids)
+    free = np.array(encoding.positions, dtype=np.intp)
+    owners = np.array(encoding.word_ids)
     if encoding.pair_start is None or owners.max() < encoding.pair_start:
         return free
     second = np.flatnonzero(owners >= encoding.pair_start)
     # The second segment begins after the last special token or word of the first one.
     before = np.flatnonzero(np.array(encoding.special[: second[0]]) | (owners[: second[0]] != NO_WORD))
-    start = before[-1] + 1 if len(before) else 0
+    start = 0
+    if len(before):
+        start = before[-1] + 1
     return max((free[free < start], free[free >= start]), key=len)

@@ -20,7 +20,10 @@ from explearn.predictors.transformer import TransformerPredictor
 
 ARCHITECTURES = ("bert", "distilbert", "roberta", "albert", "electra")
 LABELS = {1: ("rude",), 2: ("no", "yes"), 3: ("bad", "fair", "good")}
-LAYERS, HEADS, HIDDEN, POSITIONS = 3, 4, 32, 48
+LAYERS = 3
+HEADS = 4
+HIDDEN = 32
+POSITIONS = 48
 
 CORPUS = (
     "the quick brown fox jumps over the lazy dog and then sleeps all afternoon",
@@ -56,17 +59,18 @@ _TOKENIZERS: dict[str, Any] = {
 
 @functools.cache
 def _word_pieces() -> dict[str, int]:
-    """Words of CORPUS, long ones in two pieces. Written down, not trained: WordPiece training breaks ties at random.
+    """Return the words of CORPUS, long ones in two pieces; not trained, since training breaks ties at random.
 
     Every printable ASCII character is a piece, at the start of a word and inside, so that no ASCII word is unknown.
     """
-    normalizer, splitter = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
-    words = [word for text in CORPUS for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))]
-    halves = [
-        piece
-        for word in words
-        for piece in ((word,) if len(word) <= 8 else (word[: len(word) // 2], f"##{word[len(word) // 2 :]}"))
-    ]
+    text = normalizers.BertNormalizer().normalize_str(" ".join(CORPUS))
+    halves = []
+    for word, _ in pre_tokenizers.BertPreTokenizer().pre_tokenize_str(text):
+        if len(word) <= 8:
+            halves.append(word)
+        else:
+            middle = len(word) // 2
+            halves.extend([word[:middle], f"##{word[middle:]}"])
     letters = [chr(code) for code in range(33, 127)]
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     pieces = dict.fromkeys([*special, *halves, *letters, *(f"##{letter}" for letter in letters)])
@@ -75,10 +79,13 @@ def _word_pieces() -> dict[str, int]:
 
 @functools.cache
 def tokenizer(kind: str, limit: int = POSITIONS - 2) -> transformers.PreTrainedTokenizerFast:
-    """The fast tokenizer of an architecture, trained on CORPUS; `limit` sub-tokens a text at most."""
-    files: dict[str, Any] = {"roberta": _byte_level, "albert": _unigram}.get(
-        kind, lambda: {"vocab": dict(_word_pieces())}
-    )()
+    """Return the fast tokenizer of an architecture, trained on CORPUS, for at most `limit` sub-tokens a text."""
+    if kind == "roberta":
+        files = _byte_level()
+    elif kind == "albert":
+        files = _unigram()
+    else:
+        files = {"vocab": dict(_word_pieces())}
     made: transformers.PreTrainedTokenizerFast = _TOKENIZERS[kind](**files, model_max_length=limit)
     return made
 
@@ -123,9 +130,14 @@ def model(
     words: transformers.PreTrainedTokenizerBase | None = None,
     **config: Any,
 ) -> transformers.PreTrainedModel:
-    """A classifier with weights large enough for attention to be far from uniform.
+    """Return a model with weights large enough for attention to be far from uniform.
 
-    words: its tokenizer, where it is of another architecture than ARCHITECTURES.
+    Args:
+        kind: architecture.
+        classes: number of outputs, 1 to 3.
+        seed: seed of the random weights.
+        words: its tokenizer. None: that of the architecture, one of ARCHITECTURES.
+        config: fields of its configuration.
     """
     words = words or tokenizer(kind)
     names = LABELS[classes]
@@ -152,13 +164,18 @@ def model(
 
 
 def make_classifier(kind: str = "bert", classes: int = 2, seed: int = 0, **options: Any) -> TransformerPredictor:
-    """A classifier of its own, which a test may change.
+    """Return a new classifier with random weights, which a test may change.
 
     Args:
         kind: architecture, one of ARCHITECTURES.
-        classes: 1 to 3.
-        seed: of the random weights.
+        classes: number of classes, 1 to 3.
+        seed: seed of the random weights.
         options: fields of ComputeOptions; by default it runs on the CPU.
+
+    Example:
+        >>> from explearn.testing import make_classifier
+        >>> make_classifier("roberta", classes=3).labels
+        ['bad', 'fair', 'good']
     """
     return TransformerPredictor(
         model(kind, classes, seed), tokenizer(kind), ComputeOptions(**{"device": "cpu", **options}), kind
@@ -167,5 +184,5 @@ def make_classifier(kind: str = "bert", classes: int = 2, seed: int = 0, **optio
 
 @functools.cache
 def classifier(kind: str = "bert", classes: int = 2) -> TransformerPredictor:
-    """A classifier that tests share and leave as it is."""
+    """Return a classifier that tests share and must not change."""
     return make_classifier(kind, classes)

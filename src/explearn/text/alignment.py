@@ -8,13 +8,16 @@ most characters with; a piece that shares none belongs to no word.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from explearn.core.attribution import Aggregation
 from explearn.core.errors import ExplearnError
 from explearn.core.words import Span
+
+if TYPE_CHECKING:
+    from explearn.core.attribution import Aggregation
 
 NO_WORD = -1
 

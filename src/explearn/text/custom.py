@@ -57,14 +57,14 @@ class CustomRows:
                 raise row.error(str(columns.marked), marked[0].text, expected)
             if any(marked[1]):
                 mask = marked[1] + (False,) * len(pair)
-        return MappedRow(
-            words=words,
-            pair=pair,
-            joined=joined,
-            label=self._label(row),
-            id=identifier(row, *row.value(columns.id)) if columns.id else None,
-            marks=() if mask is None else (Marks(INLINE_ANNOTATOR, "human", mask),),
-        )
+        label = self._label(row)
+        row_id = None
+        if columns.id:
+            row_id = identifier(row, *row.value(columns.id))
+        marks: tuple[Marks, ...] = ()
+        if mask is not None:
+            marks = (Marks(INLINE_ANNOTATOR, "human", mask),)
+        return MappedRow(words=words, pair=pair, joined=joined, label=label, id=row_id, marks=marks)
 
     def _words(self, row: RawRow) -> tuple[str, ...]:
         column, value = row.value(str(self.names.words))

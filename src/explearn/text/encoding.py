@@ -26,7 +26,9 @@ POSITION_MARKS = ("fixed", "classified", "word_starts", "word_ends")
 
 def name_of(example_id: str, number: int) -> str:
     """Return how messages call a text: by its example's id, else by its number, from 1."""
-    return f"example {example_id!r}" if example_id else f"text {number}"
+    if example_id:
+        return f"example {example_id!r}"
+    return f"text {number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +115,13 @@ class Encoding:
         """The text with the spans of its words, and the second segment, if any."""
         return segments_of(self.words, self.joined, self.pair_start)
 
-    def select(self, kept: list[int]) -> Self:
+    def select(self, positions: list[int]) -> Self:
         """Keep only these positions, ascending; `words` stay the text's."""
         selected: dict[str, Any] = {}
         for name in ("input_ids", "token_type_ids", "special", "word_ids", "characters", *POSITION_MARKS):
             row = getattr(self, name)
             if row:
-                selected[name] = tuple(row[position] for position in kept)
+                selected[name] = tuple(row[position] for position in positions)
         return replace(self, **selected)
 
     def delete(self, word_indices: Collection[int]) -> Self:
@@ -135,8 +137,18 @@ class Encoding:
     def mask(self, word_indices: Collection[int], mask_token_id: int) -> Self:
         """Replace every sub-token of these words by the mask token; length and positions stay."""
         masked = set(word_indices) - {NO_WORD}
-        ids = tuple(mask_token_id if w in masked else t for t, w in zip(self.input_ids, self.word_ids, strict=True))
-        return replace(self, input_ids=ids)
+        ids = list(self.input_ids)
+        for position, word in enumerate(self.word_ids):
+            if word in masked:
+                ids[position] = mask_token_id
+        return replace(self, input_ids=tuple(ids))
+
+
+def start_of_pair(segments: Sequence[Segment]) -> int | None:
+    """Return the index of the second segment's first word; None if there is one segment."""
+    if len(segments) == 1:
+        return None
+    return len(segments[0].spans)
 
 
 def encoding_of(
@@ -147,24 +159,31 @@ def encoding_of(
     offsets: Sequence[Span],
     example_id: str = "",
 ) -> Encoding:
-    """Return a text's encoding from what a tokenizer gives.
+    """Return a text's encoding from a tokenizer's output.
 
     Args:
         segments: one, or two of a pair.
-        sequence: segment of each sub-token, None for special tokens. offsets: its characters in that segment.
+        input_ids: ids of the sub-tokens.
+        token_type_ids: segment ids for the model; empty if it has none.
+        sequence: segment of each sub-token, None for special tokens.
+        offsets: [start, end) of each sub-token in the characters of its segment.
+        example_id: id of the example.
     """
+    # As if the segments were one string, with a character between them.
     shift = len(segments[0].text) + 1
-    places = [
-        None if segment is None else (start + segment * shift, end + segment * shift)
-        for segment, (start, end) in zip(sequence, offsets, strict=True)
-    ]
+    spans: list[Span | None] = []
+    for segment, (start, end) in zip(sequence, offsets, strict=True):
+        if segment is None:
+            spans.append(None)
+        else:
+            spans.append((start + segment * shift, end + segment * shift))
     return Encoding(
         input_ids=tuple(input_ids),
         token_type_ids=tuple(token_type_ids),
         special=tuple(segment is None for segment in sequence),
         example_id=example_id,
-        pair_start=None if len(segments) == 1 else len(segments[0].spans),
-        **align_words(places, [(n * shift, segment) for n, segment in enumerate(segments)]),
+        pair_start=start_of_pair(segments),
+        **align_words(spans, [(number * shift, segment) for number, segment in enumerate(segments)]),
     )
 
 
@@ -173,38 +192,60 @@ def align_words(offsets: Sequence[Span | None], parts: Sequence[tuple[int, Segme
 
     Args:
         offsets: [start, end) of each sub-token in the characters of the string; None for special tokens.
-        parts: the texts in their order, each behind the place where it starts in the string.
+        parts: the texts in their order, each after the position where it starts in the string.
 
-    Returns the fields words, word_ids, characters, spans and shared of an `Encoding`.
+    Returns:
+        The fields words, word_ids, characters, spans and shared of an `Encoding`.
     """
-    spans = [(start, a, b) for start, part in parts for a, b in part.spans]
-    places = [(start + a, start + b) for start, a, b in spans]
-    word_ids, characters = [NO_WORD] * len(offsets), [(0, 0)] * len(offsets)
-    known = [(position, offset) for position, offset in enumerate(offsets) if offset is not None]
-    owners = align([offset for _, offset in known], places)
-    owned, shared = set(owners), dict[int, int]()
-    for (position, (start, end)), owner in zip(known, owners, strict=True):
-        if owner != NO_WORD:
-            word_ids[position] = owner
-            word_start, word_end = places[owner]
-            characters[position] = max(start, word_start) - word_start, min(end, word_end) - word_start
-            first = last = owner
-            while first and start < places[first - 1][1]:
-                first -= 1
-            while last + 1 < len(places) and places[last + 1][0] < end:
-                last += 1
-            shared |= {word: owner for word in range(first, last + 1) if word not in owned | shared.keys()}
+    words = []
+    spans = []
+    bounds = []
+    for start, segment in parts:
+        for a, b in segment.spans:
+            words.append(segment.text[a:b])
+            spans.append((a, b))
+            bounds.append((start + a, start + b))
+    word_ids = [NO_WORD] * len(offsets)
+    characters = [(0, 0)] * len(offsets)
+    positions = [position for position, offset in enumerate(offsets) if offset is not None]
+    covered = [offset for offset in offsets if offset is not None]
+    owners = align(covered, bounds)
+    owned = set(owners)
+    shared: dict[int, int] = {}
+    for position, (start, end), owner in zip(positions, covered, owners, strict=True):
+        if owner == NO_WORD:
+            continue
+        word_ids[position] = owner
+        word_start, word_end = bounds[owner]
+        characters[position] = (max(start, word_start) - word_start, min(end, word_end) - word_start)
+        first = owner
+        while first and start < bounds[first - 1][1]:
+            first -= 1
+        last = owner
+        while last + 1 < len(bounds) and bounds[last + 1][0] < end:
+            last += 1
+        for word in range(first, last + 1):
+            if word not in owned:
+                shared.setdefault(word, owner)
     return {
-        "words": tuple(part.text[a:b] for _, part in parts for a, b in part.spans),
+        "words": tuple(words),
         "word_ids": tuple(word_ids),
         "characters": tuple(characters),
-        "spans": tuple((a, b) for _, a, b in spans),
+        "spans": tuple(spans),
         "shared": tuple(shared.items()),
     }
 
 
 def as_segments(text: Text, number: int) -> tuple[tuple[Segment, ...], str]:
-    """Return the segments of a text and its id; raise DataError, naming `number`, for an unusable word."""
+    """Return the segments of a text, and its id.
+
+    Args:
+        text: the text.
+        number: its number, for messages.
+
+    Raises:
+        DataError: it is not a text, or has an unusable word.
+    """
     if isinstance(text, Example):
         return text.segments, text.id
     if isinstance(text, Mapping):
@@ -214,9 +255,11 @@ def as_segments(text: Text, number: int) -> tuple[tuple[Segment, ...], str]:
                 "themselves, such as table['COLUMN']"
             )
         text = text[TEXT]
-    first, second = text if isinstance(text, tuple) and len(text) == 2 else (text, None)
+    pieces: tuple[Any, ...] = (text,)
+    if isinstance(text, tuple) and len(text) == 2:
+        pieces = text
     segments = []
-    for segment in (first,) if second is None else (first, second):
+    for segment in pieces:
         if not isinstance(segment, str):
             raise DataError(
                 f"text {number}: got {kind_of(text)}; expected a text, a pair (a tuple), an Example or a row of a table"

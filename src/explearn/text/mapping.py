@@ -66,5 +66,7 @@ def identifier(row: RawRow, column: str, value: object) -> str:
 def one_of(value: str, labels: Sequence[str]) -> str:
     """Return the end of an error about an unknown label: what was expected, with the nearest name."""
     near = difflib.get_close_matches(value.casefold(), labels, n=1, cutoff=0.5)
-    hint = f" (did you mean {near[0]}?)" if near else ""
+    hint = ""
+    if near:
+        hint = f" (did you mean {near[0]}?)"
     return f"one of {', '.join(labels)}{hint}"

@@ -38,6 +38,17 @@ def parse_marked(text: str, expected: Segment | None = None) -> tuple[Segment, t
         >>> segment.words, mask
         (('a', 'good', 'film', '.'), (False, True, True, False))
     """
+    plain, marked = _without_brackets(text)
+    if not plain.strip():
+        raise DataError(f"got {text!r}; expected a text of at least one word")
+    segment = Segment.of(plain)
+    if expected is not None and plain.split() == expected.text.split():
+        segment = Segment(plain, locate(expected.words, plain))
+    return segment, tuple(any(marked[start:end]) for start, end in segment.spans)
+
+
+def _without_brackets(text: str) -> tuple[str, list[bool]]:
+    """Return a text without its marks, and whether each of its characters is marked."""
     plain = ""
     marked: list[bool] = []
     opened: int | None = None  # character of `text` at which the open marks begin
@@ -66,12 +77,7 @@ def parse_marked(text: str, expected: Segment | None = None) -> tuple[Segment, t
             opened = None
     if opened is not None:
         raise DataError(f"got '[[' {_where(text, opened)} that is never closed; expected ']]'")
-    if not plain.strip():
-        raise DataError(f"got {text!r}; expected a text of at least one word")
-    segment = Segment.of(plain)
-    if expected is not None and plain.split() == expected.text.split():
-        segment = Segment(plain, locate(expected.words, plain))
-    return segment, tuple(any(marked[start:end]) for start, end in segment.spans)
+    return plain, marked
 
 
 def _where(text: str, position: int) -> str:
@@ -117,11 +123,14 @@ def parse_mask(value: object, n_words: int) -> tuple[bool, ...]:
         DataError: a value other than 0 and 1, or not one entry a word.
     """
     entries = value
+    accepted: list[object] = [0, 1]
     if isinstance(value, str):
-        entries = _json(value) if value.lstrip().startswith("[") else value.split()
+        accepted += ["0", "1"]
+        entries = value.split()
+        if value.lstrip().startswith("["):
+            entries = _json(value)
     if not isinstance(entries, list | tuple):
         raise DataError(f"got {value!r}; expected a list of 0 and 1, one per word")
-    accepted = [0, 1, "0", "1"] if isinstance(value, str) else [0, 1]
     for position, entry in enumerate(entries):
         if isinstance(entry, float) or entry not in accepted:
             raise DataError(f"got {entry!r} at entry {position}; expected 0 or 1")
@@ -132,7 +141,9 @@ def parse_mask(value: object, n_words: int) -> tuple[bool, ...]:
 
 def parse_spans(value: object, n_words: int) -> tuple[bool, ...]:
     """Return the mask in a list of [start, end) pairs, or its JSON text; raise DataError as `mask_from_spans` does."""
-    spans = _json(value) if isinstance(value, str) else value
+    spans = value
+    if isinstance(value, str):
+        spans = _json(value)
     if not isinstance(spans, list | tuple):
         raise DataError(f"got {value!r}; expected a list of [start, end) pairs of word offsets")
     return mask_from_spans(spans, n_words)

@@ -53,7 +53,9 @@ class RawRow:
 
     def located(self, column: str = "") -> AbstractContextManager[None]:
         """Put file and row, and field if one is named, before the sentence of a DataError that the block raises."""
-        return located(f"{self.where}, field {column!r}: " if column else f"{self.where}, ")
+        if column:
+            return located(f"{self.where}, field {column!r}: ")
+        return located(f"{self.where}, ")
 
     def value(self, *columns: str) -> tuple[str, Any]:
         """Return (column, value) of the first of `columns` that the row has.

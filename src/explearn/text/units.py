@@ -22,7 +22,8 @@ Unit = str | re.Pattern[str] | Callable[[str], Iterable[Span]]
 
 UNITS = ("token", "word", "phrase", "sentence")
 
-PHRASE_LEVEL, PHRASE_COST = 0.5, 0.1
+PHRASE_LEVEL = 0.5
+PHRASE_COST = 0.1
 """Costs of each word in a phrase, and of each phrase, as shares of the text's largest absolute score
 (`benchmarks/phrases.py`): words below the level extend a phrase only between stronger ones."""
 
@@ -121,12 +122,17 @@ def _by_token(encoding: Encoding, segments: Sequence[Segment], offsets: Sequence
 
 def example_in_units(example: Example, encoding: Encoding, unit: Unit) -> Example:
     """Return an example with its words replaced by the units of its encoding (`in_units`)."""
-    first = len(encoding.words) if encoding.pair_start is None else encoding.pair_start
+    first = encoding.pair_start
+    if first is None:
+        first = len(encoding.words)
+    answer = None
+    if encoding.token is not None:
+        answer = (encoding.token, encoding.token + 1)
     return replace(
         example,
         words=encoding.words[:first],
         pair=encoding.words[first:],
-        answer=None if encoding.token is None else (encoding.token, encoding.token + 1),
+        answer=answer,
         joined=encoding.joined,
         unit=unit_name(unit),
     )

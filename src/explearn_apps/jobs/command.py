@@ -72,23 +72,36 @@ def job(
     from explearn_apps.jobs.run import Executor, LocalExecutor, run
 
     check_readable(texts)  # refuses a file that is missing or of another kind before the classifier is loaded
-    source = Input(texts, text_column, pair_column, id_column)
     choices = choose(method, explainer or [])
-    classifier = classifier_for(choices, classifier)
-    chosen: Executor = LocalExecutor()
+    whole = Job(
+        input=Input(texts, text_column, pair_column, id_column),
+        folder=out,
+        part_texts=shard_texts,
+        classifier=classifier_for(choices, classifier),
+        label_names=parse_label_names(label_name),
+        choices=choices,
+        options=parse_options(option),
+        targets=target or [],
+        windows=windows,
+        unit=unit,
+        compute=compute,
+    )
+    executor: Executor = LocalExecutor()
     if ray is not None:
-        workers = None if ray == "auto" else whole_number(ray)
+        workers = whole_number(ray)
         if ray != "auto" and not workers:
             raise ParamsError(f"--ray: got {ray[:60]!r}; expected a number of workers, or auto")
         compute.check_one_device("a worker of --ray")
         from explearn_apps.jobs.ray_executor import RayExecutor
 
-        chosen = RayExecutor(workers)
-    options, targets = parse_options(option or []), target or []
-    names = parse_label_names(label_name)
-    whole = Job(source, out, shard_texts, classifier, names, choices, options, targets, windows, unit, compute)
-    done = run(whole, chosen)
+        executor = RayExecutor(workers)
+    done = run(whole, executor)
     rows = sum(part.rows for part in done.parts.values())
-    counts = ((done.texts, "text"), (rows, "row"), (len(done.parts), "part"))
-    counted = [f"{count:,} {noun}" + ("" if count == 1 else "s") for count, noun in counts]
-    print(printable(f"{', '.join(counted)}: {out}"))
+    counts = (_counted(done.texts, "text"), _counted(rows, "row"), _counted(len(done.parts), "part"))
+    print(printable(f"{', '.join(counts)}: {out}"))
+
+
+def _counted(number: int, noun: str) -> str:
+    if number != 1:
+        noun += "s"
+    return f"{number:,} {noun}"

@@ -7,7 +7,6 @@ run was killed, or which machine explains a part. A run that resumes inside a bl
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat, tee
@@ -31,11 +30,17 @@ class Job:
     """Texts to explain, how, and where the results go.
 
     Attributes:
-        input: the texts. folder: for the parts. part_texts: texts per part.
-        classifier: folder or hub name. label_names: class -> new name.
-        choices: the methods. options: as for `cli.options.make`.
-        targets: classes to explain for every text; empty for the predicted one.
-        windows, unit: see `Explainer.explain`. compute: device and precision.
+        input: the texts.
+        folder: where the parts go.
+        part_texts: texts per part.
+        classifier: folder or hub name.
+        label_names: class -> new name.
+        choices: the methods.
+        options: their options, as for `explearn.cli.options.make`.
+        targets: classes to explain for every text. Empty: the predicted one.
+        windows: see `Explainer.explain`.
+        unit: see `Explainer.explain`.
+        compute: device and precision.
     """
 
     input: Input
@@ -55,6 +60,7 @@ class Worker:
     """A classifier and its methods, ready to explain any part of a job.
 
     Args:
+        job: the job.
         stamp: the input's stamp (`Input.stamp`) when the job was checked.
         max_tokens: most sub-tokens per batch, from an earlier run of the job: with auto, a GPU's free memory decided
             it, and it must not change. None for a new job.
@@ -78,14 +84,12 @@ class Worker:
         self._classifier = load_classifier(job.classifier, compute).renamed(job.label_names)
         # Before anything is written.
         if isinstance(self._classifier, TokenPredictor):
-            raise UnsupportedError(
-                f"{self._classifier.name}: {self._classifier.does}; a job is for classifiers of texts"
-            )
+            raise UnsupportedError(f"{self._classifier.name}: {self._classifier.does}; expected a classifier of texts")
         for choice in job.choices:
             choice.check_classifier(self._classifier)
         check_request(self._classifier, job.targets, job.windows)
         self._block = CHUNK_TEXTS
-        self._reader = TextReader(job.input, kept=CHUNK_TEXTS)
+        self._reader = TextReader(job.input, CHUNK_TEXTS)
         self._stamp = stamp
         self.settings = model_settings(self._classifier)
 
@@ -95,15 +99,18 @@ class Worker:
         A block that overlaps two of them is computed once.
 
         Args:
-            numbers: consecutive numbers. texts: number of texts in the input. advance: called with 1 after each text.
+            numbers: consecutive numbers.
+            texts: number of texts in the input.
+            advance: called with 1 after each text.
 
-        Raises DataError, naming file and row, for a text that the classifier cannot read, and for an input that
-        changed meanwhile. Finished parts stay.
+        Raises:
+            DataError: the classifier cannot read a text, which is named by file and row; or the input has changed
+                meanwhile. Finished parts stay.
         """
         size = self.job.part_texts
-        first, end = numbers[0] * size, min((numbers[-1] + 1) * size, texts)
         count = -(-texts // size)
-        explained = self._explained(first, end, texts, advance)
+        end = min((numbers[-1] + 1) * size, texts)
+        explained = self._explained(numbers[0] * size, end, texts, advance)
         for number in numbers:
             start = number * size
             name = part_name(number, count)
@@ -119,41 +126,42 @@ class Worker:
 
         Computes from the start of the block with `first` to the end of the block with the last text.
         """
-        from explearn.methods.base.targets import targeted_texts
-
         number = first - first % self._block
         stop = min(-(-end // self._block) * self._block, texts)
         rows = islice(self._reader.texts(number), stop - number)
         # No iterator runs ahead of another by more than a block.
         ids, *streams = tee(rows, 1 + len(self._explainers))
-        targets = list(self.job.targets)
-        columns = [
-            explainer.iter_explain(
-                self._classifier,
-                (row.text for row in stream),
-                repeat(targets, stop - number) if targets else None,
-                windows=self.job.windows,
-                unit=self.job.unit,
+        columns = []
+        for explainer, stream in zip(self._explainers, streams, strict=True):
+            targets: Iterator[list[str]] | None = None
+            if self.job.targets:
+                targets = repeat(list(self.job.targets), stop - number)
+            read = (row.text for row in stream)
+            columns.append(
+                explainer.iter_explain(self._classifier, read, targets, windows=self.job.windows, unit=self.job.unit)
             )
-            for explainer, stream in zip(self._explainers, streams, strict=True)
-        ]
         try:
-            for row, *of_methods in zip(ids, *columns, strict=True):
+            for row, *by_method in zip(ids, *columns, strict=True):
                 if number >= end:
                     return
                 if number >= first:
-                    yield number, row.id, list(chain.from_iterable(of_methods))
+                    yield number, row.id, list(chain.from_iterable(by_method))
                     advance(1)
                 number += 1
         except DataError as error:
-            # Name file and row of the first text in the block that cannot be read.
-            for row in islice(self.job.input.texts(number), self._block):
-                try:
-                    list(targeted_texts(self._classifier, [row.text], [0], self.job.windows, 1, self.job.unit))
-                except DataError as problem:
-                    text = str(problem).removeprefix("text 1: ")
-                    raise DataError(f"{row.where}, field {self.job.input.text!r}: {text}") from error
+            self._name_unreadable(number, error)
             raise
+
+    def _name_unreadable(self, number: int, error: DataError) -> None:
+        """Raise DataError with file and row of the first text that cannot be read, within a block from `number` on."""
+        from explearn.methods.base.targets import targeted_texts
+
+        for row in islice(self.job.input.texts(number), self._block):
+            try:
+                list(targeted_texts(self._classifier, [row.text], [0], self.job.windows, 1, self.job.unit))
+            except DataError as problem:
+                reason = str(problem).removeprefix("text 1: ")
+                raise DataError(f"{row.where}, field {self.job.input.text!r}: {reason}") from error
 
 
 def model_settings(classifier: Predictor) -> dict[str, Any]:
@@ -167,9 +175,6 @@ def model_settings(classifier: Predictor) -> dict[str, Any]:
     return {
         "classifier": classifier.fingerprint,
         "labels": classifier.labels,
-        "tokenizer": hashlib.sha256(classifier.transformer.tokenizer.backend_tokenizer.to_str().encode()).hexdigest(),
-        "max_length": classifier.max_length,
-        "problem": str(classifier.problem),
         "device": f"{device.type} {name}",
         "max_tokens": classifier.max_tokens,
     }

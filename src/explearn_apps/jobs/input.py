@@ -39,7 +39,9 @@ class Input:
 
     Attributes:
         path: the file. It must be a regular one, because it is read more than once.
-        text, pair, id: columns with the text, its second segment and an identifier; None if there is none.
+        text: column with the text.
+        pair: column with its second segment, if any.
+        id: column with an identifier, if any.
     """
 
     path: Path
@@ -55,7 +57,8 @@ class Input:
     def count(self) -> int:
         """Return the number of texts, at least one, checking every row.
 
-        Raises DataError, naming file, row and field, for the first text that cannot be explained.
+        Raises:
+            DataError: there is no text, or one cannot be explained; file, row and field are named.
         """
         number = 0
         for row in self._rows():
@@ -76,10 +79,13 @@ class Input:
     def texts(self, start: int = 0) -> Iterator[JobText]:
         """Yield texts from index `start` on, after `count` has checked the file."""
         for row in islice(self._rows(), start, None):
-            first = row.values[self.text]
-            second = None if self.pair is None else row.values[self.pair]
-            identifier = "" if self.id is None else str(row.values[self.id])
-            yield JobText(identifier, first if second is None else (first, second), row.where)
+            identifier = ""
+            if self.id is not None:
+                identifier = str(row.values[self.id])
+            text = row.values[self.text]
+            if self.pair is not None:
+                text = text, row.values[self.pair]
+            yield JobText(identifier, text, row.where)
 
     def _rows(self) -> Iterator[RawRow]:
         return read_file(self.path, [name for name in (self.text, self.pair, self.id) if name is not None])
@@ -89,26 +95,28 @@ class TextReader:
     """A reader of runs of an input's texts, usually forwards: only going back far reopens the file.
 
     Args:
-        kept: most texts to go back without reading the file again.
+        input: the file.
+        most_back: most texts to go back without reading the file again.
     """
 
-    def __init__(self, input: Input, kept: int) -> None:
+    def __init__(self, input: Input, most_back: int) -> None:
         self._input = input
-        self._kept: deque[JobText] = deque(maxlen=kept)
+        self._recent: deque[JobText] = deque(maxlen=most_back)
         self._rest: Iterator[JobText] = iter(())
         self._next: int | None = None  # index of the file's next row
 
     def texts(self, start: int) -> Iterator[JobText]:
         """Yield texts from index `start` on. Only the most recent iterator may be used."""
-        if self._next is None or start < self._next - len(self._kept):
-            self._rest, self._next = self._input.texts(start), start
-            self._kept.clear()
+        if self._next is None or start < self._next - len(self._recent):
+            self._rest = self._input.texts(start)
+            self._next = start
+            self._recent.clear()
         back = self._next - start
         if back > 0:
-            yield from list(self._kept)[-back:]
+            yield from list(self._recent)[-back:]
         for row in self._rest:
             number = self._next
             self._next += 1
-            self._kept.append(row)
+            self._recent.append(row)
             if number >= start:
                 yield row

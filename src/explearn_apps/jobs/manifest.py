@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -56,31 +56,51 @@ class JobManifest(Shape):
         write_json(folder / MANIFEST, {**self.model_dump(), "parts": parts})
 
     def check(self, folder: Path, settings: Mapping[str, Any]) -> None:
-        """Raise ParamsError, naming the first difference, unless the job has these settings."""
-        for name, value in settings.items():
-            name, before, now = name.replace("_", " "), self.settings.get(name), value
-            if before == now:
-                continue
-            while isinstance(before, Mapping) and isinstance(now, Mapping):
-                key = next(key for key in {**now, **before} if before.get(key, ...) != now.get(key, ...))
-                name, before, now = f"{name}, {key}", before.get(key), now.get(key)
+        """Check that the job has these settings.
+
+        Raises:
+            ParamsError: one differs, which is named.
+        """
+        if difference := _difference(self.settings, settings, tuple(settings)):
+            name, before, now = difference
+            verb = "differ" if name.endswith("s") else "differs"
             raise ParamsError(
-                f"{folder}: holds a job whose {name} differ{'' if name.endswith('s') else 's'} (then "
-                f"{shown(before)}, now {shown(now)}); use the same to resume it, or another folder"
+                f"{folder}: holds a job whose {name} {verb} (then {shown(before)}, now {shown(now)}); use the same to "
+                "resume it, or another folder"
             )
+
+
+def _difference(
+    before: Mapping[str, Any], now: Mapping[str, Any], names: Iterable[str]
+) -> tuple[str, object, object] | None:
+    """Return the first setting that differs, with its values then and now; of mappings, the entry that differs."""
+    for name in names:
+        old = before.get(name)
+        new = now.get(name)
+        if old == new:
+            continue
+        name = name.replace("_", " ")
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            inner = _difference(old, new, {**new, **old})
+            if inner is not None:
+                return f"{name}, {inner[0]}", *inner[1:]
+        return name, old, new
+    return None
 
 
 def read_manifest(folder: Path) -> JobManifest | None:
     """Return the manifest of a folder; None if the folder does not exist or is empty.
 
-    Raises ParamsError for a folder with other content, DataError for a damaged manifest.
+    Raises:
+        ParamsError: the folder has other content.
+        DataError: the manifest is damaged.
     """
     path = folder / MANIFEST
     if not path.exists():
         if folder.exists() and not folder.is_dir():
             raise ParamsError(f"{folder}: is a file; expected a folder for the parts, or nothing")
         # Hidden files are unfinished parts.
-        names = sorted(p.name for p in folder.iterdir() if not p.name.startswith(".")) if folder.exists() else []
+        names = sorted(file.name for file in folder.glob("[!.]*"))
         if names:
             raise ParamsError(f"{folder}: holds {names[0]!r} and no job; expected an empty folder, or one of a job")
         return None

@@ -21,12 +21,12 @@ Explained = tuple[int, str, Sequence[Attribution]]
 
 
 def words_table(explained: Sequence[Explained]) -> pa.Table:
-    """Return a table with one row per word, columns as in WORD_SCHEMA, with `text` and `id` of the job."""
+    """Return a table with one row per word and the columns of WORD_SCHEMA; `text` and `id` are those of the job."""
+    words = WordRows()
     rows = []
     for number, identifier, attributions in explained:
         for attribution in attributions:
-            for row in WordRows().rows(attribution):
-                rows.append({**row, "text": number, "id": identifier})
+            rows += [row | {"text": number, "id": identifier} for row in words.rows(attribution)]
     return pa.Table.from_pylist(rows, schema=WORD_SCHEMA)
 
 

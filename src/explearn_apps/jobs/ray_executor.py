@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -31,7 +32,9 @@ class Share:
     """A worker's share of the cluster.
 
     Attributes:
-        workers: number of workers. gpus: 1 on clusters with GPUs, else 0. cpus: CPUs that a worker reserves.
+        workers: number of workers.
+        gpus: GPUs of a worker, 1 on clusters with GPUs, else 0.
+        cpus: CPUs that a worker reserves.
         threads: threads that it computes with.
     """
 
@@ -45,9 +48,10 @@ class RayExecutor:
     """An executor on the cluster that RAY_ADDRESS names; without it, on a cluster of only this machine.
 
     Args:
-        workers: number of workers; None: one per GPU or, without GPUs, one per node.
+        workers: number of workers. None: one per GPU or, without GPUs, one per node.
 
-    Raises ParamsError if the cluster cannot be reached, or has fewer devices.
+    Raises:
+        ParamsError: the cluster cannot be reached.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -57,7 +61,9 @@ class RayExecutor:
         if not ray.is_initialized():
             # Without an address Ray would join a cluster that somebody else started on this machine.
             address = os.environ.get("RAY_ADDRESS") or "local"
-            dashboard = False if address == "local" else None
+            dashboard = None
+            if address == "local":
+                dashboard = False
             try:
                 ray.init(address=address, include_dashboard=dashboard, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, RuntimeError, ValueError) as error:
@@ -71,18 +77,7 @@ class RayExecutor:
         threads = begun.get("threads") or whole_number(os.environ.get("OMP_NUM_THREADS", "")) or None
         nodes: Any = ray.nodes()
         self._share = share_of(nodes, self._workers, threads)
-        # A worker has another working directory.
-        classifier = Path(job.classifier)
-        self._job = replace(
-            job,
-            input=replace(job.input, path=job.input.path.resolve()),
-            folder=job.folder.resolve(),
-            classifier=str(classifier.resolve()) if classifier.exists() else job.classifier,
-            choices=[
-                choice if choice.folder is None else replace(choice, folder=choice.folder.resolve())
-                for choice in job.choices
-            ],
-        )
+        self._job = _with_whole_paths(job)
         self._stamp = stamp
         self._first = self._actor(begun.get("max_tokens"))
         self._settings = _result(self._first.settings.remote())
@@ -94,10 +89,12 @@ class RayExecutor:
         # Never more workers than parts: each one loads the classifier.
         workers = min(self._share.workers, len(numbers))
         idle = [self._first, *(self._actor(self._settings["max_tokens"]) for _ in range(workers - 1))]
-        remaining, running = list(numbers), dict[Any, tuple[int, Any]]()
+        remaining = deque(numbers)
+        running: dict[Any, tuple[int, Any]] = {}
         while remaining or running:
             while remaining and idle:
-                number, actor = remaining.pop(0), idle.pop()
+                number = remaining.popleft()
+                actor = idle.pop()
                 running[actor.part.remote(number, texts)] = number, actor
             (done,), _ = ray.wait(list(running))
             number, actor = running.pop(done)
@@ -117,11 +114,26 @@ class RayExecutor:
         return made.remote(self._job, self._stamp, share.threads, max_tokens)
 
 
+def _with_whole_paths(job: Job) -> Job:
+    """Return the job with absolute paths, since a worker has another working directory."""
+    classifier = job.classifier
+    if Path(classifier).exists():
+        classifier = str(Path(classifier).resolve())
+    choices = []
+    for choice in job.choices:
+        if choice.folder is not None:
+            choice = replace(choice, folder=choice.folder.resolve())
+        choices.append(choice)
+    source = replace(job.input, path=job.input.path.resolve())
+    return replace(job, input=source, folder=job.folder.resolve(), classifier=classifier, choices=choices)
+
+
 class Actor:
     """A worker of the cluster: loads the classifier once, then writes part after part."""
 
     def __init__(self, job: Job, stamp: tuple[int, int], threads: int, max_tokens: int | None) -> None:
-        self._threads, self._arguments = threads, (job, stamp, max_tokens)
+        self._threads = threads
+        self._arguments = job, stamp, max_tokens
 
     @cached_property
     def _worker(self) -> Worker:
@@ -144,15 +156,21 @@ def _portable_errors() -> Iterator[None]:
     """Re-raise user errors as a plain ExplearnError, since not every subclass can be pickled."""
     try:
         yield
+    except ExplearnError as error:
+        raise ExplearnError(str(error)) from None
     except Exception as error:
-        sentence = str(error) if isinstance(error, ExplearnError) else sentence_of(error)
+        sentence = sentence_of(error)
         if sentence is None:
             raise
         raise ExplearnError(sentence) from None
 
 
 def _result(reference: Any) -> Any:
-    """Wait for an actor's result. Raises ExplearnError if the actor did, other errors with Ray's traceback."""
+    """Wait for an actor's result, and return it.
+
+    Raises:
+        ExplearnError: the actor did. Other errors have Ray's traceback.
+    """
     import ray
 
     try:
@@ -167,24 +185,30 @@ def share_of(nodes: Sequence[Mapping[str, Any]], workers: int | None, threads: i
     """Divide the cluster among workers.
 
     Args:
-        nodes: result of `ray.nodes`. workers: None: one per GPU, else one per node.
-        threads: threads of an earlier run of the job, or requested ones; None: as many as a worker's CPUs.
+        nodes: result of `ray.nodes`.
+        workers: number of workers. None: one per GPU, else one per node.
+        threads: threads of an earlier run of the job, or requested ones. None: as many as a worker's CPUs.
 
-    Raises ParamsError for more workers than devices.
+    Raises:
+        ParamsError: there are more workers than devices.
     """
     resources = [node["Resources"] for node in nodes if node["Alive"] and node["Resources"].get("CPU")]
     gpus = int(sum(node.get("GPU", 0) for node in resources))
-    cpus = int(sum(node["CPU"] for node in resources))
-    most = gpus or cpus
     count = workers or gpus or len(resources)
-    if count > most:
-        device = "GPU" if gpus else "CPU"
-        raise ParamsError(f"--ray: got {count}; the cluster has {most:,} {device}{'s' * (most != 1)}")
     if gpus:
+        _check_devices(count, gpus, "GPU")
         # So that each node has CPUs for all of its GPUs.
-        fair = min(int(node["CPU"] // node["GPU"]) for node in resources if node.get("GPU"))
-    else:
-        # The most CPUs per worker with which all workers fit; a worker runs on one node.
-        fair = max(c for c in range(1, cpus + 1) if c == 1 or sum(int(node["CPU"]) // c for node in resources) >= count)
-    fair = max(1, fair)
-    return Share(count, int(gpus > 0), fair, threads or fair)
+        cpus = min(int(node["CPU"] // node["GPU"]) for node in resources if node.get("GPU"))
+        cpus = max(1, cpus)
+        return Share(count, 1, cpus, threads or cpus)
+    cpus = int(sum(node["CPU"] for node in resources))
+    _check_devices(count, cpus, "CPU")
+    # The most CPUs per worker with which all workers fit; a worker runs on one node.
+    while cpus > 1 and sum(node["CPU"] // cpus for node in resources) < count:
+        cpus -= 1
+    return Share(count, 0, cpus, threads or cpus)
+
+
+def _check_devices(workers: int, devices: int, kind: str) -> None:
+    if workers > devices:
+        raise ParamsError(f"--ray: got {workers}; expected at most {devices}, one for each {kind} of the cluster")

@@ -15,12 +15,10 @@ from typing import Any, Protocol
 from tqdm.auto import tqdm
 
 from explearn.core.documents import file_digest
-from explearn.core.errors import DataError
 from explearn.core.escape import printable
 from explearn.core.writing import locked, write_text
 from explearn_apps.jobs.explaining import Job, Worker
 from explearn_apps.jobs.manifest import (
-    MANIFEST,
     SUCCESS,
     JobManifest,
     Part,
@@ -43,18 +41,21 @@ class Executor(Protocol):
         """Load the classifier, and return the settings, other than the job's, that affect the results.
 
         Args:
+            job: the job.
             stamp: the input's stamp (`Input.stamp`).
-            begun: settings of an earlier run of the job, of which `threads` and `max_tokens` are kept; empty for a new
-                job.
+            begun: settings of an earlier run of the job, of which `threads` and `max_tokens` stay. Empty: a new job.
 
-        Returns `explaining.model_settings` and `threads`, the CPU threads of a worker.
+        Returns:
+            The settings of `explaining.model_settings`, and `threads`, the CPU threads of a worker.
         """
 
     def parts(self, numbers: Sequence[int], texts: int, advance: Advance) -> Iterator[tuple[int, Part]]:
         """Write parts, in any order; yield each with its number once its file is in place.
 
         Args:
-            numbers: ascending. texts: number of texts in the input. advance: called with numbers of finished texts.
+            numbers: numbers of the parts, ascending.
+            texts: number of texts in the input.
+            advance: called with numbers of finished texts.
         """
 
 
@@ -79,50 +80,45 @@ class LocalExecutor:
 def run(job: Job, executor: Executor) -> JobManifest:
     """Run or resume a job, and return the manifest of all its parts.
 
-    Raises what reading, loading and explaining raise (DataError names file and row), and ParamsError if the folder has
-    other content, or a job with other settings. Finished parts always stay.
+    Finished parts always stay. Errors of reading, loading and explaining pass through; DataError names file and row.
+
+    Args:
+        job: the job.
+        executor: explains its parts.
+
+    Raises:
+        ParamsError: the folder has other content, or a job with other settings.
     """
     with locked(job.folder, what=f"job {job.folder}"):
         stamp = job.input.stamp()
-        manifest = read_manifest(job.folder)
         settings = _settings(job)
-        if manifest is not None:
-            manifest.check(job.folder, settings)
-        # All rows of a finished job have been checked.
-        done = manifest is not None and sum(part.texts for part in manifest.parts.values()) == manifest.texts
-        texts = manifest.texts if manifest is not None and done else job.input.count()
-        if manifest is not None and manifest.texts != texts:
-            raise DataError(
-                f"{job.folder / MANIFEST}: says {manifest.texts:,} texts, but {job.input.path} has {texts:,}; use "
-                "another folder, or remove this one"
-            )
-        settings |= executor.settings(job, stamp, {} if manifest is None else manifest.settings)
+        manifest = read_manifest(job.folder)
         if manifest is None:
+            texts = job.input.count()
+            settings |= executor.settings(job, stamp, {})
             manifest = JobManifest(settings=settings, texts=texts)
             manifest.write(job.folder)
         else:
+            manifest.check(job.folder, settings)
+            settings |= executor.settings(job, stamp, manifest.settings)
             manifest.check(job.folder, settings)
         _finish(job, manifest, executor)
     return manifest
 
 
 def _settings(job: Job) -> dict[str, Any]:
-    """Return the settings that affect the results and are known without loading the classifier."""
-    methods = [
-        {
-            "name": c.info.name,
-            "explainer": None if c.folder is None else folder_digest(c.folder),
-            # Those of a bundle.
-            "options": json.loads(json.dumps(dict(c.options), default=str)),
-        }
-        for c in job.choices
-    ]
+    """Return the settings that affect the results and need no classifier."""
+    methods = []
+    for choice in job.choices:
+        digest = None
+        if choice.folder is not None:
+            digest = folder_digest(choice.folder)
+        methods.append({"name": choice.info.name, "explainer": digest, "options": _as_json(choice.options)})
     return {
         "input": file_digest(job.input.path),
         "columns": {"text": job.input.text, "pair": job.input.pair, "id": job.input.id},
         "methods": methods,
-        # As read back from a manifest: JSON has only string keys.
-        "options": json.loads(json.dumps(job.options, default=str)),
+        "options": _as_json(job.options),
         "targets": list(job.targets),
         "windows": job.windows,
         "unit": job.unit,
@@ -136,26 +132,35 @@ def _settings(job: Job) -> dict[str, Any]:
     }
 
 
+def _as_json(options: Mapping[str, Any]) -> Any:
+    """Return options as they are read back from a manifest: JSON has only string keys."""
+    return json.loads(json.dumps(dict(options), default=str))
+
+
 def _finish(job: Job, manifest: JobManifest, executor: Executor) -> None:
     """Write missing and damaged parts, and after each its entry in the manifest.
 
     Progress is a bar on a terminal, elsewhere one line per part on standard error.
     """
-    from explearn.methods.base.explainer import CHUNK_LONG_TEXTS, CHUNK_TEXTS
-
-    chunk = CHUNK_TEXTS if job.windows is None else CHUNK_LONG_TEXTS
     count = -(-manifest.texts // job.part_texts)
-    names = {number: part_name(number, count) for number in range(count)}
-    for number, part in list(manifest.parts.items()):
+    missing = []
+    for number in range(count):
+        part = manifest.parts.get(number)
+        if part is None:
+            missing.append(number)
+            continue
         first = number * job.part_texts
-        place = names.get(number), first, min(job.part_texts, manifest.texts - first)
-        if (part.file, part.first, part.texts) != place or not part.match(job.folder / part.file):
+        expected = part_name(number, count), first, min(job.part_texts, manifest.texts - first)
+        if (part.file, part.first, part.texts) != expected or not part.match(job.folder / part.file):
             name = printable(str(job.folder / part.file))
             print(f"{name}: has changed; it is written again", file=sys.stderr)
             del manifest.parts[number]
-    if missing := [number for number in names if number not in manifest.parts]:
-        (job.folder / SUCCESS).unlink(missing_ok=True)
-        done = before = sum(part.texts for part in manifest.parts.values())
+            missing.append(number)
+    success = job.folder / SUCCESS
+    if missing:
+        success.unlink(missing_ok=True)
+        before = sum(part.texts for part in manifest.parts.values())
+        done = before
         start = time.perf_counter()
         with tqdm(total=manifest.texts, initial=before, desc="explain", unit="text", disable=None) as bar:
             for number, part in executor.parts(missing, manifest.texts, bar.update):
@@ -163,11 +168,9 @@ def _finish(job: Job, manifest: JobManifest, executor: Executor) -> None:
                 manifest.write(job.folder)
                 done += part.texts
                 if bar.disable:
-                    # Texts are explained in chunks; those after this part in its last chunk are explained already.
-                    explained = min(-(-done // chunk) * chunk, manifest.texts)
-                    rate = (explained - before) / (time.perf_counter() - start)
-                    rest = tqdm.format_interval((manifest.texts - explained) / rate)
+                    rate = (done - before) / (time.perf_counter() - start)
+                    rest = tqdm.format_interval((manifest.texts - done) / rate)
                     line = f"{done:,} of {manifest.texts:,} texts, {rate:,.0f} texts/s, {rest} left"
                     print(f"{part.file}: {line}", file=sys.stderr, flush=True)
-    if not (job.folder / SUCCESS).exists():
-        write_text(job.folder / SUCCESS, "")
+    if not success.exists():
+        write_text(success, "")

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from explearn.cli.common import user_errors
+from explearn.cli.common import command
 from explearn.core.escape import printable
 
 
+@command
 def export_onnx(
     explainer: Annotated[Path, typer.Option(help="Folder of a trained ExpNet or L2E, or a bundle.")],
     out: Annotated[Path, typer.Option(help="The ONNX file to write.")],
@@ -26,7 +27,6 @@ def export_onnx(
 
     explearn export-onnx --explainer my-l2e --classifier my-model --out my-l2e.onnx
     """
-    with user_errors():
-        from explearn_apps.onnx.writing import export_onnx as write
+    from explearn_apps.onnx.writing import export_onnx as write  # brings torch
 
-        print(printable(str(write(out, explainer=explainer, classifier=classifier))))
+    print(printable(str(write(out, explainer=explainer, classifier=classifier))))

@@ -23,7 +23,7 @@ from explearn.methods.expnet.network import log_attention
 from explearn.methods.expnet.paper import ExpNetPaper
 from explearn.methods.l2e.explainer import L2E, aimed
 from explearn.predictors.architectures import reads
-from explearn.predictors.problems import Problem
+from explearn.predictors.labelled import Problem
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 from explearn_apps.onnx.metadata import CERTIFICATE, OUTPUTS, Input
@@ -39,8 +39,12 @@ class Graph(nn.Module):
         super().__init__()
         self.model = classifier.model
 
-    def _classify(self, inputs: dict[str, torch.Tensor | None], **options: Any) -> Any:
-        return self.model(**{name: value for name, value in inputs.items() if value is not None}, **options)
+    def _classify(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor | None, **options: Any
+    ) -> Any:
+        if token_type_ids is not None:
+            options["token_type_ids"] = token_type_ids
+        return self.model(input_ids=input_ids, attention_mask=attention_mask, **options)
 
 
 class _Attending(Graph):
@@ -49,22 +53,21 @@ class _Attending(Graph):
     def __init__(self, classifier: TransformerPredictor) -> None:
         super().__init__(classifier)
         self.layers = layer_count(classifier.model)
-        if (read := reads(classifier.model)) != "first":
-            of = {"last": "the last token", "mean": "the mean of all tokens"}[read]
+        read = reads(classifier.model)
+        if read != "first":
+            tokens = {"last": "the last token", "mean": "the mean of all tokens"}
             raise UnsupportedError(
-                f"{classifier.name}: its head reads {of}; expected a classifier that reads the first token, whose "
-                "attention an ONNX graph holds"
+                f"{classifier.name}: its head reads {tokens[read]}; expected a classifier that reads the first token, "
+                "whose attention an ONNX graph holds"
             )
 
-    def _attended(
-        self, inputs: dict[str, torch.Tensor | None], layers: list[int]
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _attended(self, layers: list[int], *inputs: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return logits, the last hidden states, and for each layer A[h, 0, j] then A[h, j, 0], (b, n, layers 2h)."""
         states: list[torch.Tensor] = []
         encoder: Any = self.model.base_model
         handle = encoder.register_forward_hook(lambda _module, _args, output: states.append(output[0]))
         try:
-            output = self._classify(inputs, output_attentions=True)
+            output = self._classify(*inputs, output_attentions=True)
         finally:
             handle.remove()
         if len(output.attentions) != self.layers:
@@ -84,7 +87,8 @@ class ExpNetGraph(_Attending):
     def __init__(self, classifier: TransformerPredictor, explainer: ExpNet) -> None:
         super().__init__(classifier)
         assert explainer.network is not None
-        self.network, self.attended = explainer.network, explainer.layers
+        self.network = explainer.network
+        self.attended = explainer.layers
         self.slope, self.offset = explainer.calibration
 
     def forward(
@@ -95,18 +99,16 @@ class ExpNetGraph(_Attending):
         word_ids: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         assert word_ids is not None
-        logits, _, values = self._attended(
-            {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}, self.attended
-        )
-        place, words = word_places(word_ids)
+        logits, _, values = self._attended(self.attended, input_ids, attention_mask, token_type_ids)
+        ranks, words = word_ranks(word_ids)
         # An extra row collects sub-tokens of no word. The maximum starts at 0, since attention is never below.
         rows = values.new_zeros(values.shape[0], values.shape[1] + 1, values.shape[2])
-        where = place[..., None].expand(-1, -1, values.shape[2])
-        pooled = rows.scatter_reduce(1, where, values, "amax")[:, :-1]
-        real = torch.arange(place.shape[1], device=place.device) < words[:, None]
+        targets = ranks[..., None].expand(-1, -1, values.shape[2])
+        pooled = rows.scatter_reduce(1, targets, values, "amax")[:, :-1]
+        real = torch.arange(ranks.shape[1], device=ranks.device) < words[:, None]
         raw = self.network(log_attention(pooled), partial(_shifted, real))
         scores = (self.slope * raw + self.offset).sigmoid()
-        return logits, functional.pad(scores, (0, 1)).gather(1, place)
+        return logits, functional.pad(scores, (0, 1)).gather(1, ranks)
 
 
 def _shifted(real: torch.Tensor, numbers: torch.Tensor, by: int) -> torch.Tensor:
@@ -114,27 +116,32 @@ def _shifted(real: torch.Tensor, numbers: torch.Tensor, by: int) -> torch.Tensor
 
     Args:
         real: whether there is a word, (b, n).
+        numbers: the features, (b, n, ...).
+        by: number of words, negative for a shift to the right.
     """
-    numbers, tokens, sides = numbers * real[..., None], numbers.shape[1], abs(by)
-    return functional.pad(numbers, (0, 0, sides, sides))[:, sides + by : sides + by + tokens]
+    tokens = numbers.shape[1]
+    sides = abs(by)
+    padded = functional.pad(numbers * real[..., None], (0, 0, sides, sides))
+    return padded[:, sides + by : sides + by + tokens]
 
 
-def word_places(word_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def word_ranks(word_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the rank of each position's word among its text's words with a sub-token, and the number of these words.
 
     Args:
         word_ids: int64, (b, n), NO_WORD where there is no word.
 
-    Returns int64, (b, n), n where there is no word; int64, (b,).
+    Returns:
+        int64, (b, n), n where there is no word; int64, (b,).
     """
     tokens = word_ids.shape[1]
-    places = torch.arange(tokens, device=word_ids.device)
-    known = word_ids != NO_WORD
+    positions = torch.arange(tokens, device=word_ids.device)
+    in_word = word_ids != NO_WORD
     same = word_ids[:, :, None] == word_ids[:, None, :]
-    earlier = places[None, :] < places[:, None]
-    begins = known & ~(same & earlier).any(-1)
+    earlier = positions[None, :] < positions[:, None]
+    begins = in_word & ~(same & earlier).any(-1)
     before = begins[:, None, :] & (word_ids[:, None, :] < word_ids[:, :, None])
-    return torch.where(known, before.long().sum(-1), tokens), begins.long().sum(-1)
+    return torch.where(in_word, before.long().sum(-1), tokens), begins.long().sum(-1)
 
 
 class ExpNetPaperGraph(_Attending):
@@ -148,12 +155,9 @@ class ExpNetPaperGraph(_Attending):
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        logits, hidden, attention = self._attended(
-            {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids},
-            [self.explainer.encoder["layer"]],
-        )
-        features = TokenFeatures(attention, hidden if self.explainer.needs_hidden else None, logits)
-        return logits, self.explainer.score(features)
+        layer = self.explainer.encoder["layer"]
+        logits, hidden, attention = self._attended([layer], input_ids, attention_mask, token_type_ids)
+        return logits, self.explainer.score(TokenFeatures(attention, hidden, logits))
 
 
 class L2EGraph(Graph):
@@ -165,7 +169,9 @@ class L2EGraph(Graph):
         super().__init__(classifier)
         assert explainer.network is not None and explainer.certifier is not None
         self.explainer = explainer
-        self.network, self.certifier, self.layers = explainer.network, explainer.certifier, explainer.layers
+        self.network = explainer.network
+        self.certifier = explainer.certifier
+        self.layers = explainer.layers
         self.problem = classifier.problem
         self.probabilities = classifier.probabilities
         if explainer.options.people is not None:
@@ -183,29 +189,32 @@ class L2EGraph(Graph):
         aim: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, ...]:
         assert word_ids is not None and target is not None
-        output = self._classify(
-            {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids},
-            output_hidden_states=True,
-        )
+        output = self._classify(input_ids, attention_mask, token_type_ids, output_hidden_states=True)
         logits = output.logits
         chosen = torch.where(target < 0, logits.argmax(-1), target)
         states = torch.cat([output.hidden_states[layer] for layer in self.layers], -1)
         read = self.network(states, attention_mask != 0)
         wanted = chosen[:, None, None].expand(-1, read.scores.shape[1], 1)
         scores = read.scores.gather(-1, wanted)[..., 0]
-        shown = scores
+        token_scores = scores
         if aim is not None:
-            shown = aimed(scores, self.explainer.marked(read.marks, word_ids), aim[:, None])
+            token_scores = aimed(scores, self.explainer.marked(read.marks, word_ids), aim[:, None])
         if CERTIFICATE not in self.outputs:
-            return logits, shown
-        answers = logits if self.problem is Problem.REGRESSION else self.probabilities(logits)
+            return logits, token_scores
+        answers = logits
+        if self.problem is not Problem.REGRESSION:
+            answers = self.probabilities(logits)
         answer = answers.gather(-1, chosen[:, None])[:, 0]
         features = self.certifier.features(read.units, word_ids != NO_WORD, scores, answer)
-        return logits, shown, self.certifier(features)
+        return logits, token_scores, self.certifier(features)
 
 
 def graph_of(classifier: TransformerPredictor, explainer: Explainer) -> Graph:
-    """Return the module to export. Raises UnsupportedError for a method or classifier without one."""
+    """Return the module to export.
+
+    Raises:
+        UnsupportedError: the method or the classifier has none.
+    """
     if isinstance(explainer, ExpNet):
         return ExpNetGraph(classifier, explainer)
     if isinstance(explainer, ExpNetPaper):

@@ -41,12 +41,18 @@ class Metadata(Shape):
 
     Attributes:
         explearn: version that wrote it.
-        method: registry name. aggregation: of sub-token scores to word scores. signed: as in `Attribution`.
+        method: registry name.
+        aggregation: how sub-token scores become word scores.
+        signed: as in `Attribution`.
         classifier: name, architecture and fingerprint.
-        labels: names of the classes. problem: how logits become probabilities.
-        inputs: of the graph. aim: option of the exported explainer.
+        labels: names of the classes.
+        problem: how logits become probabilities.
+        inputs: inputs of the graph.
+        aim: option of the exported explainer.
         max_length: most sub-tokens per text, including special ones; longer texts are cut, pairs from the longer
-            segment. truncation_side: where texts are cut. pad_token_id: pads the shorter texts of a batch.
+            segment.
+        truncation_side: where texts are cut.
+        pad_token_id: pads the shorter texts of a batch.
         split_special_tokens: whether special tokens written in a text are split like any text.
         words: a sentence that says how sub-tokens belong to words.
     """
@@ -71,7 +77,8 @@ class Metadata(Shape):
 def parse_metadata(stored: Mapping[str, str], path: str) -> Metadata:
     """Parse a file's metadata.
 
-    Raises ModelError if there are none, they have another format, or a field cannot be used.
+    Raises:
+        ModelError: there are none, they have another format, or a field cannot be used.
     """
     if METADATA not in stored or TOKENIZER not in stored:
         raise ModelError(f"{path}: holds no explainer; expected a file that explearn export-onnx wrote")
@@ -80,6 +87,7 @@ def parse_metadata(stored: Mapping[str, str], path: str) -> Metadata:
     except ValueError as error:
         raise ModelError(f"{path}: {error}; export it again") from error
     metadata: Metadata = check(Metadata, values, ModelError, f"{path}, ", "; export it again")
-    if problem := label_problem(metadata.labels):
+    problem = label_problem(metadata.labels)
+    if problem:
         raise ModelError(f"{path}: {problem}; export it again")
     return metadata

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from explearn.core.arguments import check_listed, path_of
 from explearn.core.attribution import Attribution
-from explearn.core.certificate import certificates
+from explearn.core.certificate import Certificate, certificates
 from explearn.core.errors import ModelError, ParamsError, first_line
 from explearn.core.extras import need
 from explearn.core.numeric_checks import check_logits
@@ -42,7 +42,8 @@ class OnnxExplainer(Labelled):
     """A classifier and a trained explainer in one graph.
 
     Attributes:
-        path: the file. metadata: what the file says about its explainer (`explearn_apps.onnx.metadata.Metadata`).
+        path: the file.
+        metadata: what the file says about its explainer (`explearn_apps.onnx.metadata.Metadata`).
         max_tokens: most padded sub-tokens in a batch.
         aim: which of L2E's two questions the scores answer.
     """
@@ -61,23 +62,27 @@ class OnnxExplainer(Labelled):
         Args:
             path: file written by `explearn export-onnx`.
             providers: onnxruntime's providers, the preferred one first.
-            threads: threads per computation; 0: as many as onnxruntime finds cores.
+            threads: threads per computation. 0: as many as onnxruntime finds cores.
             max_tokens: most padded sub-tokens in a batch.
-            aim: which of L2E's two questions to answer, if it was trained with `people` (default: as exported).
+            aim: which of L2E's two questions to answer, if it was trained with `people`. None: as exported.
 
-        Raises ModelError for a file that is not such a graph, ParamsError for providers that onnxruntime does not have
-        and for an `aim` that the graph does not take, MissingExtraError if onnxruntime is not installed.
+        Raises:
+            ModelError: the file is not such a graph.
+            ParamsError: onnxruntime does not have a provider, or the graph does not take an `aim`.
+            MissingExtraError: onnxruntime is not installed.
         """
         ort: Any = need("onnxruntime", extra="onnx", what="an explanation by ONNX")
-        self.path, self.max_tokens = Path(path_of("path", path)), max_tokens
+        self.path = Path(path_of("path", path))
+        self.max_tokens = max_tokens
         if not os.path.isfile(path):  # noqa: PTH113 (Path.is_file raises for names that no file can have)
             raise ModelError(f"{self.path}: no such file; expected one that explearn export-onnx wrote")
-        available = ort.get_available_providers()
         check_listed("providers", providers)
-        if unknown := sorted(set(providers) - set(available)):
-            raise ParamsError(
-                f"providers: this onnxruntime has no {unknown[0]}; expected some of {', '.join(available)}"
-            )
+        available = ort.get_available_providers()
+        for provider in providers:
+            if provider not in available:
+                raise ParamsError(
+                    f"providers: this onnxruntime has no {provider}; expected some of {', '.join(available)}"
+                )
         options = ort.SessionOptions()
         options.intra_op_num_threads = check(Count, threads, ParamsError, "threads: ")
         options.log_severity_level = 4  # otherwise it also prints errors, with unescaped names from the file
@@ -89,10 +94,14 @@ class OnnxExplainer(Labelled):
             ) from error
         stored = self._session.get_modelmeta().custom_metadata_map
         self.metadata = parse_metadata(stored, str(self.path))
-        self.aim = self.metadata.aim if aim is None else check(Fraction, aim, ParamsError, "aim: ")
+        self.aim = self.metadata.aim
+        if aim is not None:
+            self.aim = check(Fraction, aim, ParamsError, "aim: ")
         if self.aim != self.metadata.aim and "aim" not in self.metadata.inputs:
             raise ParamsError(f"{self.path}: its explainer has not learned what people would mark; expected no `aim`")
-        self.name, self.labels, self.problem = str(path), self.metadata.labels, Problem(self.metadata.problem)
+        self.name = str(path)
+        self.labels = self.metadata.labels
+        self.problem = Problem(self.metadata.problem)
         from tokenizers import Tokenizer
 
         try:
@@ -111,32 +120,36 @@ class OnnxExplainer(Labelled):
 
         Args:
             texts: strings, pairs of strings, or examples.
-            targets: class to explain for each text, by name or index, or a list of several (default: the predicted
-                class; for a multi-label classifier each label that applies, at least the most probable one; for a
-                regression each value).
+            targets: class to explain for each text, by name or index, or a list of several. None: the predicted class;
+                for a multi-label classifier each label that applies, at least the most probable one; for a regression
+                each value.
             unit: what is scored; see `Explainer.explain`.
 
-        Raises as `Explainer.explain` does, and ModelError if the graph fails.
+        Yields:
+            Attributions, as `Explainer.explain` returns them.
+
+        Raises:
+            ModelError: the graph fails. Other errors are those of `Explainer.explain`.
         """
         # Passed as a classifier to functions that use only what is below and in `Labelled`.
         source: Any = self
-        metadata, name = self.metadata, unit_name(unit)
+        method = self.metadata.method, self.metadata.aggregation, self.metadata.signed
         for chunk in targeted_texts(source, texts, targets, None, CHUNK_TEXTS, unit):
             encodings, classes = windows_of(chunk)
-            rows = iter(self._run(encodings, classes or [PREDICTED] * len(encodings)))
-            for one in chunk:
-                for _ in one.targets:
-                    method = metadata.method, metadata.aggregation, metadata.signed
-                    yield attribution_of(source, one.units, [next(rows)], *method, name)
+            scores = iter(self._run(encodings, classes or [PREDICTED] * len(encodings)))
+            for text in chunk:
+                for _ in text.targets:
+                    yield attribution_of(source, text.units, [next(scores)], *method, unit_name(unit))
 
     # ---- as a classifier -----------------------------------------------------------------------------------------
 
     def encode(self, texts: Sequence[Text], first: int = 1) -> list[Encoding]:
-        """Tokenise texts as the classifier's tokenizer does. Raises as `Classifier.encode` does."""
+        """Tokenise texts as the classifier's tokenizer does, with the errors of `Predictor.encode`."""
         encodings = []
         for number, text in enumerate(texts, start=first):
             segments, example_id = as_segments(text, number)
-            row = self._tokenizer.encode(segments[0].text, segments[1].text if len(segments) == 2 else None)
+            parts: list[Any] = [segment.text for segment in segments]
+            row = self._tokenizer.encode(*parts)
             encodings.append(encoding_of(segments, row.ids, row.type_ids, row.sequence_ids, row.offsets, example_id))
         return encodings
 
@@ -146,8 +159,8 @@ class OnnxExplainer(Labelled):
 
     def predict_proba(self, encodings: Sequence[Encoding]) -> NDArray[np.float64]:
         """Return class probabilities, shape (n, C)."""
-        rows = self._run(encodings, [PREDICTED] * len(encodings))
-        return self.probabilities_of(np.array([row.logits for row in rows], dtype=np.float64))
+        scores = self._run(encodings, [PREDICTED] * len(encodings))
+        return self.probabilities_of(np.array([text.logits for text in scores], dtype=np.float64))
 
     # ---- the graph -----------------------------------------------------------------------------------------------
 
@@ -168,24 +181,30 @@ class OnnxExplainer(Labelled):
                 )
             check_logits(logits, str(self.path))
             seconds = (time.perf_counter() - start) / len(batch)
-            known = certificates(rest[0].tolist()) if rest and self.aim == 1 else [None] * len(batch)
+            certified: list[Certificate | None] = [None] * len(batch)
+            if rest and self.aim == 1:
+                certified = [*certificates(rest[0].tolist())]
             for row, i in enumerate(batch):
-                target = int(logits[row].argmax()) if targets[i] == PREDICTED else targets[i]
-                scores[i] = TextScores(token_scores[row], logits[row], target, seconds, certificate=known[row])
+                target = targets[i]
+                if target == PREDICTED:
+                    target = int(logits[row].argmax())
+                scores[i] = TextScores(token_scores[row], logits[row], target, seconds, certificate=certified[row])
         return [scores[i] for i in range(len(encodings))]
 
     def _inputs(self, encodings: Sequence[Encoding], targets: Sequence[int]) -> dict[str, NDArray[Any]]:
-        rows: dict[str, tuple[list[Sequence[int]], int]] = {
-            "input_ids": ([e.input_ids for e in encodings], self.metadata.pad_token_id),
-            "attention_mask": ([[1] * len(e) for e in encodings], 0),
-            "token_type_ids": ([e.token_type_ids for e in encodings], 0),
-            "word_ids": ([e.word_ids for e in encodings], NO_WORD),
+        shape = len(encodings), max(map(len, encodings))
+        inputs: dict[str, NDArray[Any]] = {
+            "input_ids": np.full(shape, self.metadata.pad_token_id),
+            "attention_mask": np.zeros(shape, np.int64),
+            "token_type_ids": np.zeros(shape, np.int64),
+            "word_ids": np.full(shape, NO_WORD),
+            "target": np.array(targets),
+            "aim": np.full(len(encodings), self.aim, np.float32),
         }
-        width = max(map(len, encodings))
-        padded: dict[str, NDArray[Any]] = {
-            name: np.array([[*row, *[fill] * (width - len(row))] for row in values], dtype=np.int64)
-            for name, (values, fill) in rows.items()
-        }
-        padded["target"] = np.asarray(targets, dtype=np.int64)
-        padded["aim"] = np.full(len(encodings), self.aim, dtype=np.float32)
-        return {name: padded[name] for name in self.metadata.inputs}
+        for row, encoding in enumerate(encodings):
+            length = len(encoding)
+            inputs["input_ids"][row, :length] = encoding.input_ids
+            inputs["attention_mask"][row, :length] = 1
+            inputs["token_type_ids"][row, : len(encoding.token_type_ids)] = encoding.token_type_ids
+            inputs["word_ids"][row, :length] = encoding.word_ids
+        return {name: inputs[name] for name in self.metadata.inputs}

@@ -7,6 +7,8 @@ import os
 import warnings
 from collections.abc import Sequence
 from importlib import metadata
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 
 from explearn.bundle.loading import find_explainer
 from explearn.core.attribution import Attribution
+from explearn.core.compute import ComputeOptions
 from explearn.core.documents import is_folder
 from explearn.core.errors import ModelError, ParamsError, UnsupportedError, first_line
 from explearn.core.extras import check_installed
@@ -24,7 +27,7 @@ from explearn.methods.base.explainer import Explainer, unread_words_known
 from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.heads.token_classification import TokenPredictor
 from explearn.predictors.predictor import Predictor
-from explearn.predictors.pretrained import load_classifier
+from explearn.predictors.pretrained import as_predictor
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.encoding import Text
 from explearn_apps.onnx.graphs import Graph, graph_of
@@ -63,12 +66,16 @@ def export_onnx(
     Args:
         path: the file; an existing ONNX file is replaced.
         explainer: a trained ExpNet or L2E: its folder, a bundle (folder or hub name), or an `Explainer`.
-        classifier: folder or hub name, or the classifier, on the CPU in float32 (default: the bundle's).
+        classifier: folder or hub name, or the classifier, on the CPU in float32. None: the bundle's.
+
+    Returns:
+        The file.
 
     Raises:
-        UnsupportedError: a method or classifier that cannot be exported, or whose graph gives other scores.
-        ModelError: an explainer or a classifier that cannot be used, or that do not belong together.
-        ParamsError: no classifier, or one elsewhere. MissingExtraError: packages of the extra `onnx` are not installed.
+        UnsupportedError: the method or classifier cannot be exported, or its graph gives other scores.
+        ModelError: the explainer or the classifier cannot be used, or they do not belong together.
+        ParamsError: there is no classifier, or it is not on the CPU in float32.
+        MissingExtraError: packages of the extra `onnx` are not installed.
     """
     check_installed("onnx", "onnxscript", "onnxruntime", extra="onnx", what="an export to ONNX")
     # Every ONNX file starts with the field of its version.
@@ -85,9 +92,8 @@ def export_onnx(
     with unread_words_known():
         expected = list(source.explain(model, texts))
     proto = model_proto(graph, model)
-    for key, value in ((METADATA, _metadata(source, model, graph).model_dump_json()), (TOKENIZER, _tokenizer(model))):
-        entry = proto.metadata_props.add()
-        entry.key, entry.value = key, value
+    proto.metadata_props.add(key=METADATA, value=_metadata(source, model, graph).model_dump_json())
+    proto.metadata_props.add(key=TOKENIZER, value=_tokenizer(model))
     with atomic_path(path) as partial:
         partial.write_bytes(proto.SerializeToString(deterministic=True))
         _compare(partial, texts, expected, f"{source.name} of {model.name}")
@@ -96,17 +102,21 @@ def export_onnx(
 
 def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, TransformerPredictor]:
     """Return the explainer, and the classifier that it explains, on the CPU in float32."""
-    source, bundle = (explainer, None) if isinstance(explainer, Explainer) else find_explainer(explainer)
-    classifier = classifier or (None if bundle is None else bundle.classifier_folder)
+    bundle = None
+    if not isinstance(explainer, Explainer):
+        explainer, bundle = find_explainer(explainer)
+        if classifier is None and bundle is not None:
+            classifier = bundle.classifier_folder
     if classifier is None:
         raise ParamsError(
             "got no classifier; expected its folder or hub name (--classifier), or a bundle that contains it"
         )
-    if not isinstance(classifier, Predictor):
-        classifier = load_classifier(classifier, device="cpu", precision="fp32")
+    classifier = as_predictor(classifier, ComputeOptions("cpu", "fp32"))
     prompted = classifier.completion is not None or classifier.transformer is not classifier
     if isinstance(classifier, QuestionPredictor | TokenPredictor) or prompted:
-        what = "classifies by a prompt or candidate labels" if prompted else classifier.does
+        what = classifier.does
+        if prompted:
+            what = "classifies by a prompt or candidate labels"
         raise UnsupportedError(f"{classifier.name}: {what}; expected a classifier with a head, for ONNX")
     classifier.check_plain("export to ONNX")
     dtypes = {classifier.dtype, *(parameter.dtype for parameter in classifier.transformer.model.parameters())}
@@ -114,8 +124,8 @@ def _pair(explainer: Any, classifier: Any) -> tuple[Explainer, TransformerPredic
         raise ParamsError(f"{classifier.name}: is not on the CPU in float32; expected device='cpu', precision='fp32'")
     if bundle is not None:
         bundle.check_classifier(classifier)
-    source.check_explains(classifier)
-    return source, classifier.transformer
+    explainer.check_explains(classifier)
+    return explainer, classifier.transformer
 
 
 def model_proto(graph: Graph, classifier: TransformerPredictor) -> Any:
@@ -126,7 +136,7 @@ def model_proto(graph: Graph, classifier: TransformerPredictor) -> Any:
         inputs[name] = torch.zeros_like(ids[:, 0] if name in ("target", "aim") else ids)
     if "aim" in inputs:
         inputs["aim"] = inputs["aim"].float()
-    axes = {name: {0: "batch", 1: "tokens"} if value.ndim == 2 else {0: "batch"} for name, value in inputs.items()}
+    axes = {name: ("batch", "tokens")[: value.ndim] for name, value in inputs.items()}
     model: Any = classifier.model
     attention = model.config._attn_implementation
     logger = logging.getLogger("torch.onnx")
@@ -162,16 +172,21 @@ def model_proto(graph: Graph, classifier: TransformerPredictor) -> Any:
     for part in (parts, *parts.node, *parts.input, *parts.output, *parts.value_info, *parts.initializer):
         part.doc_string = ""
         del part.metadata_props[:]
-    proto.producer_name, proto.producer_version = "explearn", metadata.version("explearn")
+    proto.producer_name = "explearn"
+    proto.producer_version = metadata.version("explearn")
     return proto
 
 
 def _metadata(explainer: Explainer, classifier: TransformerPredictor, graph: Graph) -> Metadata:
     tokenizer: Any = classifier.tokenizer
     config: Any = classifier.model.config
-    types: list[Input] = ["token_type_ids"] if "token_type_ids" in tokenizer.model_input_names else []
-    # Only the last part of a folder's path: the rest is private.
-    name = Path(classifier.name).resolve().name if is_folder(classifier.name) else classifier.name
+    inputs: list[Input] = ["input_ids", "attention_mask"]
+    if "token_type_ids" in tokenizer.model_input_names:
+        inputs.append("token_type_ids")
+    name = classifier.name
+    if is_folder(name):
+        # Only the last part of its path: the rest is private.
+        name = Path(name).resolve().name
     architecture = str(config.model_type)
     return Metadata(
         explearn=metadata.version("explearn"),
@@ -181,7 +196,7 @@ def _metadata(explainer: Explainer, classifier: TransformerPredictor, graph: Gra
         classifier={"name": name, "architecture": architecture, "fingerprint": classifier.fingerprint},
         labels=classifier.labels,
         problem=classifier.problem.value,
-        inputs=["input_ids", "attention_mask", *types, *graph.more],
+        inputs=[*inputs, *graph.more],
         aim=getattr(explainer.options, "aim", 1.0),
         max_length=classifier.max_length,
         truncation_side=tokenizer.truncation_side,
@@ -205,12 +220,13 @@ def _compare(path: Path, texts: Sequence[Text], expected: Sequence[Attribution],
     """Raise UnsupportedError unless onnxruntime and PyTorch give the same explanations, in a batch and one by one."""
     try:
         reader = OnnxExplainer(path, threads=1)
-        runs = [list(reader.explain(texts)), [one for text in texts for one in reader.explain([text])]]
+        together = list(reader.explain(texts))
+        alone = list(chain.from_iterable(reader.explain([text]) for text in texts))
     except ModelError as error:
         raise UnsupportedError(f"{what} cannot be exported to ONNX: its graph does not run ({error})") from error
-    for run in runs:
+    for run in (together, alone):
         # For a multi-label classifier the classes may differ.
-        if [_exact(one) for one in run] != [_exact(one) for one in expected]:
+        if list(map(_exact, run)) != list(map(_exact, expected)):
             raise UnsupportedError(f"{what} cannot be exported to ONNX: its graph gives other words or classes")
         far = max(float(np.abs(_numbers(a) - _numbers(b)).max()) for a, b in zip(run, expected, strict=True))
         if not far <= TOLERANCE:
@@ -220,12 +236,14 @@ def _compare(path: Path, texts: Sequence[Text], expected: Sequence[Attribution],
             )
 
 
-def _exact(one: Attribution) -> tuple[object, ...]:
-    return one.words, one.tokens, one.target, one.predicted, one.spans, one.pair_start, one.unaligned, one.signed
+_exact = attrgetter("words", "tokens", "target", "predicted", "spans", "pair_start", "unaligned", "signed")
 
 
-def _numbers(one: Attribution) -> NDArray[np.float64]:
-    answer = one.probability if one.value is None else one.value
-    # The bound is an exponential, which magnifies rounding: differences of a certificate count one tenth.
-    certificate = [] if one.certificate is None else [one.certificate.agreement / 10, one.certificate.bound / 10]
-    return np.concatenate([one.filled(0.0), one.token_scores, [answer], certificate])
+def _numbers(attribution: Attribution) -> NDArray[np.float64]:
+    answer = attribution.probability if attribution.value is None else attribution.value
+    numbers = [*attribution.filled(0.0), *attribution.token_scores, answer]
+    certificate = attribution.certificate
+    if certificate is not None:
+        # The bound is an exponential, which magnifies rounding: differences of a certificate count one tenth.
+        numbers += [certificate.agreement / 10, certificate.bound / 10]
+    return np.array(numbers, dtype=np.float64)

@@ -17,7 +17,6 @@ from explearn.core.errors import DataError, ExplearnError
 from explearn.core.escape import printable
 from explearn.core.validation import check
 from explearn.methods.base.explainer import Explainer
-from explearn.methods.info import first_sentence
 from explearn.predictors.predictor import Predictor
 from explearn_apps.serve.engine import Engine
 from explearn_apps.serve.guard import SECURITY_HEADERS, Guard
@@ -50,11 +49,16 @@ def make_app(
         classifier: the classifier; not a model that answers questions.
         explainers: the methods, served under their names.
         limits: limits of requests.
-        hosts: allowed names of the service in requests; None for any.
+        hosts: allowed names of the service in requests. None: any.
         embedders: origins whose pages may show the service in a frame.
         verdict: verdict of a comparison of the methods (`Comparison.verdict`).
 
-    Raises as `Engine` does.
+    Returns:
+        The application.
+
+    Raises:
+        ParamsError: a method is repeated, or there is none.
+        UnsupportedError: a method cannot explain the classifier, or the model answers questions.
     """
     engine = Engine(classifier, explainers, limits or Limits(), verdict)
 
@@ -112,22 +116,21 @@ def add_api(app: FastAPI, engine: Engine) -> None:
         except ValueError as error:
             raise HTTPException(400, f"body: {error}") from error
         answers = await engine.answer(request, check(ExplainRequest, body, DataError))
-        rows = [result(one.probabilities, [a for method in one.by_method for a in method]) for one in answers]
-        return json_response({"results": rows})
+        return json_response({"results": [result(answer.probabilities, answer.attributions) for answer in answers]})
 
     @app.get("/methods", response_model=Served)
     async def methods() -> Response:
         """Return the classifier, its labels, the methods and the limits."""
+        summaries = []
+        for name, explainer in engine.explainers.items():
+            about = explainer.about
+            summary = engine.summaries[name]
+            summaries.append(MethodSummary(name=name, family=about.family, cost=about.cost, summary=summary))
         served = Served(
             classifier=engine.classifier.name,
             problem=str(engine.classifier.problem),
             labels=engine.classifier.labels,
-            methods=[
-                MethodSummary(
-                    name=name, family=e.about.family, cost=e.about.cost, summary=first_sentence(type(e).__doc__ or "")
-                )
-                for name, e in engine.explainers.items()
-            ],
+            methods=summaries,
             verdict=engine.verdict,
             limits=engine.limits,
         )
@@ -141,8 +144,9 @@ def add_api(app: FastAPI, engine: Engine) -> None:
     @app.get("/ready", responses={503: {"description": "The service does not accept requests."}})
     async def ready() -> Response:
         """Say whether the service accepts requests: 200, otherwise 503."""
-        working = engine.batcher.working
-        return json_response({"status": "ready" if working else "not ready"}, 200 if working else 503)
+        if engine.batcher.working:
+            return json_response({"status": "ready"})
+        return json_response({"status": "not ready"}, 503)
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:

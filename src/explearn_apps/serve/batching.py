@@ -7,45 +7,43 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from itertools import chain, islice
+from typing import Any
 
 from explearn_apps.serve.limits import Limits
 from explearn_apps.serve.responses import busy
 
-Key = TypeVar("Key", bound=Hashable)
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
 
 @dataclass(slots=True, eq=False)
-class _Work(Generic[Key, Item, Result]):
+class _Work:
     """The items of one request for one method."""
 
-    key: Key
-    items: Sequence[Item]
+    key: Hashable
+    items: Sequence[Any]
     arrived: float
-    future: asyncio.Future[list[Result]] = field(repr=False)
+    future: asyncio.Future[list[Any]] = field(repr=False)
 
 
-class Batcher(Generic[Key, Item, Result]):
+class Batcher:
     """Collects work for a few milliseconds, joins work with the same key into batches, and does it in one thread.
 
     The oldest work comes first. The next batch collects while one is running. Work of cancelled requests is dropped. If
     a joined batch fails, because of any one request, its requests are retried separately.
 
     Args:
-        run: (key, items) -> a result for each item; called in the thread.
+        run: function of a key and items that returns a result for each item; called in the thread.
         limits: `join_seconds`, `join_texts` and `waiting`.
     """
 
-    def __init__(self, run: Callable[[Key, Sequence[Item]], Sequence[Result]], limits: Limits) -> None:
-        self._run, self._limits = run, limits
-        self._queue: deque[_Work[Key, Item, Result]] = deque()
+    def __init__(self, run: Callable[[Any, Sequence[Any]], Sequence[Any]], limits: Limits) -> None:
+        self._run = run
+        self._limits = limits
+        self._queue: deque[_Work] = deque()
         self._arrived = asyncio.Event()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="explearn-model")
         self._task: asyncio.Task[None] | None = None
 
-    def run_alone(self, key: Key, items: Sequence[Item]) -> Sequence[Result]:
+    def run_alone(self, key: Hashable, items: Sequence[Any]) -> Sequence[Any]:
         """Call `run` in the thread, wait, and return its result."""
         return self._worker.submit(self._run, key, items).result()
 
@@ -62,17 +60,18 @@ class Batcher(Generic[Key, Item, Result]):
         """Number of items not yet started."""
         return sum(len(work.items) for work in self._queue if not work.future.done())
 
-    async def submit(self, key: Key, items: Sequence[Item]) -> list[Result]:
-        """Return the results of some items, in order.
+    async def submit(self, key: Hashable, items: Sequence[Any]) -> list[Any]:
+        """Return the results of some items, in order. Errors of `run` pass through.
 
-        Raises HTTPException if too many are waiting, and what `run` raises.
+        Raises:
+            HTTPException: too many are waiting.
         """
         if not self.working:
             raise busy("the service is shutting down; try again later")
         if self.waiting + len(items) > self._limits.waiting:
             raise busy(f"{self.waiting} texts are already waiting; try again in a moment")
         loop = asyncio.get_running_loop()
-        work: _Work[Key, Item, Result] = _Work(key, items, loop.time(), loop.create_future())
+        work: _Work = _Work(key, items, loop.time(), loop.create_future())
         self._queue.append(work)
         self._arrived.set()
         return await work.future
@@ -101,29 +100,33 @@ class Batcher(Generic[Key, Item, Result]):
             if together:
                 await loop.run_in_executor(self._worker, self._do, loop, together)
 
-    def _take(self) -> list[_Work[Key, Item, Result]]:
+    def _take(self) -> list[_Work]:
         """Take the oldest work, and other work with the same key that fits into its batch."""
-        waiting = [work for work in self._queue if not work.future.done()]
-        taken: list[_Work[Key, Item, Result]] = []
+        taken: list[_Work] = []
+        left: deque[_Work] = deque()
         room = self._limits.join_texts
-        for work in waiting:
+        for work in self._queue:
+            if work.future.done():
+                continue
             if not taken or (work.key == taken[0].key and len(work.items) <= room):
                 taken.append(work)
                 room -= len(work.items)
-        chosen = set(map(id, taken))
-        self._queue = deque(work for work in waiting if id(work) not in chosen)
+            else:
+                left.append(work)
+        self._queue = left
         if not self._queue:
             self._arrived.clear()
         return taken
 
     # ---- in the thread -------------------------------------------------------------------------------------------
 
-    def _do(self, loop: asyncio.AbstractEventLoop, together: Sequence[_Work[Key, Item, Result]]) -> None:
+    def _do(self, loop: asyncio.AbstractEventLoop, together: Sequence[_Work]) -> None:
         live = [work for work in together if not work.future.done()]
         if not live:
             return
+        items = list(chain.from_iterable(work.items for work in live))
         try:
-            results = list(self._run(live[0].key, [item for work in live for item in work.items]))
+            results = self._run(live[0].key, items)
         except Exception as error:
             if len(live) > 1:
                 for work in live:
@@ -131,13 +134,12 @@ class Batcher(Generic[Key, Item, Result]):
                 return
             loop.call_soon_threadsafe(_settle, live[0].future, error)
             return
-        start = 0
+        remaining = iter(results)
         for work in live:
-            loop.call_soon_threadsafe(_settle, work.future, results[start : start + len(work.items)])
-            start += len(work.items)
+            loop.call_soon_threadsafe(_settle, work.future, list(islice(remaining, len(work.items))))
 
 
-def _settle(future: asyncio.Future[list[Result]], outcome: list[Result] | Exception) -> None:
+def _settle(future: asyncio.Future[list[Any]], outcome: list[Any] | Exception) -> None:
     if future.done():  # its request was cancelled
         return
     if isinstance(outcome, Exception):

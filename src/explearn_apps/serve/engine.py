@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from explearn.core.attribution import Attribution
 from explearn.core.documents import is_folder
 from explearn.core.errors import ExplearnError, ParamsError, UnknownNameError, UnsupportedError
 from explearn.methods.base.explainer import Explainer
+from explearn.methods.info import first_sentence
 from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.heads.token_classification import TokenPredictor
+from explearn.predictors.labelled import Problem
 from explearn.predictors.predictor import Predictor
-from explearn.predictors.problems import Problem
 from explearn.text.encoding import as_segments
 from explearn_apps.serve.batching import Batcher
 from explearn_apps.serve.limits import Limits
@@ -29,6 +31,9 @@ from explearn_apps.serve.schemas import ExplainRequest
 
 Item = tuple[str | tuple[str, str], list[str] | None]
 """A text, or a text with its second segment, and the labels to explain; None for the method's default."""
+
+PROBABILITIES = "probabilities"
+"""Stands for a method where probabilities are asked for."""
 
 WARM_UP = "One text before the first."
 
@@ -45,18 +50,26 @@ class TextAnswer:
     probabilities: dict[str, float] | None
     by_method: list[list[Attribution]]
 
+    @property
+    def attributions(self) -> list[Attribution]:
+        """All attributions, by method, then by class."""
+        return list(chain.from_iterable(self.by_method))
+
 
 class Engine:
     """Explains texts, joining requests into batches (`Batcher`).
 
     Attributes:
-        classifier: the classifier, named without the path of a local folder. explainers: by name, in the order given.
+        classifier: the classifier, named without the path of a local folder.
+        explainers: by name, in the order of the arguments.
+        summaries: the first sentence about each method, by name.
         takes_pairs: whether the classifier reads a second segment.
         seconds: by method, time for a short text; empty before `warm_up`.
         verdict: verdict of a comparison of the methods, if any.
 
-    Raises ParamsError for a repeated method or none, UnsupportedError for a method that cannot explain this classifier,
-    and for a model that answers questions.
+    Raises:
+        ParamsError: a method is repeated, or there is none.
+        UnsupportedError: a method cannot explain the classifier, or the model answers questions.
     """
 
     def __init__(
@@ -72,22 +85,27 @@ class Engine:
             # The folder's path is private, but errors name the classifier.
             folder = Path(classifier.name)
             classifier = classifier.named(folder.resolve().name)
-        self.classifier, self.limits, self.metrics, self.verdict = classifier, limits, Metrics(), verdict
+        self.classifier = classifier
+        self.limits = limits
+        self.metrics = Metrics()
+        self.verdict = verdict
         self.takes_pairs = True
         try:
             classifier.logits(classifier.batch(classifier.encode([(WARM_UP, WARM_UP)])))
         except ExplearnError:  # prompts and functions may be for single texts
             self.takes_pairs = False
         self.explainers: dict[str, Explainer] = {}
+        self.summaries: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
         for explainer in explainers:
             if explainer.name in self.explainers:
                 raise ParamsError(f"methods: got {explainer.name!r} twice; expected each once")
             explainer.check_explains(classifier)
             self.explainers[explainer.name] = explainer
+            self.summaries[explainer.name] = first_sentence(type(explainer).__doc__ or "")
         if not self.explainers:
             raise ParamsError("methods: got none; expected at least one")
-        self.batcher: Batcher[tuple[str, bool, str], Item, Any] = Batcher(self._run, limits)
+        self.batcher = Batcher(self._run, limits)
         self.metrics.waiting.set_function(lambda: self.batcher.waiting)
 
     @property
@@ -97,68 +115,87 @@ class Engine:
     def warm_up(self) -> None:
         """Explain one text with every method, so that the first request does not wait, then again to time it.
 
-        Raises ExplearnError if a method cannot.
+        Raises:
+            ExplearnError: a method cannot explain it.
         """
-        completion = getattr(self.classifier, "completion", None)
-        takes_pairs = completion is not None and completion.params.takes_pairs
+        text: str | tuple[str, str] = WARM_UP
+        completion = self.classifier.completion
+        if completion is not None and completion.params.takes_pairs:
+            text = WARM_UP, WARM_UP
         for name in self.explainers:
             for _ in range(2):
                 start = time.perf_counter()
-                self.batcher.run_alone((name, False, "word"), [((WARM_UP, WARM_UP) if takes_pairs else WARM_UP, None)])
+                self.batcher.run_alone((name, False, "word"), [(text, None)])
                 self.seconds[name] = time.perf_counter() - start
 
     async def answer(self, request: Request, wanted: ExplainRequest) -> list[TextAnswer]:
         """Answer for each text of a request.
 
-        Raises UnknownNameError and DataError for names and texts that cannot be used, HTTPException beyond the limits,
-        if the service is busy and if time runs out, and ClientDisconnect.
+        Raises:
+            UnknownNameError: there is no such method or label.
+            DataError: a text cannot be used.
+            HTTPException: the request is beyond the limits, the service is busy, or time has run out.
+            ClientDisconnect: the client has gone away.
         """
         wanted.check(self.limits)
-        methods = [next(iter(self.explainers))] if wanted.methods is None else wanted.methods
+        methods = wanted.methods
+        if methods is None:
+            methods = list(self.explainers)[:1]
         for method in methods:
             if method not in self.explainers:
                 raise UnknownNameError("method", method[:100], self.explainers)
-        for label in wanted.label or ():
+        labels = wanted.label or []
+        for label in labels:
             self.classifier.label_index(label)
-        texts: list[Any] = list(wanted.texts)
+        texts: list[Any] = wanted.texts
         if wanted.pairs is not None:
             texts = list(zip(wanted.texts, wanted.pairs, strict=True))
-        words, labels = 0, len(wanted.label or ()) or 1
-        for number, text in enumerate(texts, start=1):
-            words += sum(len(segment.spans) for segment in as_segments(text, number)[0])
-        if (scores := words * len(methods) * labels) > self.limits.scores:
-            raise HTTPException(
-                413,
-                f"texts: {words:,} words by {len(methods)} methods for {labels} labels are {scores:,} scores; expected "
-                f"at most {self.limits.scores:,}",
-            )
+        self._check_scores(texts, len(methods), len(labels) or 1)
         items = [(text, wanted.label or None) for text in texts]
-        work = [self.batcher.submit((method, bool(wanted.label), wanted.unit), items) for method in methods]
+        work = [self.batcher.submit((method, bool(labels), wanted.unit), items) for method in methods]
         with_probabilities = (wanted.probabilities or not methods) and self.has_probabilities
         if with_probabilities:
-            work.append(self.batcher.submit(("probabilities", False, "word"), items))
+            work.append(self.batcher.submit((PROBABILITIES, False, "word"), items))
         columns = await _unless_gone(request, work, self.limits.seconds)
-        rows = columns.pop() if with_probabilities else [None] * len(texts)
-        names = self.classifier.labels
-        return [
-            TextAnswer(None if row is None else dict(zip(names, row, strict=True)), [of[place] for of in columns])
-            for place, row in enumerate(rows)
-        ]
+        probabilities = [None] * len(texts)
+        if with_probabilities:
+            probabilities = columns.pop()
+        answers = []
+        for number, row in enumerate(probabilities):
+            answers.append(TextAnswer(row, [column[number] for column in columns]))
+        return answers
+
+    def _check_scores(self, texts: Sequence[Any], methods: int, labels: int) -> None:
+        words = 0
+        for number, text in enumerate(texts, start=1):
+            words += sum(len(segment.spans) for segment in as_segments(text, number)[0])
+        scores = words * methods * labels
+        if scores > self.limits.scores:
+            raise HTTPException(
+                413,
+                f"texts: {words:,} words by {methods} methods for {labels} labels are {scores:,} scores; expected at "
+                f"most {self.limits.scores:,}",
+            )
 
     def _run(self, key: tuple[str, bool, str], items: Sequence[Item]) -> Sequence[Any]:
         """Process a batch in the model's thread.
 
         Args:
-            key: method or "probabilities", whether labels are chosen, and the unit that is scored.
+            key: method or PROBABILITIES, whether labels are chosen, and the unit that is scored.
+            items: texts with their labels.
         """
-        (name, chosen, unit), start = key, time.perf_counter()
+        start = time.perf_counter()
+        name, chosen, unit = key
         texts = [text for text, _ in items]
-        results: list[Any]
-        if name in self.explainers:
-            targets = [labels or () for _, labels in items] if chosen else None
-            results = list(self.explainers[name].iter_explain(self.classifier, texts, targets, unit=unit))
+        results: list[Any] = []
+        if name == PROBABILITIES:
+            for row in self.classifier.predict_proba(self.classifier.encode(texts)).tolist():
+                results.append(dict(zip(self.classifier.labels, row, strict=True)))
         else:
-            results = self.classifier.predict_proba(self.classifier.encode(texts)).tolist()
+            targets = None
+            if chosen:
+                targets = [labels or () for _, labels in items]
+            results += self.explainers[name].iter_explain(self.classifier, texts, targets, unit=unit)
         self.metrics.texts.labels(name).inc(len(items))
         self.metrics.batches.labels(name).observe(len(items))
         self.metrics.model_seconds.labels(name).inc(time.perf_counter() - start)
@@ -172,7 +209,7 @@ async def _unless_gone(request: Request, work: Sequence[Coroutine[Any, Any, Any]
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    tasks = [asyncio.ensure_future(one) for one in work]
+    tasks = list(map(asyncio.ensure_future, work))
     together: asyncio.Future[Any] = asyncio.gather(*tasks)
     gone: asyncio.Future[Any] = asyncio.ensure_future(disconnected())
     try:

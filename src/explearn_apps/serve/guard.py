@@ -36,7 +36,10 @@ class Guard:
     """ASGI middleware that refuses requests that no proper client sends, and limits bodies while they arrive.
 
     Args:
-        hosts: allowed Host headers; None for any. On a loopback address this keeps out pages of other sites whose name
+        app: the application.
+        limits: `body_bytes`.
+        metrics: counts the requests.
+        hosts: allowed Host headers. None: any. On a loopback address this keeps out pages of other sites whose name
             resolves to it (DNS rebinding).
         paths: the application's paths, for the metrics.
         embedders: origins whose pages may show the service in a frame.
@@ -51,7 +54,11 @@ class Guard:
         paths: Collection[str],
         embedders: Collection[str] = (),
     ) -> None:
-        self._app, self._limits, self._metrics, self._hosts, self._paths = app, limits, metrics, hosts, paths
+        self._app = app
+        self._limits = limits
+        self._metrics = metrics
+        self._hosts = hosts
+        self._paths = paths
         ancestors = " ".join(embedders) or "'none'"
         policy = SECURITY_HEADERS["content-security-policy"].replace(
             "frame-ancestors 'none'", f"frame-ancestors {ancestors}"
@@ -62,7 +69,9 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start, size, status = time.perf_counter(), 0, 500
+        start = time.perf_counter()
+        size = 0
+        status = 500
 
         async def read() -> Message:
             nonlocal size
@@ -87,7 +96,9 @@ class Guard:
             try:
                 await (self._refusal(scope) or self._app)(scope, read, answer)
             finally:
-                path = scope["path"] if scope["path"] in self._paths else "other"
+                path = scope["path"]
+                if path not in self._paths:
+                    path = "other"
                 self._metrics.requests.labels(path, str(status)).inc()
                 seconds = time.perf_counter() - start
                 self._metrics.seconds.labels(path).observe(seconds)
@@ -96,7 +107,8 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         """Return the response to a request that must not reach the application, else None."""
-        headers, close = Headers(scope=scope), {"connection": "close"}
+        headers = Headers(scope=scope)
+        close = {"connection": "close"}
         host = re.sub(r":\d*$", "", headers.get("host", "")).lower()
         if self._hosts is not None and host not in self._hosts:
             return error_response(400, f"Host: got {host[:100]!r}; expected {' or '.join(sorted(self._hosts))}", close)

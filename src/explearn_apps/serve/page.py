@@ -16,10 +16,10 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
+from explearn.core.attribution import Attribution
 from explearn.core.errors import DataError, ExplearnError
 from explearn.core.escape import printable
 from explearn.core.validation import check, whole_number
-from explearn.methods.info import first_sentence
 from explearn.show.display import LOOK, STYLE, rows
 from explearn.show.templates import html_templates
 from explearn.text.units import UNITS
@@ -41,8 +41,13 @@ class Form:
     """The form as it was sent.
 
     Attributes:
+        text: the text.
+        pair: its second segment.
+        method: names of the methods.
         label: index of the class, empty for the predicted one; names may hold characters that no page shows.
-        before: the previously explained text, with its second segment.
+        unit: the unit that is scored.
+        before: the previously explained text.
+        before_pair: its second segment.
     """
 
     text: str = ""
@@ -62,42 +67,56 @@ class Form:
 @cache
 def _environment() -> Environment:
     environment = html_templates("explearn_apps.serve")
-    # Of what is read, not of what is sent back: fields hold their text as it was.
-    environment.filters["plain"] = lambda text: printable(text, one_line=True)
-    environment.filters["type_of"] = type_of
-    environment.filters["breakable"] = lambda name: Markup("_<wbr>").join(
-        Markup.escape(printable(name, one_line=True)).split("_")
-    )
+    # Only for what is read: the fields of the form hold their text unchanged.
+    environment.filters["plain"] = _plain
+    environment.filters["type_of"] = _type_of
+    environment.filters["breakable"] = _breakable
     return environment
 
 
-def type_of(schema: Mapping[str, Any]) -> str:
+def _plain(text: str) -> str:
+    return printable(text, one_line=True)
+
+
+def _breakable(name: str) -> Markup:
+    return Markup.escape(_plain(name)).replace("_", Markup("_<wbr>"))
+
+
+def _type_of(schema: Mapping[str, Any]) -> str:
     """Describe the type of a JSON schema in words."""
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     if "anyOf" in schema:
-        return " or ".join(map(type_of, schema["anyOf"]))
+        return " or ".join(map(_type_of, schema["anyOf"]))
     if "enum" in schema:
         return " or ".join(schema["enum"])
     if schema.get("type") == "array":
-        return f"list of {type_of(schema.get('items', {}))}"
+        return f"list of {_type_of(schema.get('items', {}))}"
     return str(schema.get("type", "anything"))
 
 
 def read_form(body: bytes) -> Form:
-    """Return the form's fields. Raises HTTPException for anything that the page's form does not send."""
+    """Return the form's fields.
+
+    Raises:
+        HTTPException: the page's form does not send this.
+    """
     try:
         pairs = parse_qsl(
             body.decode("ascii"), keep_blank_values=True, encoding="utf-8", errors="strict", max_num_fields=100
         )
     except ValueError as error:
         raise HTTPException(400, "the form cannot be read; expected at most 100 fields in UTF-8") from error
-    # Browsers send lines with CR and LF, and count characters without CR.
-    fields: dict[str, Any] = {name: value.replace("\r\n", "\n") for name, value in pairs}
-    if unknown := sorted(set(fields) - set(Form.__slots__)):
-        raise HTTPException(422, f"the form has an unknown field {printable(unknown[0])[:40]!r}")
-    methods = tuple(value for name, value in pairs if name == "method")
-    return Form(**fields | {"method": methods})
+    fields: dict[str, Any] = {"method": ()}
+    for name, value in pairs:
+        if name not in Form.__slots__:
+            raise HTTPException(422, f"the form has an unknown field {printable(name)[:40]!r}")
+        if name == "method":
+            fields["method"] += (value,)
+        else:
+            # Browsers send lines with CR and LF, and count characters without CR.
+            fields[name] = value.replace("\r\n", "\n")
+    return Form(**fields)
 
 
 def add_page(app: FastAPI, engine: Engine) -> None:
@@ -108,7 +127,7 @@ def add_page(app: FastAPI, engine: Engine) -> None:
         # A result's URL contains its form.
         if query := request.scope["query_string"]:
             return await answered(request, query)
-        return _page(engine, Form(method=(next(iter(engine.explainers)),)))
+        return _page(engine, Form(method=tuple(engine.explainers)[:1]))
 
     @app.post("/", include_in_schema=False)
     async def explained(request: Request) -> Response:
@@ -151,6 +170,9 @@ def _page(
     status: int = 200,
     headers: Any = None,
 ) -> Response:
+    methods = []
+    for name, explainer in engine.explainers.items():
+        methods.append((name, explainer.about.cost, engine.seconds.get(name), engine.summaries[name]))
     template = _environment().get_template("page.html.j2")
     html = template.render(
         form=form,
@@ -162,10 +184,7 @@ def _page(
         regression=not engine.has_probabilities,
         units=UNITS,
         verdict=engine.verdict,
-        methods=[
-            (name, e.about.cost, engine.seconds.get(name), first_sentence(type(e).__doc__ or ""))
-            for name, e in engine.explainers.items()
-        ],
+        methods=methods,
         example="?" + urlencode({"text": EXAMPLE, "method": next(iter(engine.explainers))}),
         most=engine.limits.text_chars,
     )
@@ -179,61 +198,72 @@ async def _explain(engine: Engine, request: Request, form: Form) -> dict[str, An
     left_out, number of labels that are not listed; link, the result's URL, empty if it is too long; json, the answer as
     a data URL; heatmaps; words that can be changed, each with its part of the form.
     """
-    labels = engine.classifier.labels
-    label = whole_number(form.label, len(labels) - 1) if form.label else None
-    if form.label and label is None:
-        raise HTTPException(422, f"label: expected a number from 0 to {len(labels) - 1}")
     if not form.method:
         raise HTTPException(422, "Choose at least one method.")
-
-    async def ask(text: str, pair: str, **wanted: Any) -> TextAnswer:
-        segments = {"texts": [text], "pairs": [pair] if pair.strip() else None}
-        (answer,) = await engine.answer(request, check(ExplainRequest, segments | wanted, DataError))
-        return answer
-
-    chosen = None if label is None else [labels[label]]
-    answer = await ask(
-        form.text, form.pair, methods=list(form.method), label=chosen, unit=form.unit, probabilities=True
-    )
-    now, before = _by_label(answer), dict[str, float]()
+    wanted = {"methods": list(form.method), "unit": form.unit, "probabilities": True}
+    if form.label:
+        labels = engine.classifier.labels
+        label = whole_number(form.label, len(labels) - 1)
+        if label is None:
+            raise HTTPException(422, f"label: expected a number from 0 to {len(labels) - 1}")
+        wanted["label"] = [labels[label]]
+    answer = await _answer(engine, request, form.text, form.pair, wanted)
+    now = _by_label(answer)
+    before: dict[str, float] = {}
     if form.changed:
-        # For a regression, the value comes with an explanation.
-        methods = [] if engine.has_probabilities else list(form.method[:1])
-        before = _by_label(await ask(form.before, form.before_pair, methods=methods))
-    first = answer.by_method[0][0]
-    predicted = dict.fromkeys(a.predicted for of_method in answer.by_method for a in of_method)
-    heading, largest = list(predicted), 1.0
-    if not engine.has_probabilities:
-        heading, largest = [f"{name}: {value:.4g}" for name, value in now.items()], max(map(abs, now.values())) or 1.0
-    listed = sorted(now, key=lambda name: -now[name])[:SHOWN_LABELS]
+        methods: list[str] = []
+        if not engine.has_probabilities:
+            # For a regression, the value comes with an explanation.
+            methods = list(form.method[:1])
+        before = _by_label(await _answer(engine, request, form.before, form.before_pair, {"methods": methods}))
+
+    if engine.has_probabilities:
+        heading = list(dict.fromkeys(attribution.predicted for attribution in answer.attributions))
+        largest = 1.0
+    else:
+        heading = [f"{name}: {value:.4g}" for name, value in now.items()]
+        largest = max(map(abs, now.values())) or 1.0
+    listed = []
+    for name in sorted(now, key=lambda name: -now[name])[:SHOWN_LABELS]:
+        listed.append({"label": name, "now": now[name], "before": before.get(name), "share": abs(now[name]) / largest})
     sent = {"text": form.text, "pair": form.pair, "method": form.method, "label": form.label, "unit": form.unit}
     link = "?" + urlencode(sent, doseq=True)
-    record = result(answer.probabilities, [a for of_method in answer.by_method for a in of_method])
+    if len(link) > LINK_CHARS:
+        link = ""
+    document = {"text": form.text, "pair": form.pair} | result(answer.probabilities, answer.attributions)
     return {
-        "link": link if len(link) <= LINK_CHARS else "",
-        "json": "data:application/json," + quote(json.dumps({"text": form.text, "pair": form.pair, **record})),
+        "link": link,
+        "json": "data:application/json," + quote(json.dumps(document)),
         "heading": ", ".join(heading),
-        "rows": [
-            {"label": name, "now": now[name], "before": before.get(name), "share": abs(now[name]) / largest}
-            for name in listed
-        ],
+        "rows": listed,
         "left_out": len(now) - len(listed),
         # For each explained class, one attribution per method.
         "heatmaps": [Markup(rows(together)) for together in zip(*answer.by_method, strict=True)],
-        "words": [
-            {
-                "text": word,
-                "part": "pair" if first.pair_start is not None and index >= first.pair_start else "text",
-                "start": start,
-                "end": end,
-            }
-            for index, (word, (start, end)) in enumerate(zip(first.words, first.spans, strict=True))
-        ],
+        "words": _words(answer.attributions[0]),
     }
+
+
+async def _answer(engine: Engine, request: Request, text: str, pair: str, wanted: dict[str, Any]) -> TextAnswer:
+    body = {"texts": [text], **wanted}
+    if pair.strip():
+        body["pairs"] = [pair]
+    (answer,) = await engine.answer(request, check(ExplainRequest, body, DataError))
+    return answer
 
 
 def _by_label(answer: TextAnswer) -> dict[str, float]:
     """Return each label's probability, or value for a regression."""
     if answer.probabilities is not None:
         return answer.probabilities
-    return {a.target: a.value for of_method in answer.by_method for a in of_method if a.value is not None}
+    return {attribution.target: attribution.value or 0.0 for attribution in answer.attributions}
+
+
+def _words(attribution: Attribution) -> list[dict[str, Any]]:
+    """Return each word with its span in its part of the form."""
+    words = []
+    for index, (start, end) in enumerate(attribution.spans):
+        part = "text"
+        if attribution.pair_start is not None and index >= attribution.pair_start:
+            part = "pair"
+        words.append({"text": attribution.words[index], "part": part, "start": start, "end": end})
+    return words

@@ -40,15 +40,17 @@ class ExplainRequest(Section):
     """Whether to also return the probabilities of all classes."""
 
     def check(self, limits: Limits) -> None:
-        """Raise HTTPException beyond the limits, and if there are not as many pairs as texts."""
-        methods = self.methods or []
-        labels = self.label or []
+        """Check the request against the service's limits.
+
+        Raises:
+            HTTPException: it is beyond them, a method or label is repeated, or there are not as many pairs as texts.
+        """
         _check_count("texts", self.texts, limits.texts)
-        _check_count("methods", methods, limits.methods)
-        _check_count("label", labels, limits.labels)
-        _check_distinct("methods", methods)
-        _check_distinct("label", labels)
-        pairs = [""] * len(self.texts) if self.pairs is None else self.pairs
+        _check_names("methods", self.methods or (), limits.methods)
+        _check_names("label", self.label or (), limits.labels)
+        pairs = self.pairs
+        if pairs is None:
+            pairs = [""] * len(self.texts)
         if len(pairs) != len(self.texts):
             raise HTTPException(422, f"pairs: got {len(pairs):,} for {len(self.texts):,} texts; expected one for each")
         for number, (text, pair) in enumerate(zip(self.texts, pairs, strict=True), start=1):
@@ -64,7 +66,8 @@ def _check_count(name: str, values: Sequence[str], most: int) -> None:
         raise HTTPException(413, f"{name}: got {len(values):,}; expected at most {most:,}")
 
 
-def _check_distinct(name: str, values: Sequence[str]) -> None:
+def _check_names(name: str, values: Sequence[str], most: int) -> None:
+    _check_count(name, values, most)
     if len(set(values)) != len(values):
         raise HTTPException(422, f"{name}: got a repeated entry; expected each once")
 

@@ -24,10 +24,14 @@ LOCAL = ("127.0.0.1", "localhost", "[::1]")
 def bind(host: str, port: int) -> socket.socket:
     """Return a listening socket, so that no other process gets the port while the model is loaded.
 
-    Raises ParamsError for a port that is in use or not allowed, and a host that is not an address of this machine.
+    Raises:
+        ParamsError: the port is in use or not allowed, or the host is not an address of this machine.
     """
+    family = socket.AF_INET
+    if ":" in host:
+        family = socket.AF_INET6
     try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        return socket.create_server((host, port), family=family)
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ParamsError(
@@ -39,7 +43,9 @@ def bind(host: str, port: int) -> socket.socket:
 def address_of(listening: socket.socket) -> str:
     """Return the service's URL."""
     host, port = listening.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    if ":" in host:
+        host = f"[{host}]"
+    return f"http://{host}:{port}"
 
 
 def hosts_of(listening: socket.socket) -> Collection[str] | None:

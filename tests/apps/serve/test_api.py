@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 import tiny
 from fastapi.testclient import TestClient
+from saying import complaint
 from serving_cases import METHODS, app_of
 
 import explearn
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
+from explearn.core.errors import DataError
 from explearn.predictors.pretrained import load_classifier
 from explearn.predictors.transformer import TransformerPredictor
 from explearn_apps.serve import limits as limits_module
 from explearn_apps.serve.app import make_app
-from explearn_apps.serve.engine import Engine
 from explearn_apps.serve.limits import Limits
 from explearn_apps.serve.schemas import ExplainResponse
 
@@ -40,46 +40,47 @@ def explain(client: TestClient, **wanted: Any) -> list[dict[str, Any]]:
     return actual
 
 
+def same(row: dict[str, Any], attribution: explearn.Attribution, rtol: float = 1e-4) -> None:
+    assert (row["method"], row["label"]) == (attribution.method, attribution.target)
+    assert row["words"] == list(attribution.words)
+    assert row["spans"] == [list(span) for span in attribution.spans]
+    assert row["signed"] == attribution.signed
+    np.testing.assert_allclose(row["scores"], attribution.scores, rtol=rtol, atol=1e-6)
+
+
 class TestExplain:
     def test_scores_are_those_of_the_methods(self, client: TestClient) -> None:
-        attributions = explain(client, texts=TEXTS, methods=list(METHODS))
-        for place, name in enumerate(METHODS):
-            method = explearn.get_explainer(name)
-            expected = list(method.explain(tiny.classifier("bert", 3), TEXTS))
-            for result, attribution in zip(attributions, expected, strict=True):
-                row = result["explanations"][place]
-                assert (row["method"], row["label"]) == (name, attribution.target)
-                assert row["words"] == list(attribution.words)
-                assert row["spans"] == [list(span) for span in attribution.spans]
-                assert row["signed"] == method.signed
-                np.testing.assert_allclose(row["scores"], attribution.scores, rtol=1e-4, atol=1e-6)
+        results = explain(client, texts=TEXTS, methods=list(METHODS))
+        for number, name in enumerate(METHODS):
+            expected = explearn.get_explainer(name).explain(tiny.classifier("bert", 3), TEXTS)
+            for result, attribution in zip(results, expected, strict=True):
+                same(result["explanations"][number], attribution)
 
     def test_the_first_method_and_the_predicted_label_are_the_default(self, client: TestClient) -> None:
-        (attribution,) = explain(client, texts=TEXTS[:1])
-        (row,) = attribution["explanations"]
+        (result,) = explain(client, texts=TEXTS[:1])
+        (row,) = result["explanations"]
         assert row["method"] == METHODS[0] and row["label"] == row["predicted"]
-        assert attribution["probabilities"] is None
+        assert result["probabilities"] is None
 
     def test_probabilities_are_the_classifier_s(self, client: TestClient) -> None:
-        attributions = explain(client, texts=TEXTS, methods=[])
+        results = explain(client, texts=TEXTS, methods=[])
         classifier = tiny.classifier("bert", 3)
         expected = classifier.predict_proba(classifier.encode(TEXTS))
-        assert [row["explanations"] for row in attributions] == [[]] * len(TEXTS)
-        np.testing.assert_allclose([list(row["probabilities"].values()) for row in attributions], expected, rtol=1e-5)
-        assert list(attributions[0]["probabilities"]) == classifier.labels
+        for result, row in zip(results, expected, strict=True):
+            assert result["explanations"] == []
+            assert result["probabilities"] == pytest.approx(dict(zip(classifier.labels, row, strict=True)), rel=1e-5)
 
     def test_one_label_or_several(self, client: TestClient) -> None:
         (one,) = explain(client, texts=TEXTS[:1], label="bad")
         (several,) = explain(client, texts=TEXTS[:1], label=["good", "bad"])
         assert [row["label"] for row in several["explanations"]] == ["good", "bad"]
-        np.testing.assert_allclose(
-            several["explanations"][1]["scores"], one["explanations"][0]["scores"], rtol=1e-4, atol=1e-6
-        )
+        expected = pytest.approx(one["explanations"][0]["scores"], rel=1e-4, abs=1e-6)
+        assert several["explanations"][1]["scores"] == expected
 
     def test_pairs(self, client: TestClient) -> None:
-        firsts, seconds = zip(*tiny.PAIRS, strict=True)
-        attributions = explain(client, texts=list(firsts), pairs=list(seconds))
-        assert [row["explanations"][0]["pair_start"] for row in attributions] == [len(text.split()) for text in firsts]
+        for first, second in tiny.PAIRS:
+            (result,) = explain(client, texts=[first], pairs=[second])
+            assert result["explanations"][0]["pair_start"] == len(first.split())
 
     def test_what_a_text_holds_comes_back_escaped(self, client: TestClient) -> None:
         text = "<b>fox</b> \x1b[2J \u202edog\x00"
@@ -92,48 +93,41 @@ class TestExplain:
     def test_other_kinds_of_outputs(self, problem: str) -> None:
         model = tiny.model("bert", 3, problem_type=problem)
         classifier = TransformerPredictor(model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), problem)
-        method = explearn.get_explainer("attcat")
-        with TestClient(make_app(classifier, [method])) as client:
-            attributions = explain(client, texts=TEXTS[:2], probabilities=True)
+        with TestClient(app_of("attcat", classifier=classifier)) as client:
+            (result,) = explain(client, texts=TEXTS[:1], probabilities=True)
             page = client.post("/", data={"text": "the fox", "before": "the dog", "method": "attcat"})
-        expected = list(method.iter_explain(classifier, TEXTS[:2]))
-        assert [[row["label"] for row in one["explanations"]] for one in attributions] == [
-            [a.target for a in of_text] for of_text in expected
-        ]
+        (expected,) = explearn.get_explainer("attcat").iter_explain(classifier, TEXTS[:1])
+        for row, attribution in zip(result["explanations"], expected, strict=True):
+            same(row, attribution)
         if problem == "regression":
-            assert (
-                attributions[0]["probabilities"] is None and attributions[0]["explanations"][0]["probability"] is None
-            )
-            assert attributions[0]["explanations"][0]["value"] == pytest.approx(expected[0][0].value, rel=1e-4)
+            assert result["probabilities"] is None and row["probability"] is None
+            assert row["value"] == pytest.approx(attribution.value, rel=1e-4)
         else:
-            assert sum(attributions[0]["probabilities"].values()) != pytest.approx(1)
+            assert sum(result["probabilities"].values()) != pytest.approx(1)
         assert page.status_code == 200 and "Before" in page.text
 
 
 class TestTogether:
     def test_requests_at_once_go_through_the_model_together(self) -> None:
         app = app_of("occlusion", limits=Limits(join_seconds=0.05))
-        threads: list[int] = []
 
         async def run() -> list[Any]:
             async with app.router.lifespan_context(app):
                 transport = httpx2.ASGITransport(app)
                 async with httpx2.AsyncClient(transport=transport, base_url="http://testserver") as client:
                     await client.post("/explain", json={"texts": ["the fox"]})
-                    threads.append(threading.active_count())
+                    threads = threading.active_count()
                     answers = await asyncio.gather(*(client.post("/explain", json={"texts": [t]}) for t in TEXTS * 4))
-                    threads.append(threading.active_count())
-                    return [answer.json()["results"][0]["explanations"][0] for answer in answers]
+                    assert threading.active_count() == threads
+                    return answers
 
         answers = asyncio.run(run())
-        expected = list(explearn.get_explainer("occlusion").explain(tiny.classifier("bert", 3), TEXTS * 4))
-        for row, attribution in zip(answers, expected, strict=True):
-            assert row["words"] == list(attribution.words)
-            np.testing.assert_allclose(row["scores"], attribution.scores, rtol=1e-3, atol=1e-6)
+        expected = explearn.get_explainer("occlusion").explain(tiny.classifier("bert", 3), TEXTS * 4)
+        for answer, attribution in zip(answers, expected, strict=True):
+            same(answer.json()["results"][0]["explanations"][0], attribution, rtol=1e-3)
         batches = app.state.engine.metrics.batches.labels("occlusion")
         # One request alone, then 20 together.
         assert sum(bucket.get() for bucket in batches._buckets) <= 4 and batches._sum.get() == 21
-        assert threads[0] == threads[1]
 
     def test_a_request_whose_time_is_over_is_told_to_come_back(self) -> None:
         with TestClient(app_of("occlusion", limits=Limits(seconds=0, join_seconds=0.2))) as client:
@@ -141,7 +135,9 @@ class TestTogether:
         assert answer.status_code == 429 and answer.headers["retry-after"] == "5"
 
     def test_where_one_method_fails_the_work_of_the_others_is_dropped(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        app, begun, dropped = app_of(), [], []
+        app = app_of()
+        begun = []
+        dropped = []
 
         async def submit(key: tuple[str, bool, str], _: Any) -> None:
             method = key[0]
@@ -187,15 +183,11 @@ class TestAround:
 
     def test_of_a_local_classifier_the_folder_s_name_alone_is_told(self, tiny_folder: Path) -> None:
         classifier = load_classifier(str(tiny_folder), device="cpu")
-        with TestClient(make_app(classifier, [explearn.get_explainer("occlusion")])) as client:
+        with TestClient(app_of(classifier=classifier)) as client:
             assert client.get("/methods").json()["classifier"] == tiny_folder.name
             assert str(tiny_folder.parent) not in client.get("/").text
-
-    def test_nor_does_an_error_tell_where_it_is(self, tiny_folder: Path) -> None:
-        classifier = load_classifier(str(tiny_folder), device="cpu")
-        for weight in classifier.model.parameters():
-            weight.data.fill_(float("nan"))
-        with TestClient(make_app(classifier, [explearn.get_explainer("occlusion")])) as client:
+            for weight in classifier.model.parameters():
+                weight.data.fill_(float("nan"))
             answer = client.post("/explain", json={"texts": ["the fox"], "methods": []})
         assert "error" in answer.json() and tiny_folder.name in answer.text
         assert str(tiny_folder.parent) not in answer.text
@@ -236,15 +228,8 @@ class TestAround:
         assert "content-security-policy" in answer.headers
 
     def test_what_cannot_be_served(self) -> None:
-        limits = Limits()
-        classifier = tiny.classifier("bert", 3)
-        method = explearn.get_explainer("occlusion")
-        with pytest.raises(ParamsError, match="got 'occlusion' twice"):
-            Engine(classifier, [method, method], limits)
-        with pytest.raises(ParamsError, match="got none"):
-            Engine(classifier, [], limits)
-        with pytest.raises(ModelError, match="not trained"):
-            Engine(classifier, [explearn.get_explainer("expnet")], limits)
-        for other in (tiny.make_answerer(), tiny.make_tagger()):
-            with pytest.raises(UnsupportedError, match="expected a classifier of texts"):
-                Engine(other, [method], limits)
+        complaint(lambda: app_of("occlusion", "occlusion"), "got 'occlusion' twice")
+        complaint(lambda: make_app(tiny.classifier("bert", 3), []), "got none")
+        complaint(lambda: app_of("expnet"), "not trained")
+        complaint(lambda: app_of(classifier=tiny.make_answerer()), "expected a classifier of texts")
+        complaint(lambda: app_of(classifier=tiny.make_tagger()), "expected a classifier of texts")

@@ -38,9 +38,9 @@ class Work:
         return [2 * item for item in items]
 
 
-def with_batcher(work: Work, case: Callable[[Batcher[str, int, int]], Coroutine[Any, Any, None]]) -> None:
+def with_batcher(work: Work, case: Callable[[Batcher], Coroutine[Any, Any, None]]) -> None:
     async def run() -> None:
-        batcher: Batcher[str, int, int] = Batcher(work, LIMITS)
+        batcher = Batcher(work, LIMITS)
         batcher.start()
         try:
             await asyncio.wait_for(case(batcher), 20)
@@ -51,10 +51,18 @@ def with_batcher(work: Work, case: Callable[[Batcher[str, int, int]], Coroutine[
     asyncio.run(run())
 
 
+async def started(batcher: Batcher, work: Work) -> asyncio.Future[list[int]]:
+    """A request whose batch is being worked on."""
+    first = asyncio.ensure_future(batcher.submit("a", [1]))
+    while not work.batches:
+        await asyncio.sleep(0.01)
+    return first
+
+
 def test_what_arrives_together_is_one_batch_and_each_gets_its_own() -> None:
     work = Work()
 
-    async def case(batcher: Batcher[str, int, int]) -> None:
+    async def case(batcher: Batcher) -> None:
         answers = await asyncio.gather(*(batcher.submit("a", items) for items in ([1], [2, 3], [4])))
         assert answers == [[2], [4, 6], [8]]
 
@@ -65,7 +73,7 @@ def test_what_arrives_together_is_one_batch_and_each_gets_its_own() -> None:
 def test_methods_do_not_mix_and_the_oldest_comes_first() -> None:
     work = Work()
 
-    async def case(batcher: Batcher[str, int, int]) -> None:
+    async def case(batcher: Batcher) -> None:
         answers = await asyncio.gather(*(batcher.submit(key, [n]) for key, n in (("a", 1), ("b", 2), ("a", 3))))
         assert answers == [[2], [4], [6]]
 
@@ -77,7 +85,7 @@ def test_methods_do_not_mix_and_the_oldest_comes_first() -> None:
 def test_a_batch_is_no_larger_than_allowed_but_for_one_request_that_is() -> None:
     work = Work()
 
-    async def case(batcher: Batcher[str, int, int]) -> None:
+    async def case(batcher: Batcher) -> None:
         await asyncio.gather(batcher.submit("a", [1, 2, 3]), batcher.submit("a", [4, 5]), batcher.submit("a", [6]))
         await batcher.submit("a", [1, 2, 3, 4, 5])
 
@@ -88,10 +96,8 @@ def test_a_batch_is_no_larger_than_allowed_but_for_one_request_that_is() -> None
 def test_what_was_cancelled_is_not_worked_on() -> None:
     work = Work(held=True)
 
-    async def case(batcher: Batcher[str, int, int]) -> None:
-        first = asyncio.ensure_future(batcher.submit("a", [1]))
-        while not work.batches:
-            await asyncio.sleep(0.01)
+    async def case(batcher: Batcher) -> None:
+        first = await started(batcher, work)
         gone = [asyncio.ensure_future(batcher.submit("a", [n] * 3)) for n in (2, 3)]
         stays = asyncio.ensure_future(batcher.submit("a", [4]))
         await asyncio.sleep(0.01)
@@ -109,7 +115,7 @@ def test_what_was_cancelled_is_not_worked_on() -> None:
 def test_a_text_that_cannot_be_used_harms_its_own_request_alone() -> None:
     work = Work()
 
-    async def case(batcher: Batcher[str, int, int]) -> None:
+    async def case(batcher: Batcher) -> None:
         answers = await asyncio.gather(*(batcher.submit("a", [n]) for n in (1, 13, 2)), return_exceptions=True)
         assert answers[0] == [2] and answers[2] == [4]
         assert isinstance(answers[1], DataError)
@@ -121,10 +127,8 @@ def test_a_text_that_cannot_be_used_harms_its_own_request_alone() -> None:
 def test_more_than_may_wait_is_refused_with_a_time_to_come_back() -> None:
     work = Work(held=True)
 
-    async def case(batcher: Batcher[str, int, int]) -> None:
-        first = asyncio.ensure_future(batcher.submit("a", [1]))
-        while not work.batches:
-            await asyncio.sleep(0.01)
+    async def case(batcher: Batcher) -> None:
+        first = await started(batcher, work)
         waits = asyncio.ensure_future(batcher.submit("a", [1] * LIMITS.waiting))
         await asyncio.sleep(0.01)
         with pytest.raises(HTTPException) as refused:
@@ -139,12 +143,8 @@ def test_more_than_may_wait_is_refused_with_a_time_to_come_back() -> None:
 def test_at_the_end_the_batch_in_work_is_finished_and_the_rest_refused() -> None:
     work = Work(held=True)
 
-    async def run() -> None:
-        batcher: Batcher[str, int, int] = Batcher(work, LIMITS)
-        batcher.start()
-        first = asyncio.ensure_future(batcher.submit("a", [1]))
-        while not work.batches:
-            await asyncio.sleep(0.01)
+    async def case(batcher: Batcher) -> None:
+        first = await started(batcher, work)
         waits = asyncio.ensure_future(batcher.submit("b", [2]))
         await asyncio.sleep(0.01)
         closing = asyncio.ensure_future(batcher.close())
@@ -155,5 +155,5 @@ def test_at_the_end_the_batch_in_work_is_finished_and_the_rest_refused() -> None
         assert results[0] == [2]
         assert [error.status_code for error in results[1:] if isinstance(error, HTTPException)] == [429] * 2
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    with_batcher(work, case)
     assert [key for key, _ in work.batches] == ["a"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,8 +59,6 @@ def test_it_fits_and_is_open_to_all(browser: Any, live: Live, complaints: list[s
     page = open_page(browser, live, SIZES[size], complaints, color_scheme=scheme)
     assert violations(page) == []
     ask(page, TEXT + " unbelievably" * 3)
-    if folder := os.environ.get("EXPLEARN_SCREENSHOTS"):
-        page.screenshot(path=Path(folder) / f"{size}-{scheme}.png", full_page=True)
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size][0]
     assert complaints == []
@@ -86,8 +83,6 @@ def test_a_word_is_changed_by_keyboard_where_it_stands(browser: Any, live: Live,
     page.keyboard.press("Escape")
     assert page.get_by_label("Text", exact=True).input_value() == "the \N{FOX FACE} lazy <b>fox</b>"
     assert page.locator("#result b", has_text="fox").count() == 0
-    if folder := os.environ.get("EXPLEARN_SCREENSHOTS"):
-        page.screenshot(path=Path(folder) / "changed.png", full_page=True)
     assert violations(page) == []
     # Nothing instead of a word leaves it out.
     page.get_by_role("button", name="lazy", exact=True).click()

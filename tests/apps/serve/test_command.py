@@ -11,17 +11,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 import tiny
+from cli_cases import run
 from saying import command_complaint
 
 import explearn
 from explearn.methods.expnet.explainer import ExpNet
+from explearn_apps.serve.server import bind, hosts_of
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,19 @@ def threads_of(process: subprocess.Popen[str]) -> int:
 def post(address: str, text: str, actual: list[httpx2.Response]) -> None:
     wanted = {"texts": [text] * 8, "methods": ["expnet_in_domain", "occlusion"], "probabilities": True}
     actual.append(httpx2.post(f"{address}/explain", json=wanted, timeout=120))
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run the command up to the moment when it would serve."""
+    monkeypatch.setattr("explearn_apps.serve.server.serve", lambda *_: None)
+
+    def started(*arguments: Any) -> Any:
+        result = run("serve", "--port", "0", "--device", "cpu", *arguments)
+        assert result.exit_code == 0, result.stderr
+        return result
+
+    return started
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
@@ -85,18 +99,14 @@ def test_from_a_bundle_to_an_orderly_end(bundle: Path) -> None:
 
 
 def test_the_name_that_a_bundle_gives_its_classifier_cannot_steer_the_terminal(
-    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_folder: Path, tmp_path: Path, serve: Any
 ) -> None:
-    from cli_cases import run
-
     folder = tmp_path / "bundle"
     explearn.export(folder, method="occlusion", classifier=str(tiny_folder), with_classifier=True)
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     manifest["classifier"]["name"] = "mine\x1b[2J\nanother line"
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    monkeypatch.setattr("explearn_apps.serve.server.serve", lambda *_: None)
-    result = run("serve", folder, "--port", "0", "--device", "cpu")
-    assert result.exit_code == 0, result.stderr
+    result = serve(folder)
     assert result.stdout.startswith("mine\\x1b[2J\\x0aanother line with occlusion: http://")
     assert len(result.stdout.splitlines()) == 1
 
@@ -132,50 +142,27 @@ class TestMistakes:
         command_complaint("serve", "--port", "0", "--device", "cpu", *given, words=words)
 
 
-def test_help_loads_nothing_of_it(run_python: Callable[[str], str]) -> None:
-    code = "import sys, explearn.cli.app; print([m for m in ('fastapi', 'uvicorn') if m in sys.modules])"
-    assert run_python(code).strip() == "[]"
-
-
 class TestWhoCanReachIt:
     def test_this_machine_alone_unless_asked(self) -> None:
-        from explearn_apps.serve.server import bind, hosts_of
-
         with bind("127.0.0.1", 0) as listening:
             assert "localhost" in (hosts_of(listening) or ())
         with bind("0.0.0.0", 0) as listening:
             assert hosts_of(listening) is None
 
-    def test_another_address_is_warned_of(
-        self, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        from cli_cases import run
-
-        served: list[Any] = []
-        monkeypatch.setattr("explearn_apps.serve.server.serve", lambda *given: served.append(given))
-        result = run("serve", "--classifier", tiny_folder, "--port", "0", "--host", "0.0.0.0", "--device", "cpu")
-        assert result.exit_code == 0, result.stderr
-        assert "no authentication" in result.stderr and len(served) == 1
+    def test_another_address_is_warned_of(self, tiny_folder: Path, serve: Any) -> None:
+        result = serve("--classifier", tiny_folder, "--host", "0.0.0.0")
+        assert "no authentication" in result.stderr
         assert "attn_lrp, attcat, gae, occlusion: http://0.0.0.0:" in result.stdout
-        result = run("serve", "--classifier", tiny_folder, "--port", "0", "--method", "gae", "--device", "cpu")
-        assert "warning" not in result.stderr and len(served) == 2
+        assert "warning" not in serve("--classifier", tiny_folder, "--method", "gae").stderr
 
-    def test_methods_that_do_not_fit_are_left_out_and_said(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        from cli_cases import run
-
-        folder = tiny.save(tmp_path / "longformer", "longformer", 2)
-        monkeypatch.setattr("explearn_apps.serve.server.serve", lambda *_: None)
-        result = run("serve", "--classifier", folder, "--port", "0", "--device", "cpu")
-        assert result.exit_code == 0, result.stderr
+    def test_methods_that_do_not_fit_are_left_out_and_said(self, tmp_path: Path, serve: Any) -> None:
+        result = serve("--classifier", tiny.save(tmp_path / "longformer", "longformer", 2))
         assert "left out: gae (" in result.stderr and "occlusion: http" in result.stdout
 
     def test_a_comparison_of_another_classifier_or_none(self, bundle: Path, tmp_path: Path) -> None:
         manifest = tmp_path / "compare.json"
-        manifest.write_text(json.dumps({"verdict": "Use lime.", "parameters": {"classifier": "0"}}), encoding="utf-8")
-        said = command_complaint("serve", str(bundle), "--port", "0", "--comparison", str(manifest))
-        assert said.startswith(f"error: {manifest}: the comparison is not of ")
-        manifest.write_text("[]", encoding="utf-8")
-        said = command_complaint("serve", str(bundle), "--port", "0", "--comparison", str(manifest))
-        assert said.startswith(f"error: {manifest}: has no verdict; expected the manifest")
+        other = {"verdict": "Use lime.", "parameters": {"classifier": "0"}}
+        for content, said in ((other, "the comparison is not of "), ([], "has no verdict; expected the manifest")):
+            manifest.write_text(json.dumps(content), encoding="utf-8")
+            arguments = ("serve", str(bundle), "--port", "0", "--comparison", str(manifest))
+            command_complaint(*arguments, words=(f"{manifest}: {said}",))

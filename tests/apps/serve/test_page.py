@@ -6,21 +6,19 @@ import json
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
-from typing import cast
+from itertools import chain
 from urllib.parse import unquote
 
 import pytest
 import tiny
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from serving_cases import METHODS
+from serving_cases import METHODS, app_of
 
 import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.predictors.function import FunctionPredictor
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.show.display import words_html
-from explearn_apps.serve.app import make_app
 
 HOSTILE = '</textarea><script>alert(1)</script> "onmouseover="alert(2) \x1b[2J \u202efox'
 
@@ -64,11 +62,11 @@ def test_an_empty_form(client: TestClient) -> None:
 
 def test_a_second_text_is_asked_for_where_the_classifier_reads_one(client: TestClient) -> None:
     def lengths(texts: list[str]) -> list[list[float]]:
-        return [[1 / (1 + len(text.split())), 1 - 1 / (1 + len(text.split()))] for text in texts]
+        shares = [1 / len(text.split()) for text in texts]
+        return [[share, 1 - share] for share in shares]
 
     function = FunctionPredictor(lengths, ["short", "long"])
-    with TestClient(make_app(function, [explearn.get_explainer("occlusion")])) as of_texts:
-        page = of_texts.get("/").text
+    page = TestClient(app_of("occlusion", classifier=function)).get("/").text
     assert "Second text" not in page and 'name="before_pair"' in page
     assert "Second text" in client.get("/").text
 
@@ -114,14 +112,9 @@ def test_the_link_of_a_result_gives_it_again_and_the_download_holds_it(client: T
     assert document == {"text": "the fox", "pair": "a dog"} | answer
 
 
-def test_only_named_origins_frame_the_page_and_the_log_holds_no_text(
-    client: TestClient, caplog: pytest.LogCaptureFixture
-) -> None:
-    app = cast("FastAPI", client.app)
-    engine = app.state.engine
-    explainers = list(engine.explainers.values())
-    framed = TestClient(make_app(engine.classifier, explainers, embedders=["https://example.org"]))
-    with caplog.at_level("INFO", "explearn_apps.serve.guard"), framed:
+def test_only_named_origins_frame_the_page_and_the_log_holds_no_text(caplog: pytest.LogCaptureFixture) -> None:
+    app = app_of(embedders=["https://example.org"])
+    with caplog.at_level("INFO", "explearn_apps.serve.guard"), TestClient(app) as framed:
         answer = framed.get("/", params={"text": "the fox", "method": "occlusion"})
     assert "frame-ancestors https://example.org" in answer.headers["content-security-policy"]
     assert "GET / 200" in caplog.text and "fox" not in caplog.text
@@ -130,13 +123,12 @@ def test_only_named_origins_frame_the_page_and_the_log_holds_no_text(
 class TestWhatATextHolds:
     @pytest.fixture
     def hostile(self) -> Iterator[TestClient]:
-        names = {0: "<script>alert(3)</script>", 1: '"><img src=x onerror=alert(4)>', 2: "\x1b[2J"}
         model = tiny.model("bert", 3)
-        model.config.id2label = names
+        model.config.id2label = {0: "<script>alert(3)</script>", 1: '"><img src=x onerror=alert(4)>', 2: "\x1b[2J"}
         classifier = TransformerPredictor(
             model, tiny.tokenizer("bert"), ComputeOptions(device="cpu"), "<b>name</b>\x1b"
         )
-        with TestClient(make_app(classifier, [explearn.get_explainer("occlusion")])) as client:
+        with TestClient(app_of("occlusion", classifier=classifier)) as client:
             yield client
 
     @pytest.mark.parametrize("field", ["text", "pair", "before", "label"])
@@ -173,32 +165,36 @@ def test_nothing_comes_from_elsewhere(client: TestClient) -> None:
         assert "unsafe" not in policy.replace("style-src-attr 'unsafe-inline'", "")
 
 
-def test_mistakes_are_one_sentence_beside_the_form(client: TestClient) -> None:
-    for given, said in (
-        ({"text": "fox"}, "Choose at least one method"),
-        ({"text": " ", "method": "occlusion"}, "text 1: field &#39;text&#39; is empty"),
-        ({"text": "fox", "method": "lime"}, "unknown method &#39;lime&#39;"),
-        ({"text": "fox " * 200, "method": "occlusion"}, "expected at most 500"),
-    ):
-        answer = client.post("/", data=given)
-        assert answer.status_code in (413, 422)
-        assert re.search(rf'<p class="error" role="alert">[^<]*{said}', answer.text), answer.text
-        assert Read(answer.text).texts["textarea"][0].strip() == given["text"].strip()
+@pytest.mark.parametrize(
+    ("text", "method", "said"),
+    [
+        (" ", "occlusion", "text 1: field &#39;text&#39; is empty"),
+        ("fox", "lime", "unknown method &#39;lime&#39;"),
+        ("fox " * 200, "occlusion", "expected at most 500"),
+        ("fox", [], "Choose at least one method"),
+    ],
+)
+def test_mistakes_are_one_sentence_beside_the_form(client: TestClient, text: str, method: str, said: str) -> None:
+    answer = client.post("/", data={"text": text, "method": method})
+    assert answer.status_code in (413, 422)
+    assert re.search(rf'<p class="error" role="alert">[^<]*{said}', answer.text), answer.text
+    assert Read(answer.text).texts["textarea"][0].strip() == text.strip()
 
 
 def test_what_a_comparison_found_is_said_and_escaped() -> None:
-    app = make_app(tiny.classifier("bert", 3), [explearn.get_explainer("attcat")], verdict="Use <b>attcat</b>.")
-    with TestClient(app) as client:
-        assert "What to trust.</b> Use &lt;b&gt;attcat&lt;/b&gt;." in client.get("/").text
-        assert client.get("/methods").json()["verdict"] == "Use <b>attcat</b>."
+    client = TestClient(app_of(verdict="Use <b>attcat</b>."))
+    assert "What to trust.</b> Use &lt;b&gt;attcat&lt;/b&gt;." in client.get("/").text
+    assert client.get("/methods").json()["verdict"] == "Use <b>attcat</b>."
 
 
 def test_the_page_of_the_api_has_every_path_and_field_and_loads_nothing_from_elsewhere(client: TestClient) -> None:
     api = client.get("/openapi.json").json()
     answer = client.get("/docs")
     page = Read(answer.text)
-    shown = {text for texts in page.texts.values() for text in texts}
-    assert {f"{verb.upper()} {path}" for path, verbs in api["paths"].items() for verb in verbs} <= shown
-    fields = {field for schema in api["components"]["schemas"].values() for field in schema["properties"]}
-    assert all(f"<code>{field.replace('_', '_<wbr>')}</code>" in answer.text for field in {"texts", *fields})
+    shown = list(chain.from_iterable(page.texts.values()))
+    for path, verbs in api["paths"].items():
+        assert all(f"{verb.upper()} {path}" in shown for verb in verbs)
+    for schema in api["components"]["schemas"].values():
+        for field in ("texts", *schema["properties"]):
+            assert f"<code>{field.replace('_', '_<wbr>')}</code>" in answer.text
     assert not page.all("script") and "http" not in "".join(str(link["href"]) for link in page.all("a"))

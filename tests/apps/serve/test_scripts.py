@@ -8,16 +8,12 @@ import re
 import pytest
 from fastapi.testclient import TestClient
 from script_cases import KINDS, TEXTS, classifier
-from serving_cases import LIMITS
-
-import explearn
-from explearn_apps.serve.app import make_app
+from serving_cases import app_of
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_words_and_the_words_to_change_are_the_text_s(kind: str) -> None:
-    app = make_app(classifier(kind), [explearn.get_explainer("occlusion")], LIMITS)
-    with TestClient(app) as client:
+    with TestClient(app_of("occlusion", classifier=classifier(kind))) as client:
         for text, words in TEXTS.values():
             expected = [word.strip() for word in words.split("|")]
             (row,) = client.post("/explain", json={"texts": [text]}).json()["results"][0]["explanations"]

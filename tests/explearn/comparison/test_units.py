@@ -35,14 +35,14 @@ def positive(text: str) -> float:
     return float(1 / (1 + np.exp(-sum(WEIGHTS.get(word, 0.0) for word in re.findall(r"\w+", text.lower())))))
 
 
-def of_words() -> explearn.FunctionPredictor:
+def token_scores() -> explearn.FunctionPredictor:
     return explearn.FunctionPredictor(lambda texts: [[1 - positive(t), positive(t)] for t in texts], ["neg", "pos"])
 
 
 def compare(tmp_path: Path, texts: Any, **options: Any) -> explearn.Comparison:
     settings = {"methods": "occlusion", "out": tmp_path / "page.html", **options}
     further = {name: settings.pop(name) for name in ("unit", "scores", "tell") if name in settings}
-    classifier = settings.pop("classifier", None) or of_words()
+    classifier = settings.pop("classifier", None) or token_scores()
     return explearn.compare(classifier, texts, options=explearn.CompareOptions(**further), **settings)
 
 

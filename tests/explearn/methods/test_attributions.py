@@ -12,7 +12,7 @@ from explearn.core.attribution import Aggregation, Attribution
 from explearn.core.errors import ExplearnError, ModelError
 from explearn.methods.base.attributions import TextScores, answer_fields, attribution_of
 from explearn.predictors.function import FunctionPredictor
-from explearn.predictors.problems import Problem
+from explearn.predictors.labelled import Problem
 from explearn.predictors.windows import Windowed, cut
 from explearn.text.alignment import aggregate
 

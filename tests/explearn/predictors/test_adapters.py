@@ -6,8 +6,6 @@ import copy
 import json
 import shutil
 import warnings
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +21,7 @@ from explearn.predictors.transformer import TransformerPredictor
 
 peft = pytest.importorskip("peft")
 
-KINDS: dict[str, Any] = {
+KINDS = {
     "lora": lambda **o: peft.LoraConfig(r=2, **o),
     "dora": lambda **o: peft.LoraConfig(r=2, use_dora=True, **o),
     "ia3": lambda **o: peft.IA3Config(feedforward_modules=[], **o),
@@ -33,16 +31,16 @@ HEADS = {"bert": ["classifier"], "llama": ["score"]}
 
 
 @pytest.fixture(params=("bert", "llama"))
-def encoder(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
+def encoder(request, tmp_path):
     """A model without a trained head, and its tokenizer."""
-    kind: str = request.param
-    encoder: Any = tiny.model(kind, 3).base_model
+    kind = request.param
+    encoder = tiny.model(kind, 3).base_model
     encoder.save_pretrained(tmp_path / "base")
     tiny.tokenizer(kind).save_pretrained(tmp_path / "base")
     return kind, tmp_path / "base"
 
 
-def adapted(kind: str, adapter: str, base: Path, **options: Any) -> Any:
+def adapted(kind, adapter, base, **options):
     """A classifier of three classes with adapters whose weights are random."""
     options = {"modules_to_save": HEADS[kind], "task_type": "SEQ_CLS"} | options
     config = KINDS[adapter](target_modules=TARGETS[kind], **options)
@@ -59,14 +57,12 @@ def adapted(kind: str, adapter: str, base: Path, **options: Any) -> Any:
     return model
 
 
-def scores(of: TransformerPredictor, method: str) -> list[np.ndarray]:
+def scores(of, method):
     return [a.scores for a in explearn.get_explainer(method).explain(of, tiny.TEXTS, [1] * len(tiny.TEXTS))]
 
 
 @pytest.mark.parametrize("adapter", KINDS)
-def test_a_folder_of_adapters_is_the_adapted_classifier(
-    adapter: str, encoder: tuple[str, Path], tmp_path: Path
-) -> None:
+def test_a_folder_of_adapters_is_the_adapted_classifier(adapter, encoder, tmp_path):
     kind, base = encoder
     model = adapted(kind, adapter, base)
     model.save_pretrained(tmp_path / "adapters")
@@ -81,7 +77,7 @@ def test_a_folder_of_adapters_is_the_adapted_classifier(
         assert np.abs(other - expected).max() > 0.01 * scale
 
 
-def test_methods_that_read_weights_take_merged_adapters_only(tmp_path: Path) -> None:
+def test_methods_that_read_weights_take_merged_adapters_only(tmp_path):
     tiny.classifier("bert", 3).save_pretrained(tmp_path / "base")
     # peft keeps the head of a task that it knows beside the old one.
     model = adapted("bert", "lora", tmp_path / "base", modules_to_save=None, task_type=None)
@@ -91,7 +87,7 @@ def test_methods_that_read_weights_take_merged_adapters_only(tmp_path: Path) -> 
     assert scores(load_classifier(tmp_path / "adapters", device="cpu"), "decompx")
 
 
-def test_adapters_of_a_quantised_model(encoder: tuple[str, Path], tmp_path: Path) -> None:
+def test_adapters_of_a_quantised_model(encoder, tmp_path):
     pytest.importorskip("bitsandbytes")
     kind, base = encoder
     adapted(kind, "lora", base).save_pretrained(tmp_path / "adapters")
@@ -103,18 +99,18 @@ def test_adapters_of_a_quantised_model(encoder: tuple[str, Path], tmp_path: Path
 
 
 class TestIsRefused:
-    def saved(self, tmp_path: Path) -> Path:
+    def saved(self, tmp_path):
         base = tmp_path / "base"
         tiny.classifier("bert").save_pretrained(base)
         adapted("bert", "lora", base).save_pretrained(tmp_path / "adapters")
         return tmp_path / "adapters"
 
-    def rewritten(self, folder: Path, **values: Any) -> Path:
+    def rewritten(self, folder, **values):
         config = json.loads((folder / "adapter_config.json").read_text())
         (folder / "adapter_config.json").write_text(json.dumps(config | values), encoding="utf-8")
         return folder
 
-    def test_without_their_model(self, tmp_path: Path) -> None:
+    def test_without_their_model(self, tmp_path):
         folder = self.saved(tmp_path)
         self.rewritten(folder, base_model_name_or_path=None)
         complaint(lambda: load_classifier(folder, device="cpu"), "names no base_model_name_or_path")
@@ -122,13 +118,13 @@ class TestIsRefused:
         self.rewritten(folder, base_model_name_or_path=str(tmp_path / "base"))
         complaint(lambda: load_classifier(folder, device="cpu"), str(folder), str(tmp_path / "base"))
 
-    def test_weights_in_a_pickle(self, tmp_path: Path) -> None:
+    def test_weights_in_a_pickle(self, tmp_path):
         folder = self.saved(tmp_path)
         (folder / "adapter_model.safetensors").unlink()
         torch.save({}, folder / "adapter_model.bin")
         complaint(lambda: load_classifier(folder, device="cpu"), "adapter_model.safetensors")
 
-    def test_learned_prompts(self, tmp_path: Path) -> None:
+    def test_learned_prompts(self, tmp_path):
         config = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=2)
         model = peft.get_peft_model(copy.deepcopy(tiny.model("bert")), config)
         complaint(lambda: TransformerPredictor(model, tiny.tokenizer("bert")), "learned prompts; expected adapters")

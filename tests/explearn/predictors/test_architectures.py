@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import tiny
 import torch
@@ -27,7 +25,7 @@ from explearn.predictors.encoding import Batch
 LAYERS, HEADS, WIDTH, TOKENS, PAD = 3, 4, 32, 7, 1
 
 
-def tiny_config(model_type: str, **options: Any) -> Any:
+def tiny_config(model_type, **options):
     """Three layers, four heads; DistilBERT has names of its own for all of it."""
     sizes = {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "hidden_size": WIDTH, "intermediate_size": 48}
     if model_type == "distilbert":
@@ -39,14 +37,14 @@ def tiny_config(model_type: str, **options: Any) -> Any:
     )
 
 
-def tiny_model(model_type: str, **options: Any) -> Any:
+def tiny_model(model_type, **options):
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        loader: Any = transformers.AutoModelForSequenceClassification
+        loader = transformers.AutoModelForSequenceClassification
         return loader.from_config(tiny_config(model_type, **options), attn_implementation="eager").eval()
 
 
-def batch() -> Batch:
+def batch():
     """Three texts, the last two with padding."""
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(2, 60, (3, TOKENS), generator=generator)
@@ -59,7 +57,7 @@ TAKEN_APART = sorted(name for name, entry in ARCHITECTURES.items() if entry.part
 
 @pytest.mark.parametrize("model_type", TAKEN_APART)
 class TestParts:
-    def test_run_one_by_one_they_give_what_the_model_gives(self, model_type: str) -> None:
+    def test_run_one_by_one_they_give_what_the_model_gives(self, model_type):
         model, texts = tiny_model(model_type), batch()
         mask = texts.attention_mask.bool()
         with torch.inference_mode():
@@ -72,7 +70,7 @@ class TestParts:
             assert_close(block.attention[real], attention[real])
             assert_close(block.result[mask], state[mask])
 
-    def test_attention_is_captured_as_the_model_has_it(self, model_type: str) -> None:
+    def test_attention_is_captured_as_the_model_has_it(self, model_type):
         model, texts = tiny_model(model_type), batch()
         with capture_attention(model, Attention.head_mean) as captured, torch.inference_mode():
             expected = model(**texts.model_inputs(), output_attentions=True).attentions
@@ -80,7 +78,7 @@ class TestParts:
         for layer, attention in enumerate(expected):
             assert_close(captured[layer][mask], attention.mean(1)[mask])
 
-    def test_positions_counted_from_the_offset_are_the_model_s_own(self, model_type: str) -> None:
+    def test_positions_counted_from_the_offset_are_the_model_s_own(self, model_type):
         model, texts = tiny_model(model_type), batch()
         positions = torch.arange(TOKENS).expand(3, -1) + position_offset(model.config)
         with torch.inference_mode():
@@ -93,14 +91,14 @@ class TestParts:
     ("model_type", "options"),
     [("xlm-roberta-xl", {}), ("roberta-prelayernorm", {}), ("mobilebert", {"intra_bottleneck_size": WIDTH})],
 )
-def test_what_is_built_in_another_way_is_not_taken_apart(model_type: str, options: dict[str, int]) -> None:
+def test_what_is_built_in_another_way_is_not_taken_apart(model_type, options):
     model = tiny_model(model_type, **options)
     with pytest.raises(UnsupportedError, match=rf"'{model_type}' model cannot be captured; supported: albert"):
         dissect(model)
     assert position_offset(model.config) == (0 if model_type == "mobilebert" else PAD + 1)
 
 
-def test_a_head_that_reads_the_last_token_is_not_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_head_that_reads_the_last_token_is_not_taken_apart(monkeypatch):
     known = architectures.ARCHITECTURES["bert"]
     other = Architecture(known.parts, known.head, reads="last")
     monkeypatch.setitem(architectures.ARCHITECTURES, "bert", other)
@@ -108,7 +106,7 @@ def test_a_head_that_reads_the_last_token_is_not_taken_apart(monkeypatch: pytest
         layer_count(tiny_model("bert"))
 
 
-def test_an_encoder_without_a_list_of_blocks_is_built_in_an_unusual_way() -> None:
+def test_an_encoder_without_a_list_of_blocks_is_built_in_an_unusual_way():
     encoder = tiny_model("bert").base_model
     del encoder.encoder.layer
     with pytest.raises(UnsupportedError, match="built in an unusual way"):
@@ -116,15 +114,13 @@ def test_an_encoder_without_a_list_of_blocks_is_built_in_an_unusual_way() -> Non
 
 
 class TestWordTable:
-    def test_it_is_the_layer_that_looks_words_up(self) -> None:
-        model: Any = tiny.model("bert")
+    def test_it_is_the_layer_that_looks_words_up(self):
+        model = tiny.model("bert")
         assert word_table(model) is model.bert.embeddings.word_embeddings
 
-    def test_a_model_without_one(self) -> None:
+    def test_a_model_without_one(self):
         sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-        model: Any = transformers.CanineForSequenceClassification(
-            transformers.CanineConfig(**sizes, num_hash_buckets=8)
-        )
+        model = transformers.CanineForSequenceClassification(transformers.CanineConfig(**sizes, num_hash_buckets=8))
         assert word_table(model) is None
         with pytest.raises(UnsupportedError, match="a 'canine' model has no table of word embeddings"):
             table_weight(model)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import permutations
 from math import factorial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +16,7 @@ from explearn.metrics.params import EvaluateParams
 
 WEIGHTS = {"good": 2.0, "fine": 1.0, "bad": -3.0, "film": 0.1, "[UNK]": 0.5}
 TEXT = "a good film not bad"
-OPTIONS: dict[str, dict[str, Any]] = {
+OPTIONS = {
     "occlusion": {},
     "lime": {"samples": 60},
     "shap": {"max_evals": 40},
@@ -28,7 +26,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def odds(text: Any) -> float:
+def odds(text):
     words = text.split() if isinstance(text, str) else [*text[0].split(), *text[1].split()]
     return sum(WEIGHTS.get(word, 0.0) for word in words)
 
@@ -36,30 +34,30 @@ def odds(text: Any) -> float:
 class Counting:
     """A bag of words with a sigmoid; notes the texts of each call."""
 
-    def __init__(self) -> None:
-        self.calls: list[list[Any]] = []
+    def __init__(self):
+        self.calls = []
 
-    def __call__(self, texts: list[Any]) -> np.ndarray:
+    def __call__(self, texts):
         self.calls.append(list(texts))
         p = 1 / (1 + np.exp(-np.array([odds(text) for text in texts])))
         return np.stack([1 - p, p], axis=1)
 
 
-def of(function: Callable[..., Any] | None = None, **options: Any) -> explearn.FunctionPredictor:
+def of(function=None, **options):
     return explearn.FunctionPredictor(function or Counting(), ["neg", "pos"], **options)
 
 
-def explain(name: str, classifier: Any, texts: Any, targets: Any = None) -> list[explearn.Attribution]:
-    return list(explearn.get_explainer(name, **OPTIONS[name]).explain(classifier, texts, targets))
+def explain(name, classifier, texts, targets=None):
+    return explearn.get_explainer(name, **OPTIONS[name]).explain(classifier, texts, targets)
 
 
-def probability(text: str) -> float:
+def probability(text):
     return float(1 / (1 + np.exp(-odds(text))))
 
 
 class TestExplaining:
     @pytest.mark.parametrize("name", OPTIONS)
-    def test_every_method_of_predictions_explains_it(self, name: str) -> None:
+    def test_every_method_of_predictions_explains_it(self, name):
         single, pair = explain(name, of(), [TEXT, ("good film", "bad bad")], ["pos", "neg"])
         assert single.words == single.tokens == tuple(TEXT.split())
         assert single.probability == pytest.approx(probability(TEXT), abs=1e-9)
@@ -68,7 +66,7 @@ class TestExplaining:
         assert pair.probability == pytest.approx(1 - probability("good film bad bad"), abs=1e-9)
 
     @pytest.mark.parametrize("mask", ["", "[UNK]"])
-    def test_occlusion_asks_for_the_text_with_a_word_left_out_or_masked(self, mask: str) -> None:
+    def test_occlusion_asks_for_the_text_with_a_word_left_out_or_masked(self, mask):
         function = Counting()
         (attribution,) = explain("occlusion", of(function, mask=mask), [TEXT], ["pos"])
         words = TEXT.split()
@@ -77,7 +75,7 @@ class TestExplaining:
         np.testing.assert_allclose(attribution.scores, expected, atol=1e-6)
         assert sorted(text for call in function.calls for text in call) == sorted([TEXT, *without])
 
-    def test_kernel_shap_of_all_sets_is_the_shapley_values(self) -> None:
+    def test_kernel_shap_of_all_sets_is_the_shapley_values(self):
         (attribution,) = explain("kernel_shap", of(), ["good film bad"], ["pos"])
         words = ["good", "film", "bad"]
         values = np.zeros(3)
@@ -88,14 +86,14 @@ class TestExplaining:
                 values[word] -= probability(" ".join(words[i] for i in before))
         np.testing.assert_allclose(attribution.scores, values / factorial(3), atol=1e-6)
 
-    def test_each_different_text_is_asked_about_once_and_in_batches(self) -> None:
+    def test_each_different_text_is_asked_about_once_and_in_batches(self):
         function = Counting()
         explain("lime", of(function, batch_size=7), [TEXT, TEXT], ["pos", "pos"])
         texts = [text for call in function.calls for text in call]
         assert len(texts) == len(set(texts)) <= 2**5
         assert max(map(len, function.calls)) <= 7
 
-    def test_a_scikit_learn_pipeline(self) -> None:
+    def test_a_scikit_learn_pipeline(self):
         from sklearn.feature_extraction.text import CountVectorizer
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline
@@ -107,13 +105,13 @@ class TestExplaining:
         assert attribution.predicted == "pos" and attribution.words[int(attribution.scores.argmax())] == "good"
         assert classifier.predict(["a bad film", "a fine film"]) == ["neg", "pos"]
 
-    def test_labels_that_hold_each_by_itself(self) -> None:
+    def test_labels_that_hold_each_by_itself(self):
         classifier = of(lambda texts: [[0.7, 0.9 if "good" in text else 0.2] for text in texts], kind="multi_label")
         attributions = explain("occlusion", classifier, ["a good film", "a film"])
         assert [one.target for one in attributions] == ["neg", "pos", "neg"]
         np.testing.assert_allclose(attributions[1].scores, [0, 0.7, 0], atol=1e-6)
 
-    def test_a_value(self) -> None:
+    def test_a_value(self):
         classifier = explearn.FunctionPredictor(
             lambda texts: [[odds(text)] for text in texts], ["stars"], kind="regression"
         )
@@ -124,12 +122,12 @@ class TestExplaining:
     @pytest.mark.parametrize(
         "name", [n for n in explearn.list_explainers() if n not in OPTIONS and not explearn.get_info(n).learned]
     )
-    def test_what_looks_inside_refuses_by_name(self, name: str) -> None:
+    def test_what_looks_inside_refuses_by_name(self, name):
         with pytest.raises(UnsupportedError, match=f"^{name}: the function has no model to look into; use"):
-            list(explearn.get_explainer(name).explain(of(), [TEXT]))
+            explearn.get_explainer(name).explain(of(), [TEXT])
 
 
-def test_faithfulness_asks_the_function() -> None:
+def test_faithfulness_asks_the_function():
     classifier = of()
     example = Example("e", tuple(TEXT.split()), "neg", "test", "t")
     (attribution,) = explain("occlusion", classifier, [example], ["neg"])
@@ -153,15 +151,15 @@ class TestBadInput:
         ],
         ids=str,
     )
-    def test_of_the_function_s_answers_one_sentence(self, row: Any, words: str) -> None:
+    def test_of_the_function_s_answers_one_sentence(self, row, words):
         with pytest.raises(ModelError, match=f"^service: {words}"):
             explain("occlusion", of(lambda texts: [row] * len(texts), name="service"), [TEXT])
 
-    def test_of_the_function_s_failure_one_sentence(self) -> None:
+    def test_of_the_function_s_failure_one_sentence(self):
         with pytest.raises(ModelError, match=r"^service: failed on 1 texts \(ZeroDivisionError: division by zero\)$"):
             of(lambda texts: 1 / 0, name="service").predict([TEXT])
 
-    def test_texts_of_too_many_words(self) -> None:
+    def test_texts_of_too_many_words(self):
         with pytest.raises(DataError, match=r"^text 2 has 3,000 words; expected at most 2,000 \(max_words\)$"):
             explain("occlusion", of(), [TEXT, "word " * 3_000])
 
@@ -174,10 +172,10 @@ class TestBadInput:
             ({"predict_proba": 3}, "predict_proba: got 3; expected a function"),
         ],
     )
-    def test_of_options_one_sentence(self, options: dict[str, Any], words: str) -> None:
+    def test_of_options_one_sentence(self, options, words):
         with pytest.raises(ParamsError, match=words):
             explearn.FunctionPredictor(**({"predict_proba": Counting(), "labels": ["neg", "pos"]} | options))
 
-    def test_rounded_answers_are_scaled(self) -> None:
+    def test_rounded_answers_are_scaled(self):
         classifier = of(lambda texts: [[0.333, 0.666]] * len(texts))
         assert classifier.predict_proba(classifier.encode([TEXT])).sum() == pytest.approx(1, abs=1e-12)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,15 +19,15 @@ import explearn
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import DeviceError, ModelError, UnknownNameError
 from explearn.core.examples import Example
-from explearn.predictors.encoding import max_length
+from explearn.predictors.architectures import max_length
 from explearn.predictors.loading import embedded_encoder, resolve_encoder
 from explearn.predictors.pretrained import load_classifier
 from explearn.predictors.transformer import TransformerPredictor
 
-TEXTS: list[Any] = [*tiny.TEXTS, *tiny.PAIRS]
+TEXTS = [*tiny.TEXTS, *tiny.PAIRS]
 
 
-def complaint(path: Path | str) -> str:
+def complaint(path):
     with pytest.raises(ModelError) as caught:
         load_classifier(path, device="cpu")
     assert "\n" not in str(caught.value)
@@ -39,7 +36,7 @@ def complaint(path: Path | str) -> str:
 
 class TestPrediction:
     @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-    def test_probabilities_are_those_of_the_model_alone(self, kind: str) -> None:
+    def test_probabilities_are_those_of_the_model_alone(self, kind):
         """Each text by itself, without padding, against batches of a budget, in any order."""
         of = tiny.classifier(kind, 3)
         encodings = of.encode(TEXTS)
@@ -57,12 +54,12 @@ class TestPrediction:
 
     @settings(max_examples=10)
     @given(order=st.permutations(range(len(TEXTS))), budget=st.integers(1, 400))
-    def test_order_and_budget_change_nothing(self, order: list[int], budget: int) -> None:
+    def test_order_and_budget_change_nothing(self, order, budget):
         of = tiny.make_classifier("bert", max_tokens=budget)
         expected = tiny.classifier("bert").predict_proba(of.encode(TEXTS))
         assert_close(of.predict_proba(of.encode([TEXTS[i] for i in order])), expected[order])
 
-    def test_bf16_stays_near_fp32_and_fp16_needs_a_gpu(self) -> None:
+    def test_bf16_stays_near_fp32_and_fp16_needs_a_gpu(self):
         of, encodings = tiny.classifier("bert", 3), tiny.classifier("bert", 3).encode(TEXTS)
         half = tiny.make_classifier("bert", 3, precision="bf16")
         assert half.dtype is torch.bfloat16
@@ -72,7 +69,7 @@ class TestPrediction:
 
 
 class TestTexts:
-    def test_a_text_a_pair_and_an_example_may_come_in_any_order(self) -> None:
+    def test_a_text_a_pair_and_an_example_may_come_in_any_order(self):
         of = tiny.classifier("bert")
         pair = Example("p", ("slow",), "no", "test", "t", ("no", "refund"))
         single = Example("s", ("lazy", "dog"), "no", "test", "t")
@@ -81,7 +78,7 @@ class TestTexts:
         assert [e.words for e in encodings[:2]] == [("lazy", "dog"), ("slow", "no", "refund")]
         assert encodings[0].key == encodings[3].key and encodings[1].key == encodings[2].key
 
-    def test_the_mask_token_or_else_the_unknown_token_stands_for_removed_pieces(self) -> None:
+    def test_the_mask_token_or_else_the_unknown_token_stands_for_removed_pieces(self):
         of = tiny.make_classifier("bert")
         assert of.tokenizer.convert_ids_to_tokens(of.mask_token_id) == "[MASK]"
         of.tokenizer = transformers.PreTrainedTokenizerFast(
@@ -100,14 +97,12 @@ class TestTexts:
             ("deberta-v2", -1, int(1e30), 512),  # nor does the model
         ],
     )
-    def test_the_longest_text_fits_positions_and_tokenizer(
-        self, model_type: str, positions: int, limit: Any, expected: int
-    ) -> None:
-        config: Any = SimpleNamespace(model_type=model_type, pad_token_id=1, max_position_embeddings=positions)
-        assert max_length(config, SimpleNamespace(model_max_length=limit)) == expected  # type: ignore[arg-type]
+    def test_the_longest_text_fits_positions_and_tokenizer(self, model_type, positions, limit, expected):
+        config = SimpleNamespace(model_type=model_type, pad_token_id=1, max_position_embeddings=positions)
+        assert max_length(config, SimpleNamespace(model_max_length=limit)) == expected
 
 
-def test_labels_by_name_and_by_index() -> None:
+def test_labels_by_name_and_by_index():
     of = tiny.classifier("bert", 3)
     assert [of.label_index(target) for target in ("fair", 1, "bad", 0)] == [1, 1, 0, 0]
     for target, words in (("goood", "'goood'; did you mean good?"), (3, "'3'; known: 0, 1, 2."), (-1, "index '-1'")):
@@ -117,7 +112,7 @@ def test_labels_by_name_and_by_index() -> None:
 
 class TestFromPretrained:
     @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-    def test_loads_what_save_pretrained_wrote(self, kind: str, tmp_path: Path) -> None:
+    def test_loads_what_save_pretrained_wrote(self, kind, tmp_path):
         loaded = explearn.load_classifier(tiny.save(tmp_path, kind, 3), device="cpu", max_tokens=64)
         of = tiny.classifier(kind, 3)
         assert (loaded.labels, loaded.max_tokens, loaded.name) == (["bad", "fair", "good"], 64, str(tmp_path))
@@ -127,14 +122,14 @@ class TestFromPretrained:
         config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
         assert config["id2label"] == {"0": "bad", "1": "fair", "2": "good"}
 
-    def test_what_is_not_there(self, tmp_path: Path) -> None:
+    def test_what_is_not_there(self, tmp_path):
         assert "no such folder; expected a folder as save_pretrained" in complaint(tmp_path / "nothing")
         (tmp_path / "a.bin").touch()
         assert "is a file; expected a folder as save_pretrained" in complaint(tmp_path / "a.bin")
         assert f"{tmp_path}: cannot be loaded as a classifier" in complaint(tmp_path)
         assert "nobody/nothing: no such folder, and not to be had from the hub (" in complaint("nobody/nothing")
 
-    def test_an_encoder_without_a_trained_head_and_weights_of_another_shape(self, tmp_path: Path) -> None:
+    def test_an_encoder_without_a_trained_head_and_weights_of_another_shape(self, tmp_path):
         tiny.model("bert").bert.save_pretrained(tmp_path / "encoder")
         tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
         message = complaint(tmp_path / "encoder")
@@ -144,7 +139,7 @@ class TestFromPretrained:
         save_file({**tensors, "classifier.weight": torch.zeros(5, tiny.HIDDEN)}, weights, {"format": "pt"})
         assert str(tmp_path / "other") in complaint(tmp_path / "other")
 
-    def test_no_tokenizer_and_that_of_another_model(self, tmp_path: Path) -> None:
+    def test_no_tokenizer_and_that_of_another_model(self, tmp_path):
         """transformers makes up a tokenizer that knows no word; it must not be taken for the model's own."""
         tiny.model("bert").save_pretrained(tmp_path)
         assert "holds no tokenizer" in complaint(tmp_path)
@@ -152,7 +147,7 @@ class TestFromPretrained:
         words = len(tiny.tokenizer("bert"))
         assert f"its tokenizer has token ids up to 399, the model knows {words}" in complaint(tmp_path)
 
-    def test_a_configuration_that_asks_for_more_than_its_weights(self, tmp_path: Path) -> None:
+    def test_a_configuration_that_asks_for_more_than_its_weights(self, tmp_path):
         """Before a model of that size is built."""
         config = tiny.save(tmp_path) / "config.json"
         values = json.loads(config.read_text())
@@ -164,7 +159,7 @@ class TestFromPretrained:
         weights.unlink()
         assert "config.json, num_labels: got 1000000000; its weights" in complaint(tmp_path)
 
-    def test_weights_that_are_nowhere_and_attention_without_gradients(self) -> None:
+    def test_weights_that_are_nowhere_and_attention_without_gradients(self):
         empty = tiny.model("bert").to("meta")
         with pytest.raises(ModelError, match="its weights are on the device 'meta'"):
             TransformerPredictor(empty, tiny.tokenizer("bert"))
@@ -174,23 +169,23 @@ class TestFromPretrained:
             with pytest.raises(ModelError, match="flex attention has no gradients on a CPU"):
                 TransformerPredictor(flexible, tiny.tokenizer("bert"))
 
-    def test_an_unknown_argument(self, tmp_path: Path) -> None:
+    def test_an_unknown_argument(self, tmp_path):
         with pytest.raises(TypeError, match="unexpected keyword argument 'devise'"):
             load_classifier(tmp_path, devise="cpu")
 
-    def test_a_tokenizer_without_padding_or_that_is_not_fast(self) -> None:
+    def test_a_tokenizer_without_padding_or_that_is_not_fast(self):
         words = transformers.PreTrainedTokenizerFast(tokenizer_object=tiny.tokenizer("bert").backend_tokenizer)
         with pytest.raises(ModelError, match="its tokenizer has no padding token; batches need one"):
             TransformerPredictor(tiny.model("bert"), words)
         with pytest.raises(ModelError, match="its tokenizer is not a fast one; word alignment needs one"):
-            TransformerPredictor(tiny.model("bert"), SimpleNamespace(is_fast=False))  # type: ignore[arg-type]
+            TransformerPredictor(tiny.model("bert"), SimpleNamespace(is_fast=False))
 
     @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-    def test_a_gpu_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_a_gpu_that_is_not_there(self, tmp_path):
         with pytest.raises(DeviceError, match=r"device 'cuda'.* this machine has 0 usable CUDA devices"):
             load_classifier(tmp_path, device="cuda")
 
-    def test_loaded_in_inference_mode_it_has_gradients_all_the_same(self, tmp_path: Path) -> None:
+    def test_loaded_in_inference_mode_it_has_gradients_all_the_same(self, tmp_path):
         folder = tiny.save(tmp_path)
         with torch.inference_mode():
             of = load_classifier(folder, device="cpu")
@@ -199,9 +194,9 @@ class TestFromPretrained:
         assert_close(attribution.scores, expected.scores)
 
 
-def test_a_fingerprint_is_that_of_weights_buffers_and_labels() -> None:
+def test_a_fingerprint_is_that_of_weights_buffers_and_labels():
     expected = tiny.classifier("bert").fingerprint
-    changes: list[Callable[[TransformerPredictor], Any]] = [
+    changes = [
         lambda of: of.model.classifier.weight.data[0, 0].add_(1e-3),
         lambda of: of.model.bert.embeddings.LayerNorm.bias.data[3].fill_(7),
         lambda of: of.model.register_buffer("steps", torch.tensor(3)),
@@ -215,13 +210,13 @@ def test_a_fingerprint_is_that_of_weights_buffers_and_labels() -> None:
 
 
 class TestFreezing:
-    def test_a_classifier_is_frozen_from_the_start(self) -> None:
+    def test_a_classifier_is_frozen_from_the_start(self):
         of = TransformerPredictor(tiny.model("bert").train(), tiny.tokenizer("bert"), ComputeOptions("cpu"))
         assert not any(p.requires_grad or p.grad is not None for p in of.model.parameters())
         assert not any(module.training for module in of.model.modules()) and tiny.hooks(of.model) == 0
 
 
-def test_the_embedded_encoder_is_there_and_other_weights_are_refused() -> None:
+def test_the_embedded_encoder_is_there_and_other_weights_are_refused():
     folder = embedded_encoder()
     assert (folder / "config.json").is_file() and resolve_encoder("embedded") == str(folder)
     with pytest.raises(ModelError, match=r"SHA-256 is 53aa51.*; expected 000000.*; the weights are not loaded"):

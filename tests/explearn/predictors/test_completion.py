@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +17,7 @@ from typer.testing import CliRunner
 import explearn
 from explearn.cli.app import app
 from explearn.core.compute import ComputeOptions
-from explearn.core.errors import DataError, ExplearnError, ModelError, ParamsError, UnsupportedError
+from explearn.core.errors import DataError, ModelError, ParamsError, UnsupportedError
 from explearn.methods.aml.paml import PAML
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.ivra.explainer import IvRA
@@ -28,14 +26,13 @@ from explearn.methods.listed_task import ListedTask
 from explearn.methods.registry import get_info, list_explainers
 from explearn.predictors.heads.completion import COMPLETION_FILE
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD
 from explearn_apps.onnx import export_onnx
 from explearn_study.importing import import_classifier
 from explearn_study.sections import ClassifierParams
 
 POSITIONS = 160
-PROMPT: dict[str, Any] = {
+PROMPT = {
     "instruction": "is it slow or quick?",
     "shots": [{"text": "the lazy dog sleeps", "label": "slow"}, {"text": "a quick fox", "label": "quick"}],
     "separator": " . ",
@@ -45,7 +42,7 @@ PROMPT: dict[str, Any] = {
 TEXT = "unbelievably slow delivery and a dog"
 
 
-def language_model(kind: str, **config: Any) -> Any:
+def language_model(kind, **config):
     """A tiny generative model with random weights."""
     settings = tiny.model(kind, max_position_embeddings=POSITIONS, **config).config
     settings.architectures = None
@@ -54,16 +51,16 @@ def language_model(kind: str, **config: Any) -> Any:
         return transformers.AutoModelForCausalLM.from_config(settings).eval()
 
 
-def tokenizer(kind: str) -> Any:
+def tokenizer(kind):
     return tiny.tokenizer(kind, POSITIONS)
 
 
-def read_back(of: TransformerPredictor, ids: Any) -> str:
+def read_back(of, ids):
     """The text of some ids, its white space made single blanks."""
     return " ".join(of.tokenizer.decode(list(ids)).split())
 
 
-def save(folder: Path, kind: str, prompt: dict[str, Any] | None = PROMPT, **config: Any) -> Path:
+def save(folder, kind, prompt=PROMPT, **config):
     language_model(kind, **config).save_pretrained(folder)
     tokenizer(kind).save_pretrained(folder)
     if prompt is not None:
@@ -72,21 +69,21 @@ def save(folder: Path, kind: str, prompt: dict[str, Any] | None = PROMPT, **conf
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def folders(tmp_path_factory):
     @functools.cache
-    def of(kind: str) -> Path:
+    def of(kind):
         return save(tmp_path_factory.mktemp("models") / kind, kind)
 
     return of
 
 
 @pytest.fixture(scope="module")
-def prompted(folders: Any) -> Any:
+def prompted(folders):
     return functools.cache(lambda kind: load_classifier(folders(kind), device="cpu"))
 
 
 @functools.cache
-def written_out(kind: str, text: str) -> tuple[list[int], Any]:
+def written_out(kind, text):
     """The prompt's ids and the label words' logits, by transformers alone."""
     before = (
         "is it slow or quick? . the review: the lazy dog sleeps ! it was slow . the review: a quick fox ! it was quick"
@@ -101,7 +98,7 @@ def written_out(kind: str, text: str) -> tuple[list[int], Any]:
 
 
 @pytest.mark.parametrize("kind", tiny.DECODERS)
-def test_probabilities_are_the_softmax_of_the_label_words_next_token_logits(kind: str, prompted: Any) -> None:
+def test_probabilities_are_the_softmax_of_the_label_words_next_token_logits(kind, prompted):
     of = prompted(kind)
     assert of.labels == ["slow", "quick"]
     texts = [TEXT, "lazy", "a warm funny sequel that nobody asked for"]
@@ -114,7 +111,7 @@ def test_probabilities_are_the_softmax_of_the_label_words_next_token_logits(kind
         assert_close(probabilities, expected)
 
 
-def test_only_the_words_of_the_text_are_scored_and_masked(prompted: Any) -> None:
+def test_only_the_words_of_the_text_are_scored_and_masked(prompted):
     of = prompted("gpt2")
     (encoding,) = of.encode([TEXT])
     assert encoding.words == tuple(TEXT.split())
@@ -128,23 +125,23 @@ def test_only_the_words_of_the_text_are_scored_and_masked(prompted: Any) -> None
 
 
 @pytest.mark.parametrize("kind", ("gpt2", "llama"))
-def test_every_method_of_decoders_explains_or_refuses_by_name(kind: str, prompted: Any) -> None:
+def test_every_method_of_decoders_explains_or_refuses_by_name(kind, prompted):
     of = prompted(kind)
     headed = tiny.any_classifier(kind)
     for name in [name for name in list_explainers() if not get_info(name).learned]:
         method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
         try:
-            list(method.explain(headed, []))
+            method.explain(headed, [])
         except UnsupportedError as error:
             with pytest.raises(UnsupportedError, match=str(error)[:30]):
-                list(method.explain(of, []))
+                method.explain(of, [])
             continue
-        attributions = list(method.explain(of, [TEXT, "a quick fox"], [1, 0]))
+        attributions = method.explain(of, [TEXT, "a quick fox"], [1, 0])
         assert [a.words for a in attributions] == [tuple(TEXT.split()), ("a", "quick", "fox")], name
         assert all(np.isfinite(a.scores).all() for a in attributions), name
 
 
-def test_a_pair_goes_into_its_slots(folders: Any) -> None:
+def test_a_pair_goes_into_its_slots(folders):
     prompt = {"template": "{text} so {pair} ? it is", "label_words": {"no": " slow", "yes": " quick"}}
     of = load_classifier(folders("gpt2"), device="cpu", completion=prompt)
     (encoding,) = of.encode([("the fox sleeps", "a dog")])
@@ -154,7 +151,7 @@ def test_a_pair_goes_into_its_slots(folders: Any) -> None:
         of.encode(["the fox"])
 
 
-def test_long_texts_are_cut_and_the_prompt_is_not(prompted: Any) -> None:
+def test_long_texts_are_cut_and_the_prompt_is_not(prompted):
     of = prompted("gpt2")
     long = " ".join(["slow"] * 300)
     (encoding,) = of.encode([long])
@@ -166,7 +163,7 @@ def test_long_texts_are_cut_and_the_prompt_is_not(prompted: Any) -> None:
     assert windowed.windows > 1 and np.isfinite(windowed.scores).all()
 
 
-def test_a_prompt_longer_than_the_model_reads_is_refused(folders: Any) -> None:
+def test_a_prompt_longer_than_the_model_reads_is_refused(folders):
     shots = [{"text": "the lazy dog sleeps " * 40, "label": "slow"}]
     of = load_classifier(folders("gpt2"), device="cpu", completion={**PROMPT, "shots": shots})
     with pytest.raises(DataError, match=r"text 1: the prompt takes \d+ of the 160 sub-tokens"):
@@ -174,7 +171,7 @@ def test_a_prompt_longer_than_the_model_reads_is_refused(folders: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ("gpt2", "mistral"))
-def test_saved_and_loaded_it_is_the_same_classifier(kind: str, prompted: Any, tmp_path: Path) -> None:
+def test_saved_and_loaded_it_is_the_same_classifier(kind, prompted, tmp_path):
     of = prompted(kind)
     of.save_pretrained(tmp_path / "saved")
     again = load_classifier(tmp_path / "saved", device="cpu")
@@ -185,7 +182,7 @@ def test_saved_and_loaded_it_is_the_same_classifier(kind: str, prompted: Any, tm
     assert other.fingerprint != of.fingerprint
 
 
-PROBLEMS: dict[str, tuple[dict[str, Any], type[ExplearnError], str]] = {
+PROBLEMS = {
     "two slots": ({"template": "{text} {text} it was"}, ParamsError, "expected {text} once"),
     "the same word": ({"label_words": {"slow": " slow", "quick": " slow dog"}}, ModelError, "share their first token"),
     "a blank in the template": (
@@ -199,21 +196,21 @@ PROBLEMS: dict[str, tuple[dict[str, Any], type[ExplearnError], str]] = {
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_a_prompt_that_cannot_be_is_refused_in_one_sentence(problem: str, folders: Any) -> None:
+def test_a_prompt_that_cannot_be_is_refused_in_one_sentence(problem, folders):
     change, kind, said = PROBLEMS[problem]
     with pytest.raises(kind) as caught:
         load_classifier(folders("gpt2"), device="cpu", completion={**PROMPT, **change})
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_classifier_that_was_never_prompted_is_not_given_a_prompt(tmp_path: Path) -> None:
+def test_a_classifier_that_was_never_prompted_is_not_given_a_prompt(tmp_path):
     folder = tiny.save(tmp_path / "bert", "bert", 2)
     words = {label: f" {label}" for label in load_classifier(folder, device="cpu").labels}
     with pytest.raises(ModelError, match="has a head of its own, for no, yes"):
         load_classifier(folder, device="cpu", completion={"template": "{text} was", "label_words": words})
 
 
-def test_a_masked_last_word_is_not_taken_for_padding(tmp_path: Path) -> None:
+def test_a_masked_last_word_is_not_taken_for_padding(tmp_path):
     folder = save(tmp_path / "gpt2", "gpt2", prompt=None)
     words = transformers.AutoTokenizer.from_pretrained(folder)
     words.pad_token = words.unk_token = words.eos_token
@@ -230,7 +227,7 @@ def test_a_masked_last_word_is_not_taken_for_padding(tmp_path: Path) -> None:
     assert_close(of.predict_proba([masked])[0], logits.double().softmax(0))
 
 
-def test_bias_of_the_output_layer_counts(tmp_path: Path) -> None:
+def test_bias_of_the_output_layer_counts(tmp_path):
     config = transformers.PhiConfig(
         vocab_size=len(tokenizer("gpt2")),
         hidden_size=32,
@@ -250,7 +247,7 @@ def test_bias_of_the_output_layer_counts(tmp_path: Path) -> None:
     assert_close(of.predict_proba([encoding])[0], logits.double().softmax(0))
 
 
-def test_the_command_line_takes_the_prompt_from_a_file(tmp_path: Path) -> None:
+def test_the_command_line_takes_the_prompt_from_a_file(tmp_path):
     folder = save(tmp_path / "gpt2", "gpt2", prompt=None)
     (tmp_path / "prompt.yaml").write_text(yaml.safe_dump(PROMPT), encoding="utf-8")
     common = ["explain", "--device", "cpu", "--classifier", str(folder), "--json", "--method", "raw_attention", TEXT]
@@ -262,7 +259,7 @@ def test_the_command_line_takes_the_prompt_from_a_file(tmp_path: Path) -> None:
     assert without.exit_code == 2 and "generative model without a classification head" in without.stderr
 
 
-def test_a_task_s_classifier_may_be_a_prompted_model(tmp_path: Path) -> None:
+def test_a_task_s_classifier_may_be_a_prompted_model(tmp_path):
     folder = save(tmp_path / "gpt2", "gpt2", prompt=None)
     given = ClassifierParams.model_validate(
         {"name": str(folder), "labels": {"slow": "negative", "quick": "positive"}, "completion": PROMPT}
@@ -274,15 +271,15 @@ def test_a_task_s_classifier_may_be_a_prompted_model(tmp_path: Path) -> None:
     np.testing.assert_array_equal(imported.predict_proba(imported.encode([TEXT])), of.predict_proba(of.encode([TEXT])))
 
 
-def test_learned_methods_train_on_a_prompted_model(prompted: Any, tmp_path: Path) -> None:
+def test_learned_methods_train_on_a_prompted_model(prompted, tmp_path):
     of = prompted("gpt2")
     some = [*tiny.TEXTS, *tiny.CORPUS[:5]]
-    data: Any = list(zip(some, of.predict(some), strict=True))
+    data = list(zip(some, of.predict(some), strict=True))
     gold = {f"train-{i}": [j % 2 == 0 for j in range(len(t.split()))] for i, t in enumerate(some, start=1)}
     task = ListedTask(of, data, data[:6], gold=gold, teachers={"occlusion": {}})
     tiny.model("bert").base_model.save_pretrained(tmp_path / "encoder")
     tiny.tokenizer("bert").save_pretrained(tmp_path / "encoder")
-    trained: list[Any] = [
+    trained = [
         ExpNet(protocol="in_domain", epochs=1).learn(task),
         L2E(epochs=1, samples=4, width=16).learn(task),
         PAML(backbone=str(tmp_path / "encoder"), epochs=1, batch_size=4).learn(task),
@@ -292,7 +289,7 @@ def test_learned_methods_train_on_a_prompted_model(prompted: Any, tmp_path: Path
     own = load_classifier(tmp_path / "ivra" / "classifier", device="cpu")
     assert own.completion is not None and own.labels == of.labels
     for method, classifier in [*((one, of) for one in trained), (IvRA.from_pretrained(tmp_path / "ivra"), own)]:
-        attributions = list(method.explain(classifier, tiny.TEXTS))
+        attributions = method.explain(classifier, tiny.TEXTS)
         assert [len(a.scores) for a in attributions] == [len(text.split()) for text in tiny.TEXTS]
         assert all(np.isfinite(a.scores).all() for a in attributions)
     with pytest.raises(UnsupportedError, match="classifies by a prompt"):

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import tiny
-import torch
 from rounding import assert_close
 from saying import complaint
 from typer.testing import CliRunner
@@ -19,13 +15,13 @@ from explearn.core.errors import UnsupportedError
 from explearn.methods.registry import get_info, list_explainers
 
 
-def scores(of: Any, name: str, target: int | str, **options: Any) -> np.ndarray:
+def scores(of, name, target, **options):
     method = explearn.get_explainer(name, **{**tiny.QUICK.get(name, {}), **options})
     return np.concatenate([a.scores for a in method.explain(of, tiny.TEXTS, [target] * len(tiny.TEXTS))])
 
 
 @pytest.mark.parametrize("kind", ("bert", "distilbert", "roberta", "llama", "modernbert"))
-def test_a_versus_b_is_the_difference_of_their_explanations(kind: str) -> None:
+def test_a_versus_b_is_the_difference_of_their_explanations(kind):
     of = tiny.classifier(kind, 3)
     contrast = of.versus("fair")
     assert contrast.labels == ["bad versus fair", "good versus fair"]
@@ -36,7 +32,7 @@ def test_a_versus_b_is_the_difference_of_their_explanations(kind: str) -> None:
     assert_close(contrast.logits(contrast.batch(contrast.encode(tiny.TEXTS))), logits[:, [0, 2]] - logits[:, [1]])
 
 
-def test_every_method_explains_a_versus_b_or_says_why_not() -> None:
+def test_every_method_explains_a_versus_b_or_says_why_not():
     contrast = tiny.classifier("bert", 3).versus("fair")
     refusing = set()
     for name in (name for name in list_explainers() if not get_info(name).learned):
@@ -50,7 +46,7 @@ def test_every_method_explains_a_versus_b_or_says_why_not() -> None:
     assert refusing <= {"cam", "solvex"}
 
 
-def test_the_explained_class_is_the_predicted_one_or_the_next_best() -> None:
+def test_the_explained_class_is_the_predicted_one_or_the_next_best():
     of = tiny.classifier("bert", 3)
     for text in tiny.TEXTS:
         order = of.predict_proba(of.encode([text]))[0].argsort()[::-1]
@@ -60,7 +56,7 @@ def test_the_explained_class_is_the_predicted_one_or_the_next_best() -> None:
         assert attribution.value < 0
 
 
-def test_of_one_output_it_is_the_log_odds() -> None:
+def test_of_one_output_it_is_the_log_odds():
     of = tiny.make_classifier("bert", 1)
     contrast = of.versus("not rude")
     p = of.predict_proba(of.encode(tiny.TEXTS))[:, 1]
@@ -68,14 +64,14 @@ def test_of_one_output_it_is_the_log_odds() -> None:
     np.testing.assert_allclose(values, np.log(p / (1 - p)), atol=1e-4)
 
 
-def test_a_function_of_texts_has_it_too() -> None:
+def test_a_function_of_texts_has_it_too():
     of = explearn.FunctionPredictor(lambda texts: [[0.2, 0.8] if "fox" in t else [0.5, 0.5] for t in texts], ["a", "b"])
     (attribution,) = explearn.get_explainer("occlusion").explain(of.versus("a"), ["the fox"])
     assert attribution.target == "b versus a"
     np.testing.assert_allclose(attribution.scores, [0, np.log(4)], atol=1e-6)
 
 
-def test_the_command_and_its_page_say_what_was_explained(tmp_path: Path) -> None:
+def test_the_command_and_its_page_say_what_was_explained(tmp_path):
     tiny.classifier("bert", 3).save_pretrained(tmp_path / "c")
     page = tmp_path / "page.html"
     arguments = ["--classifier", str(tmp_path / "c"), "--versus", "fair", "--target", "good", "--out", str(page)]
@@ -84,7 +80,7 @@ def test_the_command_and_its_page_say_what_was_explained(tmp_path: Path) -> None
 
 
 class TestOtherOutputs:
-    def test_probabilities_reach_methods_without_the_option(self) -> None:
+    def test_probabilities_reach_methods_without_the_option(self):
         of = tiny.classifier("bert", 3)
         view = of.explaining("probability")
         for name in ("input_x_gradient", "occlusion"):
@@ -92,8 +88,8 @@ class TestOtherOutputs:
         (attribution,) = explearn.get_explainer("gae").explain(view, ["a warm sequel"], ["good"])
         assert attribution.target == "probability of good" and 0 < (attribution.value or 0) < 1
 
-    def test_an_own_function_is_explained_by_its_name(self) -> None:
-        def margin(logits: torch.Tensor) -> torch.Tensor:
+    def test_an_own_function_is_explained_by_its_name(self):
+        def margin(logits):
             return logits[:, 2] - logits[:, 1]
 
         of = tiny.classifier("bert", 3)
@@ -102,14 +98,14 @@ class TestOtherOutputs:
         for name in ("input_x_gradient", "attcat", "attn_lrp", "gae", "occlusion", "integrated_gradients"):
             assert_close(scores(view, name, 0), scores(of.versus("fair"), name, "good"))
 
-    def test_methods_that_take_the_head_apart_refuse(self) -> None:
+    def test_methods_that_take_the_head_apart_refuse(self):
         view = tiny.classifier("bert", 3).explaining("probability")
         for name in ("lrp", "decompx", "transformer_attribution"):
-            complaint(lambda name=name: scores(view, name, 0), f"{name}: this method takes the head apart")  # type: ignore[misc]
+            complaint(lambda name=name: scores(view, name, 0), f"{name}: this method takes the head apart")
 
-    def test_what_cannot_be_explained(self) -> None:
+    def test_what_cannot_be_explained(self):
         of = tiny.classifier("bert", 3)
-        complaint(lambda: of.explaining("logits"), "output: got 'logits'")  # type: ignore[arg-type]
+        complaint(lambda: of.explaining("logits"), "output: got 'logits'")
         complaint(lambda: of.versus("nice"), "'nice'")
         view = of.explaining(lambda logits: logits[:1, 0], "first")
         complaint(

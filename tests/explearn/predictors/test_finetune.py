@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny
@@ -27,10 +25,10 @@ RANK = 2
 SIZES = ScratchParams(layers=2, heads=2, width=16, vocabulary=320)
 
 
-def examples(texts: Any) -> list[Example]:
+def examples(texts):
     """Texts with "fox" are of one class, the others of the other."""
     return [
-        Example(f"{split}-{i}", tuple(text.split()), LABELS["fox" in text], split, "t")  # type: ignore[arg-type]
+        Example(f"{split}-{i}", tuple(text.split()), LABELS["fox" in text], split, "t")
         for split in ("train", "validation")
         for i, text in enumerate(texts)
     ]
@@ -40,7 +38,7 @@ FEW = examples(["the quick fox", "a lazy dog", "the fox sleeps", "slow delivery"
 
 
 class TestWhatIsReplaced:
-    def test_no_folder_of_other_things(self, tmp_path: Path) -> None:
+    def test_no_folder_of_other_things(self, tmp_path):
         for name in ("thesis.txt", ".hidden", "classifier/thesis.txt"):
             place = tmp_path / name
             if place.parent != tmp_path:
@@ -51,12 +49,12 @@ class TestWhatIsReplaced:
             assert place.read_text(encoding="utf-8") == "years of work"
             place.unlink()
 
-    def test_no_encoder_by_what_is_made_of_it(self, tmp_path: Path) -> None:
+    def test_no_encoder_by_what_is_made_of_it(self, tmp_path):
         encoder = tiny.save(tmp_path / "encoder")
         with pytest.raises(ParamsError, match="is the encoder's own folder"):
             finetune(encoder, FEW, LABELS, str(encoder), FinetuneParams(), COMPUTE, 1)
 
-    def test_no_classifier_by_one_that_diverged(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_classifier_by_one_that_diverged(self, tmp_path, monkeypatch):
         import transformers
 
         params = FinetuneParams(epochs=1, batch_size=4)
@@ -66,7 +64,7 @@ class TestWhatIsReplaced:
         assert "checkpoints" not in before
         train = transformers.Trainer.train
 
-        def diverging(self: Any) -> Any:
+        def diverging(self):
             done = train(self)
             self.model.classifier.weight.data.fill_(float("nan"))
             return done
@@ -79,11 +77,11 @@ class TestWhatIsReplaced:
 
 
 @pytest.fixture(scope="module")
-def adapted(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def adapted(tmp_path_factory):
     """Kind -> the folder of an encoder and that of the classifier fine-tuned from it by adapters."""
 
     @functools.cache
-    def of(kind: str) -> tuple[Path, Path]:
+    def of(kind):
         folder = tmp_path_factory.mktemp(kind)
         encoder = tiny.save(folder / "encoder", kind)
         params = FinetuneParams(epochs=2, batch_size=2, learning_rate=1e-2, lora=LoraParams(rank=RANK, alpha=4))
@@ -95,7 +93,7 @@ def adapted(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 class TestAdapters:
     @pytest.mark.parametrize("kind", ["bert", "gpt2"])
-    def test_they_and_the_head_alone_are_trained(self, kind: str, adapted: Any) -> None:
+    def test_they_and_the_head_alone_are_trained(self, kind, adapted):
         before, after = (
             load_classifier(folder, device="cpu").model.base_model.state_dict() for folder in adapted(kind)
         )
@@ -112,7 +110,7 @@ class TestAdapters:
         assert before.keys() == after.keys() and changed >= 4 * tiny.LAYERS
 
     @pytest.mark.parametrize("kind", ["bert", "deberta-v2", "gpt2", "llama"])
-    def test_merged_weights_give_the_logits_of_the_adapters(self, kind: str) -> None:
+    def test_merged_weights_give_the_logits_of_the_adapters(self, kind):
         of = tiny.make_classifier(kind)
         batch = of.batch(of.encode(tiny.TEXTS))
         model = with_adapters(of.model, LoraParams(rank=RANK))
@@ -127,7 +125,7 @@ class TestAdapters:
             assert type(plain) is type(of.model) and not any("lora" in name for name, _ in plain.named_parameters())
             assert_close(plain(**batch.model_inputs()).logits, expected)
 
-    def test_the_classifier_loads_without_peft(self, adapted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_classifier_loads_without_peft(self, adapted, monkeypatch):
         _, folder = adapted("bert")
         assert not list(folder.glob("adapter*"))
         monkeypatch.setitem(sys.modules, "peft", None)
@@ -135,7 +133,7 @@ class TestAdapters:
         with pytest.raises(MissingExtraError, match=r"needs the package peft, .* pip install 'explearn\[lora\]'"):
             with_adapters(tiny.make_classifier("bert").model, LoraParams())
 
-    def test_maps_may_be_named(self) -> None:
+    def test_maps_may_be_named(self):
         model = with_adapters(tiny.make_classifier("bert").model, LoraParams(targets=["query"]))
         adapters = [name for name, _ in model.named_parameters() if "lora_A" in name]
         assert len(adapters) == tiny.LAYERS and all(".query." in name for name in adapters)
@@ -144,7 +142,7 @@ class TestAdapters:
 
 
 class TestFromScratch:
-    def test_a_decoder_is_trained_and_saved_as_any_classifier(self, tmp_path: Path) -> None:
+    def test_a_decoder_is_trained_and_saved_as_any_classifier(self, tmp_path):
         texts = [f"{a} {b}" for a in ("the fox", "a dog") for b in ("sleeps", "is slow", "runs", "was quick", "sells")]
         params = FinetuneParams(epochs=12, learning_rate=1e-2, max_length=24, scratch=SIZES)
         history = finetune(tmp_path / "c", examples(texts * 4), LABELS, "scratch", params, COMPUTE, seed=1)
@@ -153,12 +151,12 @@ class TestFromScratch:
         assert of.model.config.model_type == "gpt2" and of.max_length == 24
         assert of.predict(["the fox sells", "a dog sells"]) == ["yes", "no"]
 
-    def test_case_and_place_of_a_word_make_no_difference_and_unknown_letters_are_bytes(self) -> None:
+    def test_case_and_place_of_a_word_make_no_difference_and_unknown_letters_are_bytes(self):
         _, tokenizer = from_scratch(SIZES, tiny.CORPUS, LABELS, 24)
         assert tokenizer("Fox fox")["input_ids"] == 2 * tokenizer("fox")["input_ids"]
         assert tokenizer.unk_token_id not in tokenizer("\u4e2d\u6587")["input_ids"]
 
-    def test_what_cannot_be(self) -> None:
+    def test_what_cannot_be(self):
         with pytest.raises(ModelError, match="encoder 'scratch' has no weights before fine-tuning"):
             load_encoder("scratch", LABELS, 24)
         with pytest.raises(ModelError, match="made for classes"):

@@ -30,7 +30,7 @@ for name, revision in json.loads(sys.argv[1]):
 """
 
 
-def test_an_encoder_by_its_hub_name_and_one_that_the_hub_does_not_have(tiny_folder: Path, tmp_path: Path) -> None:
+def test_an_encoder_by_its_hub_name_and_one_that_the_hub_does_not_have(tiny_folder, tmp_path):
     repository = tmp_path / f"models--{NAME.replace('/', '--')}"
     shutil.copytree(tiny_folder, repository / "snapshots" / REVISION)
     (repository / "refs").mkdir()
@@ -50,7 +50,7 @@ def test_an_encoder_by_its_hub_name_and_one_that_the_hub_does_not_have(tiny_fold
     assert refused.startswith("someone/huge: config.json, num_hidden_layers: got 10000000; its weights")
 
 
-def test_an_encoder_without_all_its_layers_is_refused(tiny_folder: Path, tmp_path: Path) -> None:
+def test_an_encoder_without_all_its_layers_is_refused(tiny_folder, tmp_path):
     incomplete = Path(shutil.copytree(tiny_folder, tmp_path / "incomplete"))
     tensors = load_file(incomplete / "model.safetensors")
     kept = {name: value for name, value in tensors.items() if "layer.1." not in name}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,15 +21,15 @@ from explearn.predictors.transformer import TransformerPredictor
 class Owner:
     same_length = False
 
-    def __init__(self, max_tokens: int) -> None:
+    def __init__(self, max_tokens):
         self.max_tokens = max_tokens
 
 
 class TestBatchesThatShrink:
-    def test_are_those_of_the_budget_where_memory_suffices(self) -> None:
+    def test_are_those_of_the_budget_where_memory_suffices(self):
         lengths, seen = [3, 9, 4, 4, 8, 1], []
 
-        def run(indices: list[int]) -> list[int]:
+        def run(indices):
             seen.append(indices)
             return indices
 
@@ -39,11 +37,11 @@ class TestBatchesThatShrink:
         assert seen == list(budget_batches(lengths, 16))
 
     @pytest.mark.parametrize("share", (1, 3))
-    def test_every_text_is_run_once_whatever_fails(self, share: int) -> None:
+    def test_every_text_is_run_once_whatever_fails(self, share):
         lengths = [5, 7, 3, 8, 2, 6, 4, 4]
         owner, failed = Owner(64 * share), 0
 
-        def run(indices: list[int]) -> list[int]:
+        def run(indices):
             nonlocal failed
             if len(indices) * max(lengths[i] for i in indices) > 16:
                 failed += 1
@@ -54,8 +52,8 @@ class TestBatchesThatShrink:
         assert failed == 2  # batches of 64 padded sub-tokens, then of 32; those of 16 go
         assert owner.max_tokens == 16 * share
 
-    def test_a_text_that_is_too_much_by_itself_is_told(self) -> None:
-        def run(indices: list[int]) -> list[int]:
+    def test_a_text_that_is_too_much_by_itself_is_told(self):
+        def run(indices):
             raise torch.OutOfMemoryError("CUDA out of memory")
 
         with pytest.raises(torch.OutOfMemoryError):
@@ -63,12 +61,12 @@ class TestBatchesThatShrink:
 
 
 @pytest.fixture
-def short_of_memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def short_of_memory(monkeypatch):
     """A device that holds 40 padded sub-tokens; the list gets the sizes of the passes that failed."""
-    failed: list[int] = []
+    failed = []
     plain = TransformerPredictor.logits
 
-    def logits(self: TransformerPredictor, batch: Any) -> torch.Tensor:
+    def logits(self, batch):
         if batch.input_ids.numel() > 40:
             failed.append(batch.input_ids.numel())
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
@@ -79,10 +77,8 @@ def short_of_memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("method", (None, "lime", "occlusion"))
-def test_running_out_of_memory_halves_the_budget_and_changes_no_result(
-    method: str | None, short_of_memory: list[int], caplog: pytest.LogCaptureFixture
-) -> None:
-    def answers(of: TransformerPredictor) -> Any:
+def test_running_out_of_memory_halves_the_budget_and_changes_no_result(method, short_of_memory, caplog):
+    def answers(of):
         if method is None:
             return of.predict_proba(of.encode(tiny.TEXTS))
         attributions = explearn.get_explainer(method, **tiny.QUICK.get(method, {})).explain(of, tiny.TEXTS)
@@ -99,12 +95,12 @@ def test_running_out_of_memory_halves_the_budget_and_changes_no_result(
 
 @pytest.mark.parametrize("kind", ("bert", "llama"))
 class TestWeightsAsSaved:
-    def saved(self, folder: Path, kind: str) -> Path:
+    def saved(self, folder, kind):
         tiny.model(kind).to(torch.bfloat16).save_pretrained(folder)
         tiny.tokenizer(kind).save_pretrained(folder)
         return folder
 
-    def test_bf16_weights_stay_bf16_and_probabilities_are_near(self, kind: str, tmp_path: Path) -> None:
+    def test_bf16_weights_stay_bf16_and_probabilities_are_near(self, kind, tmp_path):
         folder = self.saved(tmp_path, kind)
         kept = load_classifier(folder, device="cpu", precision="saved")
         widened = load_classifier(folder, device="cpu")
@@ -116,21 +112,21 @@ class TestWeightsAsSaved:
         actual, expected = (of.predict_proba(of.encode(tiny.TEXTS)) for of in (kept, widened))
         np.testing.assert_allclose(actual, expected, atol=0.05)
 
-    def test_every_method_gives_finite_scores_near_those_of_float32(self, kind: str, tmp_path: Path) -> None:
+    def test_every_method_gives_finite_scores_near_those_of_float32(self, kind, tmp_path):
         folder = self.saved(tmp_path, kind)
         kept = load_classifier(folder, device="cpu", precision="saved")
         widened = load_classifier(folder, device="cpu")
         for name in [name for name in list_explainers() if not get_info(name).learned]:
             method = explearn.get_explainer(name, **tiny.QUICK.get(name, {}))
             try:
-                expected = list(method.explain(widened, [*tiny.TEXTS[:2]], [1, 0]))
+                expected = method.explain(widened, [*tiny.TEXTS[:2]], [1, 0])
             except UnsupportedError:
                 continue
             if name in ("alti", "globenc", "decompx"):
                 with pytest.raises(UnsupportedError, match=rf"{name}: .* parts of a rounded state do not add up"):
-                    list(method.explain(kept, [*tiny.TEXTS[:2]]))
+                    method.explain(kept, [*tiny.TEXTS[:2]])
                 continue
-            attributions = list(method.explain(kept, [*tiny.TEXTS[:2]], [1, 0]))
+            attributions = method.explain(kept, [*tiny.TEXTS[:2]], [1, 0])
             for a, b in zip(attributions, expected, strict=True):
                 assert a.scores.dtype == np.float32 and np.isfinite(a.scores).all(), name
                 largest = max(0.05, float(np.abs(b.scores).max()))

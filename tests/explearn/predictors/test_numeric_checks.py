@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import tiny
 import torch
@@ -13,10 +11,9 @@ from explearn.core.errors import ModelError
 from explearn.core.numeric_checks import check_weights
 from explearn.methods.registry import get_explainer
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.transformer import TransformerPredictor
 
 
-def spoiled(value: float = float("nan"), last: bool = False) -> TransformerPredictor:
+def spoiled(value=float("nan"), last=False):
     """A classifier with one bad weight; `last`: in its head alone, so that attention stays finite."""
     of = tiny.make_classifier("bert")
     parameter = of.model.classifier.weight if last else of.model.bert.embeddings.LayerNorm.weight
@@ -25,22 +22,22 @@ def spoiled(value: float = float("nan"), last: bool = False) -> TransformerPredi
 
 
 @pytest.mark.parametrize("value", [float("nan"), -float("inf")])
-def test_a_saved_classifier_with_such_weights_is_not_loaded(tmp_path: Path, value: float) -> None:
+def test_a_saved_classifier_with_such_weights_is_not_loaded(tmp_path, value):
     spoiled(value).save_pretrained(tmp_path)
     with pytest.raises(ModelError, match=r"damaged.*: 1 of the .* values of .*LayerNorm\.weight are NaN or infinite"):
         load_classifier(tmp_path, device="cpu")
 
 
-def test_nothing_is_predicted_or_explained_from_logits_that_are_not_finite() -> None:
+def test_nothing_is_predicted_or_explained_from_logits_that_are_not_finite():
     for method in ("attention_flow", "rollout", "random", "input_x_gradient"):
         with pytest.raises(ModelError, match="gave a logit that is not finite"):
-            list(get_explainer(method).explain(spoiled(last=True), ["the quick fox"]))
+            get_explainer(method).explain(spoiled(last=True), ["the quick fox"])
     with pytest.raises(ModelError, match="gave a logit that is not finite"):
         spoiled(last=True).predict(["the quick fox"])
 
 
-def test_an_explainer_that_diverged_does_not_replace_a_good_one(tmp_path: Path) -> None:
-    def write(weight: float) -> None:
+def test_an_explainer_that_diverged_does_not_replace_a_good_one(tmp_path):
+    def write(weight):
         keep(tmp_path / "e", {"w": torch.tensor([1.0, weight])})
 
     write(1.0)
@@ -50,7 +47,7 @@ def test_an_explainer_that_diverged_does_not_replace_a_good_one(tmp_path: Path) 
     assert {path.name: path.read_bytes() for path in (tmp_path / "e").iterdir()} == before
 
 
-def test_large_weights_are_finite_though_their_sum_is_not() -> None:
+def test_large_weights_are_finite_though_their_sum_is_not():
     large = torch.full((4,), 3e38)
     assert not large.sum().isfinite()
     check_weights([("large", large)], "it", "hint")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-from typing import Any
 
 import pytest
 import tiny
@@ -15,13 +14,13 @@ from rounding import assert_close
 
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ModelError
-from explearn.predictors.padding import reads_last
+from explearn.predictors.architectures import reads_last
 from explearn.predictors.transformer import TransformerPredictor
 
 
-def classifier_of(kind: str, config_pad: int | None, **tokens: str | None) -> TransformerPredictor:
+def classifier_of(kind, config_pad, **tokens):
     """A decoder whose configuration names `config_pad` as padding; `tokens` change its tokenizer's special ones."""
-    model: Any = tiny.model(kind)
+    model = tiny.model(kind)
     model.config.pad_token_id = config_pad
     words = copy.deepcopy(tiny.tokenizer(kind))
     for name, token in tokens.items():
@@ -29,7 +28,7 @@ def classifier_of(kind: str, config_pad: int | None, **tokens: str | None) -> Tr
     return TransformerPredictor(model, words, ComputeOptions(device="cpu"), "mine")
 
 
-def alone(of: TransformerPredictor, text: str) -> Any:
+def alone(of, text):
     """Probabilities as the model itself gives them to one text without padding."""
     (encoding,) = of.encode([text])
     with torch.inference_mode():
@@ -55,9 +54,7 @@ def alone(of: TransformerPredictor, text: str) -> Any:
         ),
     ],
 )
-def test_in_a_batch_the_head_reads_the_token_that_it_reads_alone(
-    kind: str, config_pad: int | None, pad_token: str | None, said: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_in_a_batch_the_head_reads_the_token_that_it_reads_alone(kind, config_pad, pad_token, said, caplog):
     with caplog.at_level(logging.WARNING, "explearn"):
         of = classifier_of(kind, config_pad, pad_token=pad_token)
     assert [record.getMessage() for record in caplog.records] == said
@@ -65,15 +62,15 @@ def test_in_a_batch_the_head_reads_the_token_that_it_reads_alone(
     assert_close(of.predict_proba(of.encode(tiny.TEXTS)), [alone(of, text) for text in tiny.TEXTS])
 
 
-def test_a_padding_token_that_there_is_not() -> None:
+def test_a_padding_token_that_there_is_not():
     with pytest.raises(ModelError, match="mine: its tokenizer has neither a padding nor an end-of-text token"):
         classifier_of("gpt2", None, pad_token=None, eos_token=None)
     with pytest.raises(ModelError, match="mine: its head takes token 9999 for padding, which its tokenizer does not"):
         classifier_of("gpt2", 9999)
 
 
-def test_an_end_of_text_token_that_ends_each_text_cannot_be_padding() -> None:
-    model: Any = tiny.model("llama")
+def test_an_end_of_text_token_that_ends_each_text_cannot_be_padding():
+    model = tiny.model("llama")
     model.config.pad_token_id = None
     words = copy.deepcopy(tiny.tokenizer("llama"))
     words.pad_token = None
@@ -84,7 +81,7 @@ def test_an_end_of_text_token_that_ends_each_text_cannot_be_padding() -> None:
         TransformerPredictor(model, words, ComputeOptions(device="cpu"), "mine")
 
 
-def test_a_decoder_that_nobody_listed_is_known_by_the_name_of_its_head() -> None:
+def test_a_decoder_that_nobody_listed_is_known_by_the_name_of_its_head():
     config = transformers.GPTNeoXConfig(
         vocab_size=60, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
     )
@@ -94,7 +91,7 @@ def test_a_decoder_that_nobody_listed_is_known_by_the_name_of_its_head() -> None
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
-def test_a_text_masked_at_its_end_with_the_padding_token_is_read_as_the_model_reads_it(kind: str) -> None:
+def test_a_text_masked_at_its_end_with_the_padding_token_is_read_as_the_model_reads_it(kind):
     """GPT-2's unknown token is often its padding: the head then reads the last word that is not masked."""
     of = classifier_of(kind, 2, unk_token="<pad>")
     (encoding,) = of.encode(["slow delivery dog"])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import tiny
@@ -16,8 +13,8 @@ from explearn.core.errors import UnsupportedError
 from explearn.core.examples import Example
 from explearn.metrics.faithfulness import faithfulness
 from explearn.metrics.params import EvaluateParams
+from explearn.predictors.labelled import Problem
 from explearn.predictors.pretrained import load_classifier
-from explearn.predictors.problems import Problem
 from explearn.predictors.transformer import TransformerPredictor
 
 TEXT = "a warm funny sequel"
@@ -41,33 +38,31 @@ ODD = ("input_x_gradient", "integrated_gradients", "attcat", "decompx", "occlusi
 differ by their sign alone."""
 
 
-def classifier(kind: str = "bert", classes: int = 3, **config: Any) -> TransformerPredictor:
+def classifier(kind="bert", classes=3, **config):
     return TransformerPredictor(tiny.model(kind, classes, **config), tiny.tokenizer(kind), name="given")
 
 
-def outputs(model: Any, of: TransformerPredictor, texts: list[str]) -> torch.Tensor:
+def outputs(model, of, texts):
     """The model's own outputs, by transformers alone."""
     return torch.cat([model(**of.batch(of.encode([text])).model_inputs()).logits for text in texts]).double().detach()
 
 
-def explain(
-    name: str, of: TransformerPredictor, texts: Any, targets: Any = None, **options: Any
-) -> list[explearn.Attribution]:
-    return list(explearn.get_explainer(name, **(METHODS.get(name, {}) | options)).explain(of, texts, targets))
+def explain(name, of, texts, targets=None, **options):
+    return explearn.get_explainer(name, **(METHODS.get(name, {}) | options)).explain(of, texts, targets)
 
 
 class TestMultiLabel:
     @pytest.fixture(scope="class")
     @classmethod
-    def of(cls) -> TransformerPredictor:
+    def of(cls):
         return classifier(problem_type="multi_label_classification")
 
-    def test_probabilities_are_sigmoids(self, of: TransformerPredictor) -> None:
+    def test_probabilities_are_sigmoids(self, of):
         expected = outputs(of.model, of, TEXTS).sigmoid()
         np.testing.assert_allclose(of.predict_proba(of.encode(TEXTS)), expected, atol=tolerance())
 
     @pytest.mark.parametrize("name", METHODS)
-    def test_each_label_that_holds_is_explained(self, of: TransformerPredictor, name: str) -> None:
+    def test_each_label_that_holds_is_explained(self, of, name):
         probabilities = of.predict_proba(of.encode(TEXTS))
         attributions = iter(explain(name, of, TEXTS))
         for text, row in zip(TEXTS, probabilities, strict=True):
@@ -78,7 +73,7 @@ class TestMultiLabel:
                 assert one.probability == pytest.approx(row[label], abs=1e-5)
         assert next(attributions, None) is None
 
-    def test_labels_asked_for_are_explained_each(self, of: TransformerPredictor) -> None:
+    def test_labels_asked_for_are_explained_each(self, of):
         attributions = explain("occlusion", of, TEXTS[:2], [["bad", "good"], 1])
         assert [(" ".join(one.words), one.target) for one in attributions] == [
             (TEXTS[0], "bad"),
@@ -86,14 +81,14 @@ class TestMultiLabel:
             (TEXTS[1], "fair"),
         ]
 
-    def test_occlusion_is_the_drop_of_the_label_s_own_probability(self, of: TransformerPredictor) -> None:
+    def test_occlusion_is_the_drop_of_the_label_s_own_probability(self, of):
         (attribution,) = explain("occlusion", of, [TEXT], ["fair"])
         (encoding,) = of.encode([TEXT])
         masked = [encoding.mask([word], of.mask_token_id) for word in range(4)]
         p = of.predict_proba([encoding, *masked])[:, 1]
         np.testing.assert_allclose(attribution.scores, p[0] - p[1:], atol=tolerance())
 
-    def test_faithfulness_is_of_the_label_alone(self, of: TransformerPredictor) -> None:
+    def test_faithfulness_is_of_the_label_alone(self, of):
         example = Example("e", tuple(TEXT.split()), "fair", "test", "t")
         (attribution,) = explain("occlusion", of, [example], ["fair"])
         (encoding,) = of.encode([example])
@@ -113,11 +108,11 @@ class TestMultiLabel:
 class TestOneOutput:
     @pytest.fixture(scope="class", params=["bert", "roberta"])
     @classmethod
-    def of(cls, request: pytest.FixtureRequest) -> tuple[Any, TransformerPredictor]:
+    def of(cls, request):
         model = tiny.model(request.param, 1)
         return model, TransformerPredictor(model, tiny.tokenizer(request.param), name="given")
 
-    def test_there_are_two_classes_with_the_sigmoid_of_the_output(self, of: tuple[Any, TransformerPredictor]) -> None:
+    def test_there_are_two_classes_with_the_sigmoid_of_the_output(self, of):
         model, actual = of
         assert actual.labels == ["not rude", "rude"]
         z = outputs(model, actual, TEXTS)
@@ -128,14 +123,14 @@ class TestOneOutput:
             outputs(actual.model, actual, TEXTS), torch.cat([-z, z], 1), atol=tolerance(10), rtol=0
         )
 
-    def test_weights_are_shared_but_for_the_last_layer(self, of: tuple[Any, TransformerPredictor]) -> None:
+    def test_weights_are_shared_but_for_the_last_layer(self, of):
         model, actual = of
         mine, theirs = dict(actual.model.named_parameters()), dict(model.named_parameters())
         own = [name for name in mine if mine[name] is not theirs.get(name)]
         assert sorted(own) == sorted(name for name, p in mine.items() if p.shape[0] == 2 and theirs[name].shape[0] == 1)
 
     @pytest.mark.parametrize("name", METHODS)
-    def test_every_method_explains_both_classes(self, of: tuple[Any, TransformerPredictor], name: str) -> None:
+    def test_every_method_explains_both_classes(self, of, name):
         _, actual = of
         yes, no = explain(name, actual, [TEXT], [["rude", "not rude"]])
         assert yes.probability + no.probability == pytest.approx(1, abs=1e-6)
@@ -143,7 +138,7 @@ class TestOneOutput:
             largest = np.abs(yes.token_scores).max()
             np.testing.assert_allclose(yes.token_scores, -no.token_scores, atol=1e-4 * largest)
 
-    def test_gradients_are_those_of_the_output_itself(self, of: tuple[Any, TransformerPredictor]) -> None:
+    def test_gradients_are_those_of_the_output_itself(self, of):
         model, actual = of
         (one,) = explain("input_x_gradient", actual, [TEXT], ["rude"])
         model.requires_grad_(False).eval()
@@ -156,7 +151,7 @@ class TestOneOutput:
         expected = (words * gradient).sum(-1)[0].detach().numpy()[batch.encodings[0].positions]
         np.testing.assert_allclose(one.token_scores, expected, atol=1e-5 * np.abs(expected).max())
 
-    def test_it_comes_back_from_a_folder(self, of: tuple[Any, TransformerPredictor], tmp_path: Path) -> None:
+    def test_it_comes_back_from_a_folder(self, of, tmp_path):
         model, actual = of
         for saved, folder in ((model, tmp_path / "given"), (actual.model, tmp_path / "both")):
             saved.save_pretrained(folder)
@@ -171,11 +166,11 @@ class TestOneOutput:
 class TestRegression:
     @pytest.fixture(scope="class")
     @classmethod
-    def of(cls) -> TransformerPredictor:
+    def of(cls):
         return classifier(classes=1, problem_type="regression")
 
     @pytest.mark.parametrize("name", [name for name in METHODS if name not in ("integrated_gradients", "solvex")])
-    def test_the_value_is_explained(self, of: TransformerPredictor, name: str) -> None:
+    def test_the_value_is_explained(self, of, name):
         (attribution,) = explain(name, of, [TEXT])
         value = outputs(of.model, of, [TEXT])[0, 0].item()
         assert (attribution.target, attribution.predicted) == ("rude", "rude")
@@ -183,7 +178,7 @@ class TestRegression:
         assert np.isnan(attribution.probability)
         assert f"value = {value:.4g}" in str(attribution)
 
-    def test_several_values_are_explained_each(self) -> None:
+    def test_several_values_are_explained_each(self):
         attributions = explain("occlusion", classifier(problem_type="regression"), TEXTS[:2])
         assert [one.target for one in attributions] == ["bad", "fair", "good"] * 2
 
@@ -194,6 +189,6 @@ class TestRegression:
             ("gradient", {"output": "log_probability"}),
         ],
     )
-    def test_what_needs_classes_refuses(self, of: TransformerPredictor, name: str, options: dict[str, Any]) -> None:
+    def test_what_needs_classes_refuses(self, of, name, options):
         with pytest.raises(UnsupportedError, match=r"the model gives a value and no class \(regression\); expected"):
             explain(name, of, [TEXT], **options)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -34,31 +31,31 @@ QUESTIONS = (
 )
 
 
-def example(number: int, question: str, passage: str, answer: str, split: Any = "train") -> Example:
+def example(number, question, passage, answer, split="train"):
     words, pair, sought = question.split(), passage.split(), answer.split()
     start = next(i for i in range(len(pair)) if pair[i : i + len(sought)] == sought) + len(words)
     label = ANSWER_LABELS[0]
     return Example(f"q{number}", tuple(words), label, split, "facts", tuple(pair), (start, start + len(sought)))
 
 
-def examples(split: Any = "train") -> list[Example]:
+def examples(split="train"):
     answers = ("the quick fox", "castle", "delivery", "shells")
     return [example(i, *texts, answer, split) for i, (texts, answer) in enumerate(zip(QUESTIONS, answers, strict=True))]
 
 
-def by_hand(answerer: QuestionPredictor, question: str, passage: str) -> dict[tuple[int, int], float]:
+def by_hand(answerer, question, passage):
     """log p of every span, by first and last word of the passage: softmax over words' first, and last, pieces."""
     encoded = answerer.tokenizer(
         question, passage, return_tensors="pt", return_offsets_mapping=True, truncation=True, max_length=46
     )
     offsets = encoded.pop("offset_mapping")[0].tolist()
-    places: dict[int, list[int]] = {}
+    places = {}
     starts = np.cumsum([0] + [len(word) + 1 for word in passage.split()])
     for place, (segment, (a, b)) in enumerate(zip(encoded.sequence_ids(0), offsets, strict=True)):
         if segment == 1 and b > a:
             covered = int(np.searchsorted(starts, b - 1, side="right")) - 1
             places.setdefault(covered, []).append(place)
-    model: Any = answerer.model
+    model = answerer.model
     with torch.inference_mode():
         output = model.model(**encoded)
     start = output.start_logits[0, [p[0] for p in places.values()]].log_softmax(-1)
@@ -69,7 +66,7 @@ def by_hand(answerer: QuestionPredictor, question: str, passage: str) -> dict[tu
 
 class TestSpans:
     @pytest.mark.parametrize("kind", tiny.ARCHITECTURES)
-    def test_the_two_logits_are_of_the_marked_span_and_of_the_best_other(self, kind: str) -> None:
+    def test_the_two_logits_are_of_the_marked_span_and_of_the_best_other(self, kind):
         answerer = tiny.make_answerer(kind)
         for texts in QUESTIONS:
             spans = by_hand(answerer, *texts)
@@ -82,14 +79,14 @@ class TestSpans:
             logits = answerer.logits(answerer.batch([encoding]))[0].tolist()
             assert logits == pytest.approx([spans[own], best], abs=1e-4)
 
-    def test_padding_changes_nothing_and_the_class_is_the_answer(self) -> None:
+    def test_padding_changes_nothing_and_the_class_is_the_answer(self):
         answerer = tiny.make_answerer()
         encodings = answerer.encode(QUESTIONS)
         together = answerer.predict_proba(encodings)
         alone = np.concatenate([answerer.predict_proba([encoding]) for encoding in encodings])
         assert np.allclose(together, alone, atol=1e-5) and answerer.predict(QUESTIONS) == ["answer"] * 4
 
-    def test_gates_of_0_are_words_deleted_but_the_answer_stays(self) -> None:
+    def test_gates_of_0_are_words_deleted_but_the_answer_stays(self):
         answerer = tiny.make_answerer()
         encodings = answerer.encode(QUESTIONS[:2])
         dropped = [{0, 4, 6}, {1, 3, 5, 7}]
@@ -106,7 +103,7 @@ class TestSpans:
             assert math.isfinite(float(answerer.logits(answerer.batch([nothing])).sum()))
             assert sum(map(bool, encoding.special)) == len(nothing)
 
-    def test_the_true_answer_is_right_where_it_is_the_model_s(self) -> None:
+    def test_the_true_answer_is_right_where_it_is_the_model_s(self):
         answerer = tiny.make_answerer()
         rows = examples()
         encodings, labels = answerer.encode_labelled(rows)
@@ -116,7 +113,7 @@ class TestSpans:
         actual = evaluate_classifier(answerer, rows)
         assert actual["accuracy"] == np.mean(own) and actual["majority_rate"] is None
 
-    def test_saved_and_loaded_it_is_the_same(self, tmp_path: Path) -> None:
+    def test_saved_and_loaded_it_is_the_same(self, tmp_path):
         answerer = tiny.make_answerer()
         answerer.save_pretrained(tmp_path / "m")
         loaded = load_classifier(tmp_path / "m", device="cpu")
@@ -137,13 +134,13 @@ LEARNED = frozenset(name for name in list_explainers() if get_info(name).learned
 
 
 @pytest.mark.parametrize("name", sorted(set(list_explainers()) - LEARNED - {"llm"}))
-def test_methods_explain_the_answer_or_say_why_not(name: str) -> None:
+def test_methods_explain_the_answer_or_say_why_not(name):
     answerer = tiny.make_answerer()
-    options = {"lime": {"samples": 20}, "kernel_shap": {"samples": 20}, "shap": {"max_evals": 20}}.get(name, {})
+    options = tiny.QUICK.get(name, {})
     explainer = explearn.get_explainer(name, **options)
     if name in TAKE_APART:
         with pytest.raises(UnsupportedError, match="no classification head"):
-            list(explainer.explain(answerer, QUESTIONS[:2]))
+            explainer.explain(answerer, QUESTIONS[:2])
         return
     for texts, encoding, actual in zip(
         QUESTIONS, answerer.encode(QUESTIONS), explainer.explain(answerer, QUESTIONS), strict=True
@@ -156,13 +153,13 @@ def test_methods_explain_the_answer_or_say_why_not(name: str) -> None:
         assert np.isfinite(actual.scores[actual.read]).all()
 
 
-def settings(criteria: Sequence[str]) -> dict[str, Any]:
+def settings(criteria):
     schedule = {"epochs": 2, "batch_size": 3, "validation_texts": 4, "accuracy_tolerance": 1.0, "learning_rate": 1e-4}
     return {"criteria": list(criteria), "schedule": schedule}
 
 
 class TestIvRA:
-    def test_it_is_trained_for_answers_and_explains_them(self, tmp_path: Path) -> None:
+    def test_it_is_trained_for_answers_and_explains_them(self, tmp_path):
         answerer = tiny.make_answerer()
         before = answerer.fingerprint
         ivra = IvRA(**settings(("comp", "suff", "cons"))).fit(answerer, examples(), validation=examples("validation"))
@@ -179,7 +176,7 @@ class TestIvRA:
             others = np.delete(actual.scores, range(first, end))
             assert others.sum() == pytest.approx(1.0 if free else 0.0, abs=1e-5) and actual.target == "answer"
 
-    def test_the_task_s_loss_is_that_of_both_ends_of_the_true_answer(self) -> None:
+    def test_the_task_s_loss_is_that_of_both_ends_of_the_true_answer(self):
         answerer = tiny.make_answerer()
         (row,) = examples()[1:2]
         encodings, labels = answerer.encode_labelled([row])
@@ -187,19 +184,19 @@ class TestIvRA:
         loss = answerer.loss(answerer.logits(answerer.batch(encodings)), torch.tensor(labels))
         assert float(loss) == pytest.approx(-spans[7, 7], abs=1e-4)
 
-    def test_simulatability_is_refused_before_training(self) -> None:
+    def test_simulatability_is_refused_before_training(self):
         with pytest.raises(DataError, match="criterion 'sim'"):
             IvRA(**settings(["sim"])).fit(tiny.make_answerer(), examples(), validation=examples("validation"))
 
 
-def test_a_loaded_model_with_its_tokenizer_answers_questions() -> None:
+def test_a_loaded_model_with_its_tokenizer_answers_questions():
     answerer = tiny.make_answerer("bert")
     taken = as_predictor((answerer.model.model, answerer.tokenizer))
     assert isinstance(taken, QuestionPredictor)
     assert taken.answer(QUESTIONS[0]) == answerer.answer(QUESTIONS[0])
 
 
-def test_finetuning_learns_where_answers_are(tmp_path: Path) -> None:
+def test_finetuning_learns_where_answers_are(tmp_path):
     names, places = ("fox", "dog", "guide", "sequel"), ("castle", "shore", "box", "tide")
     rows = [
         example(
@@ -220,7 +217,7 @@ def test_finetuning_learns_where_answers_are(tmp_path: Path) -> None:
     assert isinstance(made, QuestionPredictor) and made.answer(rows[0]) in places
 
 
-def test_answers_out_of_reach_are_not_trained_on_and_count_as_wrong(tmp_path: Path) -> None:
+def test_answers_out_of_reach_are_not_trained_on_and_count_as_wrong(tmp_path):
     tiny.save(tmp_path / "encoder")
     reached = example(0, "what ?", "shells", "shells")
     cut = example(1, "what ?", "the quick brown fox jumps over the lazy dog and shells", "shells")
@@ -234,11 +231,11 @@ def test_answers_out_of_reach_are_not_trained_on_and_count_as_wrong(tmp_path: Pa
 
 
 class TestBadInput:
-    def test_a_text_alone(self) -> None:
+    def test_a_text_alone(self):
         with pytest.raises(DataError, match="text 2 has one segment; expected a question and a passage"):
             tiny.make_answerer().encode([QUESTIONS[0], "the quick brown fox"])
 
-    def test_an_example_without_an_answer(self) -> None:
+    def test_an_example_without_an_answer(self):
         row = Example("a", ("who",), "answer", "train", "facts", ("a", "fox"))
         with pytest.raises(DataError, match="example 'a' has no answer"):
             tiny.make_answerer().encode_labelled([row])

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +30,6 @@ from explearn.predictors.transformer import TransformerPredictor
 accelerate = pytest.importorskip("accelerate")
 
 TEXTS = ["a warm funny sequel", "the quick brown fox"]
-FEW: dict[str, dict[str, int]] = {"lime": {"samples": 10}, "kernel_shap": {"samples": 10}, "shap": {"max_evals": 20}}
 KINDS = ["bert", "gpt2"]
 READ_WEIGHTS = {"consensus", "lrp", "full_lrp", "transformer_attribution", "cam", "attn_lrp", "deep_shap"} | {
     "alti",
@@ -43,28 +40,28 @@ UNTRAINED = [name for name in list_explainers() if not get_info(name).learned or
 
 
 @functools.cache
-def plain(kind: str) -> TransformerPredictor:
+def plain(kind):
     return tiny.classifier(kind)
 
 
-def over_two(kind: str) -> TransformerPredictor:
-    model: Any = copy.deepcopy(plain(kind).model)
+def over_two(kind):
+    model = copy.deepcopy(plain(kind).model)
     accelerate.dispatch_model(model, halves(model, FIRST, SECOND), main_device=torch.device(FIRST))
     return TransformerPredictor(model, plain(kind).tokenizer, ComputeOptions(max_tokens=1024), kind)
 
 
-def partly_on_disk(kind: str) -> TransformerPredictor:
-    model: Any = copy.deepcopy(plain(kind).model)
+def partly_on_disk(kind):
+    model = copy.deepcopy(plain(kind).model)
     places = halves(model, "cpu", "disk")
     return TransformerPredictor(model, plain(kind).tokenizer, ComputeOptions(device_map=places), kind)
 
 
-def scores(name: str, of: TransformerPredictor) -> list[np.ndarray[Any, Any]]:
-    return [actual.scores for actual in get_explainer(name, **FEW.get(name, {})).explain(of, TEXTS)]
+def scores(name, of):
+    return [actual.scores for actual in get_explainer(name, **tiny.QUICK.get(name, {})).explain(of, TEXTS)]
 
 
 @functools.cache
-def scores_on_one(name: str, kind: str) -> list[np.ndarray[Any, Any]] | None:
+def scores_on_one(name, kind):
     """None where the method refuses the model."""
     try:
         return scores(name, plain(kind))
@@ -72,9 +69,7 @@ def scores_on_one(name: str, kind: str) -> list[np.ndarray[Any, Any]] | None:
         return None
 
 
-def check_same(
-    name: str, kind: str, spread: TransformerPredictor, devices: Callable[[], AbstractContextManager[None]]
-) -> None:
+def check_same(name, kind, spread, devices):
     expected = scores_on_one(name, kind)
     with devices():
         if expected is None:
@@ -90,11 +85,11 @@ def check_same(
 class TestOverTwoDevices:
     @pytest.fixture(scope="class")
     @classmethod
-    def spread(cls) -> dict[str, TransformerPredictor]:
+    def spread(cls):
         with pretend_devices():
             return {kind: over_two(kind) for kind in ("bert", "gpt2", "albert", "deberta-v2")}
 
-    def test_the_devices_are_as_strict_as_real_ones(self) -> None:
+    def test_the_devices_are_as_strict_as_real_ones(self):
         with pretend_devices():
             near, far = torch.ones(2, 2, device=FIRST), torch.ones(2, 2, device=SECOND)
             with pytest.raises(RuntimeError, match="tensors on lazy:0, lazy:1"):
@@ -104,22 +99,16 @@ class TestOverTwoDevices:
             assert str(gradient.device) == FIRST and gradient.cpu().tolist() == [[2.0, 2.0], [2.0, 2.0]]
 
     @pytest.mark.parametrize(("name", "kind"), [(name, KINDS[n % 2]) for n, name in enumerate(UNTRAINED)])
-    def test_every_method_gives_the_scores_of_one(
-        self, spread: dict[str, TransformerPredictor], kind: str, name: str
-    ) -> None:
+    def test_every_method_gives_the_scores_of_one(self, spread, kind, name):
         check_same(name, kind, spread[kind], pretend_devices)
 
     @pytest.mark.parametrize("kind", ["albert", "deberta-v2"])
     @pytest.mark.parametrize("name", ["rollout", "gae", "attn_lrp", "alti", "lrp"])
-    def test_shared_blocks_and_position_terms_do_too(
-        self, spread: dict[str, TransformerPredictor], kind: str, name: str
-    ) -> None:
+    def test_shared_blocks_and_position_terms_do_too(self, spread, kind, name):
         check_same(name, kind, spread[kind], pretend_devices)
 
     @pytest.mark.parametrize("kind", ["bert", "gpt2"])
-    def test_predictions_features_and_states_are_those_of_one(
-        self, spread: dict[str, TransformerPredictor], kind: str
-    ) -> None:
+    def test_predictions_features_and_states_are_those_of_one(self, spread, kind):
         actual, one = spread[kind], plain(kind)
         encodings = one.encode(TEXTS)
         features = batch_features(one, one.batch(encodings), hidden=True)
@@ -134,11 +123,11 @@ class TestOverTwoDevices:
         for value, wanted in zip(given, expected, strict=True):
             assert_close(value, wanted)
 
-    def test_what_takes_one_device_refuses_it(self, spread: dict[str, TransformerPredictor]) -> None:
+    def test_what_takes_one_device_refuses_it(self, spread):
         complaint(lambda: spread["bert"].check_plain("training ivra"), "training ivra needs a model on one device")
         plain("bert").check_plain("training ivra")
 
-    def test_its_fingerprint_is_that_of_one(self, spread: dict[str, TransformerPredictor]) -> None:
+    def test_its_fingerprint_is_that_of_one(self, spread):
         with pretend_devices():
             assert spread["bert"].fingerprint == plain("bert").fingerprint
 
@@ -146,31 +135,27 @@ class TestOverTwoDevices:
 class TestWithWeightsOnDisk:
     @pytest.fixture(scope="class")
     @classmethod
-    def spread(cls) -> dict[str, TransformerPredictor]:
+    def spread(cls):
         return {kind: partly_on_disk(kind) for kind in ("bert", "gpt2")}
 
     @pytest.mark.parametrize(
         ("name", "kind"),
         list(zip(("raw_attention", "gae", "attcat", "integrated_gradients", "lime"), KINDS * 3, strict=False)),
     )
-    def test_methods_that_run_the_model_give_the_same(
-        self, spread: dict[str, TransformerPredictor], kind: str, name: str
-    ) -> None:
+    def test_methods_that_run_the_model_give_the_same(self, spread, kind, name):
         check_same(name, kind, spread[kind], nullcontext)
 
     @pytest.mark.parametrize("name", sorted(READ_WEIGHTS))
-    def test_methods_that_read_weights_refuse_by_name(self, spread: dict[str, TransformerPredictor], name: str) -> None:
-        said = complaint(lambda: list(get_explainer(name).explain(spread["bert"], TEXTS)), f"{name}: reads weights")
+    def test_methods_that_read_weights_refuse_by_name(self, spread, name):
+        said = complaint(lambda: get_explainer(name).explain(spread["bert"], TEXTS), f"{name}: reads weights")
         assert "offloaded" in said
 
-    def test_a_method_that_did_not_say_so_is_stopped_all_the_same(
-        self, spread: dict[str, TransformerPredictor]
-    ) -> None:
-        of: Any = spread["bert"]
+    def test_a_method_that_did_not_say_so_is_stopped_all_the_same(self, spread):
+        of = spread["bert"]
         with of.gathered(), pytest.raises(UnsupportedError, match="this method reads weights by themselves"):
             torch.ones(1, 32) @ of.model.bert.encoder.layer[2].output.dense.weight.T
 
-    def test_weights_are_on_disk_only_as_long_as_it_lives(self) -> None:
+    def test_weights_are_on_disk_only_as_long_as_it_lives(self):
         actual = partly_on_disk("bert")
         assert actual.spread is not None and actual.spread.offloaded and actual.spread.folder is not None
         folder = Path(actual.spread.folder.name)
@@ -179,13 +164,13 @@ class TestWithWeightsOnDisk:
         actual.spread.folder.cleanup()
         assert not folder.exists()
 
-    def test_embeddings_on_disk_cannot_be_read(self) -> None:
-        model: Any = copy.deepcopy(plain("bert").model)
+    def test_embeddings_on_disk_cannot_be_read(self):
+        model = copy.deepcopy(plain("bert").model)
         of = TransformerPredictor(model, plain("bert").tokenizer, ComputeOptions(device_map={"": "disk"}), "bert")
         with pytest.raises(UnsupportedError, match="table of embeddings is offloaded"):
             word_embeddings(of, of.encode(TEXTS))
 
-    def test_copies_with_other_weights_are_refused(self, spread: dict[str, TransformerPredictor]) -> None:
+    def test_copies_with_other_weights_are_refused(self, spread):
         for change in (lambda of: randomised(of, 1), lambda of: noisy_embeddings(of, 0.1, 1)):
             with pytest.raises(UnsupportedError, match="offloaded, and copies of them"):
                 change(spread["bert"])
@@ -193,11 +178,11 @@ class TestWithWeightsOnDisk:
 
 class TestRules:
     @pytest.mark.parametrize("rule", ["auto", "balanced", "balanced_low_0", "sequential"])
-    def test_take_the_cpu_where_there_is_no_gpu(self, tiny_folder: Path, rule: str) -> None:
+    def test_take_the_cpu_where_there_is_no_gpu(self, tiny_folder, rule):
         of = load_classifier(tiny_folder, device_map=rule)
         assert of.device.type == ("cuda" if torch.cuda.is_available() else "cpu")
 
-    def test_little_memory_sends_the_rest_to_disk(self, tiny_folder: Path) -> None:
+    def test_little_memory_sends_the_rest_to_disk(self, tiny_folder):
         if torch.cuda.is_available():
             pytest.skip("weights would lie on a GPU")
         of = load_classifier(tiny_folder, device_map="sequential", max_memory={"cpu": "60KB"})
@@ -207,8 +192,8 @@ class TestRules:
         np.testing.assert_allclose(of.predict_proba(encodings), one.predict_proba(encodings), atol=tolerance())
 
     @pytest.mark.parametrize("kind", ["distilbert", "electra", "mpnet"])
-    def test_blocks_stay_whole_where_transformers_does_not_say_so(self, kind: str) -> None:
-        model: Any = copy.deepcopy(plain(kind).model)
+    def test_blocks_stay_whole_where_transformers_does_not_say_so(self, kind):
+        model = copy.deepcopy(plain(kind).model)
         options = ComputeOptions(device_map="sequential", max_memory={"cpu": "60KB"})
         TransformerPredictor(model, plain(kind).tokenizer, options, kind)
         blocks = [path for path, module in model.named_modules() if module in blocks_in_order(model.base_model)]
@@ -224,12 +209,12 @@ class TestRules:
     ],
     ids=str,
 )
-def test_a_bad_map(tiny_folder: Path, places: Any, error: type[Exception], words: str) -> None:
+def test_a_bad_map(tiny_folder, places, error, words):
     with pytest.raises(error, match=words):
         explearn.load_classifier(tiny_folder, device_map=places)
 
 
-def test_from_python_a_map_may_be_given_as_it_is(tiny_folder: Path) -> None:
+def test_from_python_a_map_may_be_given_as_it_is(tiny_folder):
     of = explearn.load_classifier(tiny_folder, device_map={"": "cpu"})
     assert of.spread is None and of.device == torch.device("cpu")
     with pytest.raises(DeviceError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-from typing import Any
 
 import accelerate
 import numpy as np
@@ -18,8 +17,6 @@ from spread_cases import halves
 from explearn.core.compute import ComputeOptions
 from explearn.methods.aml.faml import FAML
 from explearn.methods.aml.paml import PAML
-from explearn.methods.base.explainer import Explainer
-from explearn.methods.base.learned import LearnedExplainer
 from explearn.methods.consensus.explainer import Consensus
 from explearn.methods.expnet.explainer import ExpNet
 from explearn.methods.expnet.paper import ExpNetPaper
@@ -30,7 +27,7 @@ from explearn.predictors.transformer import TransformerPredictor
 
 QUICK = {"epochs": 1, "batch_size": 4, "validation_texts": 6}
 TEXTS = ["a warm funny sequel", "the quick brown fox"]
-METHODS: dict[str, Any] = {
+METHODS = {
     "consensus": Consensus,
     "expnet": functools.partial(ExpNet, epochs=1, protocol="in_domain"),
     "expnet_paper": functools.partial(ExpNetPaper, epochs=1, protocol="in_domain"),
@@ -44,7 +41,7 @@ OF_DECODERS = ("consensus", "expnet", "expnet_paper", "l2e", "ivra", "smat")
 
 
 @functools.cache
-def task(kind: str) -> ListedTask:
+def task(kind):
     of = tiny.classifier(kind)
     texts = ["the fox sleeps", "a warm dog", "slow delivery", "no refund", "the sea shore", "a funny castle"]
     pairs = [(text, of.predict([text])[0]) for text in texts]
@@ -54,24 +51,24 @@ def task(kind: str) -> ListedTask:
 
 
 @functools.cache
-def trained(name: str, kind: str) -> LearnedExplainer:
-    method: LearnedExplainer = METHODS[name]().learn(task(kind))
+def trained(name, kind):
+    method = METHODS[name]().learn(task(kind))
     return method
 
 
-def of_it(explainer: Explainer, kind: str) -> TransformerPredictor:
+def of_it(explainer, kind):
     """What it explains: the model that it trained, or the task's."""
     own = getattr(explainer, "classifier", None)
     return own if isinstance(own, TransformerPredictor) else tiny.classifier(kind)
 
 
-def spread(one: TransformerPredictor, kind: str) -> TransformerPredictor:
-    model: Any = copy.deepcopy(one.model)
+def spread(one, kind):
+    model = copy.deepcopy(one.model)
     accelerate.dispatch_model(model, halves(model, FIRST, SECOND), main_device=torch.device(FIRST))
     return TransformerPredictor(model, one.tokenizer, ComputeOptions(max_tokens=1024), kind)
 
 
-def check_same(explainer: Explainer, kind: str) -> None:
+def check_same(explainer, kind):
     one = of_it(explainer, kind)
     expected = [actual.scores for actual in explainer.explain(one, TEXTS)]
     with pretend_devices():
@@ -85,11 +82,11 @@ def check_same(explainer: Explainer, kind: str) -> None:
 @pytest.mark.parametrize(
     ("name", "kind"), [*((name, "bert") for name in METHODS), *((name, "gpt2") for name in OF_DECODERS)]
 )
-def test_a_trained_explainer_gives_the_scores_of_one_device(name: str, kind: str) -> None:
+def test_a_trained_explainer_gives_the_scores_of_one_device(name, kind):
     check_same(trained(name, kind), kind)
 
 
-def test_faml_goes_on_from_its_start_as_on_one_device() -> None:
+def test_faml_goes_on_from_its_start_as_on_one_device():
     start = trained("paml", "bert")
     assert isinstance(start, PAML)
     refining = FAML(steps=2)

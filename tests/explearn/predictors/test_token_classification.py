@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import tiny
@@ -26,11 +23,11 @@ KINDS = ("bert", "roberta", "llama")
 """WordPiece, byte-level BPE, and a decoder."""
 
 
-def by_hand(tagger: TokenPredictor, text: str) -> list[list[float]]:
+def by_hand(tagger, text):
     """Logits of transformers' own model at the first sub-token of each word that covers a letter, else its first."""
     encoded = tagger.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
     offsets = encoded.pop("offset_mapping")[0].tolist()
-    model: Any = tagger.model
+    model = tagger.model
     with torch.inference_mode():
         logits = model.model(**encoded).logits[0].tolist()
     rows, start = [], 0
@@ -45,7 +42,7 @@ def by_hand(tagger: TokenPredictor, text: str) -> list[list[float]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 class TestAnswers:
-    def test_a_word_has_the_logits_of_its_first_sub_token_with_a_letter(self, kind: str) -> None:
+    def test_a_word_has_the_logits_of_its_first_sub_token_with_a_letter(self, kind):
         tagger = tiny.make_tagger(kind)
         expected = torch.tensor(by_hand(tagger, TEXT))
         for word, row in enumerate(expected):
@@ -53,25 +50,25 @@ class TestAnswers:
             torch.testing.assert_close(view.logits(view.batch(view.encode([TEXT])))[0], row, atol=1e-4, rtol=0)
         np.testing.assert_allclose(tagger.predict_words(TEXT), expected.softmax(-1), atol=1e-5)
 
-    def test_other_words_deleted_it_stays_and_masked_it_is_found(self, kind: str) -> None:
+    def test_other_words_deleted_it_stays_and_masked_it_is_found(self, kind):
         tagger = tiny.make_tagger(kind).at(5)
         (encoding,) = tagger.encode([TEXT])
         shorter = encoding.delete(range(3, 11))
         assert shorter.read == {0, 1, 2, 5}
-        model: Any = tagger.model
+        model = tagger.model
         with torch.inference_mode():
             expected = model.model(input_ids=torch.tensor([shorter.input_ids])).logits[0, shorter.word_ids.index(5)]
         torch.testing.assert_close(tagger.logits(tagger.batch([shorter]))[0], expected, atol=1e-4, rtol=0)
         assert encoding.keep([0]).token == encoding.mask([5], tagger.mask_token_id).token == encoding.token == 5
 
-    def test_saved_and_loaded_it_is_the_same(self, kind: str, tmp_path: Path) -> None:
+    def test_saved_and_loaded_it_is_the_same(self, kind, tmp_path):
         tagger = tiny.make_tagger(kind)
         tagger.save_pretrained(tmp_path / "m")
         loaded = load_classifier(tmp_path / "m", device="cpu")
         assert isinstance(loaded, TokenPredictor) and loaded.fingerprint == tagger.fingerprint
         np.testing.assert_allclose(loaded.predict_words(TEXT), tagger.predict_words(TEXT), atol=1e-6)
 
-    def test_attention_is_that_of_the_word(self, kind: str) -> None:
+    def test_attention_is_that_of_the_word(self, kind):
         tagger = tiny.make_tagger(kind).at(3)
         batch = tagger.batch(tagger.encode([TEXT, "lazy dog jumps over"]))
         (row,) = reduced_attention(tagger, batch, Attention.row, [1])[1]
@@ -88,9 +85,9 @@ LEARNED = frozenset(name for name in list_explainers() if get_info(name).learned
 
 
 @pytest.mark.parametrize("name", sorted(set(list_explainers()) - LEARNED - {"llm"}))
-def test_methods_explain_the_word_or_say_why_not(name: str) -> None:
+def test_methods_explain_the_word_or_say_why_not(name):
     tagger = tiny.make_tagger()
-    options = {"lime": {"samples": 20}, "kernel_shap": {"samples": 20}, "shap": {"max_evals": 20}}.get(name, {})
+    options = tiny.QUICK.get(name, {})
     if name in TAKE_APART:
         with pytest.raises(UnsupportedError, match="classifies tokens"):
             explearn.explain(tagger.at(3), TEXT, name)
@@ -103,7 +100,7 @@ def test_methods_explain_the_word_or_say_why_not(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_gradients_and_relevance_reach_the_word_on_each_model(kind: str) -> None:
+def test_gradients_and_relevance_reach_the_word_on_each_model(kind):
     tagger = tiny.make_tagger(kind)
     for name in ("attn_lrp", "gae", "attcat", "integrated_gradients", "rollout"):
         one, other = (explearn.explain(tagger.at(token), TEXT, name).scores for token in (2, 7))
@@ -113,7 +110,7 @@ def test_gradients_and_relevance_reach_the_word_on_each_model(kind: str) -> None
             assert np.allclose(one[3:], 0) and np.abs(other[3:8]).max() > 0
 
 
-def test_occlusion_is_the_drop_by_masking_each_word_the_classified_one_too() -> None:
+def test_occlusion_is_the_drop_by_masking_each_word_the_classified_one_too():
     tagger = tiny.make_tagger()
     view = tagger.at(2)
     (encoding,) = view.encode([TEXT])
@@ -125,7 +122,7 @@ def test_occlusion_is_the_drop_by_masking_each_word_the_classified_one_too() -> 
     assert deleted.scores[2] == 0 and np.count_nonzero(deleted.scores) == 10
 
 
-def test_targets_and_other_outputs_are_of_the_word() -> None:
+def test_targets_and_other_outputs_are_of_the_word():
     tagger = tiny.make_tagger()
     logits = by_hand(tagger, TEXT)[3]
     (given,) = explearn.explain(tagger.at(3), [TEXT], "input_x_gradient", targets=["bad"])
@@ -136,7 +133,7 @@ def test_targets_and_other_outputs_are_of_the_word() -> None:
     assert chosen.value == pytest.approx(tagger.predict_words(TEXT)[3, 1], abs=1e-5)
 
 
-def test_the_word_in_larger_and_smaller_units() -> None:
+def test_the_word_in_larger_and_smaller_units():
     tagger = tiny.make_tagger().at(5)
     (tokens,) = explearn.explain(tagger, [TEXT], "occlusion", unit="token")
     assert tokens.token is not None and tokens.words[tokens.token] in TEXT.split()[5]
@@ -145,7 +142,7 @@ def test_the_word_in_larger_and_smaller_units() -> None:
     assert parts.token == 1 and np.isfinite(parts.scores).all()
 
 
-def test_faithfulness_takes_out_other_words_alone() -> None:
+def test_faithfulness_takes_out_other_words_alone():
     view = tiny.make_tagger().at(2)
     (encoding,) = view.encode([TEXT])
     (target,) = view.predict([TEXT])
@@ -160,14 +157,14 @@ def test_faithfulness_takes_out_other_words_alone() -> None:
     assert values["sufficiency"][0] == pytest.approx(p[0] - p[2], abs=1e-6)
 
 
-def test_shown_it_is_marked_and_read_back() -> None:
+def test_shown_it_is_marked_and_read_back():
     (attribution,) = explearn.explain(tiny.make_tagger().at(1), [TEXT], "random")
     assert "&#x27;sells&#x27; is" in attribution.to_html() and attribution.to_html().count(' token"') == 1
     assert "of 'sells'" in str(attribution)
     assert Attribution.from_dict(attribution.to_dict()).token == 1
 
 
-def test_a_table_names_the_word_of_each_text(tmp_path: Path) -> None:
+def test_a_table_names_the_word_of_each_text(tmp_path):
     rows = [{"text": "the quick fox", "word": "fox"}, {"text": "the dog and the cat", "word": 3}]
     read = given_texts(rows, columns=TextColumns(token="word")).examples
     tagger = tiny.make_tagger()
@@ -183,7 +180,7 @@ def test_a_table_names_the_word_of_each_text(tmp_path: Path) -> None:
         given_texts([{"text": "the dog", "word": "cat"}], columns=TextColumns(token="word"))
 
 
-def test_learned_methods_train_on_words_but_for_aml() -> None:
+def test_learned_methods_train_on_words_but_for_aml():
     view = tiny.make_tagger().at(1)
     texts = [f"{first} {second} sleeps" for first in ("the", "a", "our") for second in ("dog", "fox", "guide")]
     trained = explearn.train("l2e", view, texts)
@@ -194,15 +191,15 @@ def test_learned_methods_train_on_words_but_for_aml() -> None:
 
 
 class TestBadInput:
-    def test_no_word_named(self) -> None:
+    def test_no_word_named(self):
         with pytest.raises(DataError, match=r"text 1: token: got none; expected .*: 0 the (bad|fair|good), 1 dog "):
             explearn.explain(tiny.make_tagger(), "the dog", "random")
 
-    def test_a_word_that_is_not_told(self) -> None:
+    def test_a_word_that_is_not_told(self):
         with pytest.raises(DataError, match="occurs 2 times, as the words 0, 3"):
             explearn.explain(tiny.make_tagger().at("the"), "the dog and the fox", "random")
 
-    def test_windows_and_another_classifier(self) -> None:
+    def test_windows_and_another_classifier(self):
         with pytest.raises(UnsupportedError, match="window by window"):
             explearn.explain(tiny.make_tagger().at(1), TEXT, "random", windows=4)
         with pytest.raises(UnsupportedError, match="classifies texts; a token is for"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib import resources
-from typing import TYPE_CHECKING, cast
+from typing import Any
 
 import torch
 from torch.nn import functional
@@ -16,9 +16,6 @@ from explearn.predictors.finetune import load_encoder
 from explearn.predictors.loading import EMBEDDED
 from explearn.predictors.transformer import TransformerPredictor
 
-if TYPE_CHECKING:
-    from transformers import BertForSequenceClassification
-
 LENGTH = 128
 """Most sub-tokens of a text that it reads."""
 
@@ -26,7 +23,10 @@ FROZEN = 3
 """Number of lower layers of the encoder that stay frozen. With all layers frozen, a classifier trained on so few texts
 is often right for reasons that no reader shares."""
 
-_EPOCHS, _BATCH, _LEARNING_RATE, _WEIGHT_DECAY = 3, 32, 3e-4, 0.01
+_EPOCHS = 3
+_BATCH = 32
+_LEARNING_RATE = 3e-4
+_WEIGHT_DECAY = 0.01
 
 
 def headlines(split: str) -> tuple[list[str], list[str]]:
@@ -40,9 +40,12 @@ def demo_classifier(compute: ComputeOptions, seed: int, description: str | None 
     """Fine-tune the encoder's upper layers and a head on the headlines.
 
     Args:
-        description: text of a progress bar (default: no bar).
+        compute: where to compute.
+        seed: random seed.
+        description: text of a progress bar. None: no bar.
 
-    Raises ModelError where the package with the encoder is missing or holds other weights.
+    Raises:
+        ModelError: the package with the encoder is missing, or its weights are not the expected ones.
     """
     texts, labels = headlines("train")
     with torch.random.fork_rng():
@@ -51,11 +54,10 @@ def demo_classifier(compute: ComputeOptions, seed: int, description: str | None 
         classifier = TransformerPredictor(model, tokenizer, compute, "the demo's classifier")
         encodings = classifier.encode(texts)
         truth = torch.tensor([classifier.label_index(label) for label in labels], device=classifier.device)
-        bert = cast("BertForSequenceClassification", classifier.model)
-        upper = [*list(bert.bert.encoder.layer)[FROZEN:], bert.bert.pooler, bert.classifier]
-        learned = [parameter for part in upper if part is not None for parameter in part.parameters()]
-        for parameter in learned:
-            parameter.requires_grad_(True)
+        bert: Any = classifier.model
+        upper = torch.nn.ModuleList([*bert.bert.encoder.layer[FROZEN:], bert.bert.pooler, bert.classifier])
+        upper.requires_grad_(True)
+        learned = list(upper.parameters())
         optimiser = torch.optim.AdamW(learned, lr=_LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
         steps = _EPOCHS * -(-len(encodings) // _BATCH)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - step / steps)

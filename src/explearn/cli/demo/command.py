@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from explearn.cli.common import command
+from explearn.cli.common import DEFAULT_SEED, command
 from explearn.core.compute import ComputeOptions
 from explearn.core.errors import ParamsError
 from explearn.core.escape import printable
@@ -21,8 +21,6 @@ METHODS = ("consensus", "attn_lrp", "occlusion")
 
 SHOWN = 2
 """Number of held-out headlines that are explained if no text is given."""
-
-SEED = 13
 
 
 @command
@@ -57,10 +55,10 @@ def demo(
     held_out, truth = headlines("test")
     chosen = texts or held_out[:SHOWN]
     start = time.perf_counter()
-    classifier = demo_classifier(ComputeOptions("cpu"), SEED, "train the demo's classifier")
+    classifier = demo_classifier(ComputeOptions("cpu"), DEFAULT_SEED, "train the demo's classifier")
     classifier.encode(chosen)  # reports a text that cannot be used before anything is shown
     seconds = time.perf_counter() - start
-    right = sum(map(str.__eq__, classifier.predict(held_out), truth))
+    right = sum(predicted == label for predicted, label in zip(classifier.predict(held_out), truth, strict=True))
     topics = f"{', '.join(classifier.labels[:-1])} or {classifier.labels[-1]}"
     console.print(
         f"A news classifier ({topics}), trained in {seconds:.0f} s on {len(headlines('train')[0])} headlines. It "

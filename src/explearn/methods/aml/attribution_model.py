@@ -20,8 +20,8 @@ from torch import nn
 from explearn.core.errors import ModelError, first_line
 from explearn.lens.representations import read_states, spaced_layers, text_states
 from explearn.methods.l2e.network import StateNetwork
-from explearn.predictors.architectures import architecture, position_offset, tells_segments_apart
-from explearn.predictors.encoding import Batch, Encoding, collate, encode_segments, max_length
+from explearn.predictors.architectures import architecture, max_length, position_offset, tells_segments_apart
+from explearn.predictors.encoding import Batch, Encoding, collate, encode_segments
 from explearn.predictors.loading import holds_no_words, load_model, quiet_transformers, resolve_encoder
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.alignment import NO_WORD

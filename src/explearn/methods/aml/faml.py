@@ -27,7 +27,7 @@ from explearn.methods.base.explainer import BatchExplainer, BatchScores, resolve
 from explearn.methods.base.learned import RefiningExplainer
 from explearn.methods.info import About
 from explearn.predictors.encoding import Batch, text_seed
-from explearn.predictors.problems import ONE_CLASS
+from explearn.predictors.labelled import ONE_CLASS
 from explearn.predictors.transformer import TransformerPredictor
 
 ADAM_EPSILON = 1e-6

@@ -19,9 +19,8 @@ from explearn.core.compute import at_least_float32
 from explearn.core.errors import ModelError
 from explearn.lens.watch import content_mask
 from explearn.lens.words import replaced_words
-from explearn.predictors.architectures import architecture
+from explearn.predictors.architectures import architecture, reads_last
 from explearn.predictors.encoding import Batch
-from explearn.predictors.padding import reads_last
 from explearn.predictors.transformer import TransformerPredictor
 
 LEAST = 1e-12

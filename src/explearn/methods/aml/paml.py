@@ -36,12 +36,13 @@ from explearn.methods.base.training import seeded, train_epochs
 from explearn.methods.info import About
 from explearn.metrics.faithfulness import BY_NAME
 from explearn.metrics.protocols import FaithfulnessProtocol
+from explearn.predictors.architectures import max_length
 from explearn.predictors.batching import random_batches, run_batches
-from explearn.predictors.encoding import Batch, Encoding, max_length
+from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.heads.question_answering import QuestionPredictor
 from explearn.predictors.heads.token_classification import TokenPredictor
+from explearn.predictors.labelled import ONE_CLASS
 from explearn.predictors.loading import check_sizes, errors_of_loading
-from explearn.predictors.problems import ONE_CLASS
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.text.sampling import texts_to_explain
 

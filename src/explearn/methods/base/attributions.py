@@ -31,13 +31,22 @@ if TYPE_CHECKING:
 class BatchScores:
     """A method's result for a batch.
 
-    scores: (batch, tokens), one number per position; special tokens and padding are ignored.
-    logits: (batch, C), from the same forward pass, so that texts are not classified twice.
-    targets: int64, (batch,), the explained classes.
-    completeness_error: (batch,), for methods whose scores should add up to a known number: by how much they miss it,
-        counting scores of special tokens. None for other methods.
-    unread: number of words per text that the classifier reads but the method's own model does not. None: no word.
-    certificates: for each text how far its scores can be relied on, for methods that say so.
+    Attributes:
+        scores: (batch, tokens), one number per position; special tokens and padding are ignored.
+        logits: (batch, C), from the same forward pass, so that texts are not classified twice.
+        targets: int64, (batch,), the explained classes.
+        completeness_error: (batch,), for methods whose scores should add up to a known number: by how much they miss
+            it, counting scores of special tokens. None for other methods.
+        unread: number of words per text that the classifier reads but the method's own model does not. None: no word.
+        certificates: each text's certificate, for methods that give one.
+
+    Example:
+        >>> import torch
+        >>> from explearn import BatchScores
+        >>> scores = torch.tensor([[0.0, 2.0, 0.0]])
+        >>> logits = torch.tensor([[-1.0, 1.0]])
+        >>> BatchScores(scores, logits, targets=logits.argmax(-1)).targets
+        tensor([1])
     """
 
     scores: torch.Tensor
@@ -52,9 +61,14 @@ class BatchScores:
 class TextScores:
     """A method's result for one text, or one window of it.
 
-    scores: float, (tokens,) of the text's encoding; special tokens are ignored.
-    logits: float, (C,). target: index of the explained class. seconds: this text's share of the time.
-    completeness_error, unread, certificate: as in BatchScores.
+    Attributes:
+        scores: float, (tokens,) of the text's encoding; special tokens are ignored.
+        logits: float, (C,).
+        target: index of the explained class.
+        seconds: this text's share of the time.
+        completeness_error: as in BatchScores.
+        unread: as in BatchScores.
+        certificate: as in BatchScores.
     """
 
     scores: NDArray[Any]
@@ -68,7 +82,9 @@ class TextScores:
 
 def resolve_targets(logits: torch.Tensor, targets: torch.Tensor | None) -> torch.Tensor:
     """Return the classes to explain, int64, (batch,): `targets`, or the predicted ones of logits (batch, C)."""
-    return logits.argmax(-1) if targets is None else targets
+    if targets is None:
+        return logits.argmax(-1)
+    return targets
 
 
 def attribution_of(
@@ -83,22 +99,35 @@ def attribution_of(
     """Make a text's attribution from the scores of its windows.
 
     Args:
-        text: its words are the scored units, named `unit`; phrases are formed from words here.
-        method, aggregation, signed: the method's.
+        classifier: the classifier.
+        text: the text, whose words are the scored units; phrases are formed from words here.
+        windows: the scores of each window.
+        method: the method's name.
+        aggregation: the method's aggregation of sub-token scores.
+        signed: whether the method's scores below zero are evidence against the target.
+        unit: name of the scored units.
 
-    Raises ModelError for a logit, ExplearnError for a score, that is not finite.
+    Raises:
+        ModelError: a logit is not finite.
+        ExplearnError: a score is not finite.
     """
-    encoding, first, whole = text.whole, windows[0], len(windows) == 1
+    encoding = text.whole
+    first = windows[0]
+    whole = TextScores(first.scores, first.logits, first.target, first.seconds)
+    if len(windows) == 1:
+        whole = first
+        joined: NDArray[Any] = first.scores[: len(encoding)]
+    else:
+        joined = text.join([window.scores for window in windows])
     logits = np.array([window.logits for window in windows], dtype=np.float64)
     check_logits(logits, classifier.name)
-    joined = first.scores[: len(encoding)] if whole else text.join([window.scores for window in windows])
     scores = np.asarray(joined, dtype=np.float32)
     word_scores = _aggregate(scores, encoding, aggregation)
     if unit == "phrase":
         encoding = in_phrases(encoding, word_scores)
         word_scores = _aggregate(scores, encoding, aggregation)
     # The words of an answer to a question have no score, but were read.
-    answer = encoding.answer[1] - encoding.answer[0] if encoding.answer else 0
+    start, end = encoding.answer or (0, 0)
     target = classifier.labels[first.target]
     return Attribution(
         words=encoding.words,
@@ -109,16 +138,16 @@ def attribution_of(
         method=method,
         aggregation=aggregation,
         signed=signed,
-        unaligned=int(np.isnan(word_scores).sum()) + (first.unread if whole else 0) - answer,
+        unaligned=int(np.isnan(word_scores).sum()) + whole.unread - (end - start),
         seconds=sum(window.seconds for window in windows),
-        completeness_error=first.completeness_error if whole else None,
+        completeness_error=whole.completeness_error,
         example_id=encoding.example_id,
         spans=encoding.spans,
         pair_start=encoding.pair_start,
         unit=unit,
         token=encoding.token,
         windows=len(windows),
-        certificate=first.certificate if whole else None,
+        certificate=whole.certificate,
         **answer_fields(classifier, logits, target),
     )
 
@@ -137,6 +166,7 @@ def answer_fields(classifier: Predictor, logits: NDArray[np.float64], target: st
     if classifier.problem is Problem.REGRESSION:
         return {"probability": math.nan, "predicted": target, "value": float(logits[:, index].mean())}
     probabilities = joint_probabilities(classifier.probabilities_of(logits))
-    best = classifier.labels[int(probabilities.argmax())]
-    predicted = target if index in classifier.default_targets(probabilities) else best
+    predicted = classifier.labels[int(probabilities.argmax())]
+    if index in classifier.default_targets(probabilities):
+        predicted = target
     return {"probability": float(probabilities[index]), "predicted": predicted}

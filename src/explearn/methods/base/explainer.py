@@ -19,7 +19,6 @@ from itertools import chain, islice
 from typing import Any, ClassVar
 
 import torch
-from tqdm.auto import tqdm
 
 from explearn.core.attribution import Aggregation, Attribution
 from explearn.core.errors import UnsupportedError, located
@@ -27,7 +26,7 @@ from explearn.core.validation import Section, check_section
 from explearn.methods.base.attributions import BatchScores, TextScores, attribution_of, resolve_targets
 from explearn.methods.base.targets import Target, TargetedText, check_classifier, targeted_texts, windows_of
 from explearn.methods.info import About, Variant
-from explearn.predictors.batching import run_batches
+from explearn.predictors.batching import progress, run_batches
 from explearn.predictors.encoding import Batch, Encoding, Text
 from explearn.predictors.labelled import Problem
 from explearn.predictors.predictor import Predictor
@@ -60,13 +59,33 @@ def unread_words_known() -> Iterator[None]:
 class Explainer(ABC):
     """Base of all methods.
 
-    Class attributes:
+    Attributes:
         Options: declaration of the constructor's arguments: names, types, ranges, defaults and, below each field, their
             meaning. The default is no options.
         about: facts about the method, for the registry, the documentation and the report.
         variants: other names of the method with other options, by name.
         aggregation: how sub-token scores are combined to word scores: `max`, or `sum` for additive scores.
         signed: whether scores below zero are evidence against the target; an instance's own if training decides.
+
+    Example:
+        >>> import numpy as np
+        >>> from explearn import About, Explainer
+        >>> from explearn.methods.base.explainer import TextScores
+        >>> from explearn.testing import make_classifier
+        >>> class Position(Explainer):
+        ...     '''Position of each sub-token.'''
+        ...
+        ...     about = About(name="position", family="chance", cost="one forward pass")
+        ...
+        ...     def score_texts(self, classifier, encodings, targets):
+        ...         rows = classifier.predict_logits(encodings)
+        ...         return [
+        ...             TextScores(np.arange(len(encoding)), row, int(row.argmax()), seconds=0.0)
+        ...             for encoding, row in zip(encodings, rows)
+        ...         ]
+        >>> (attribution,) = Position().explain(make_classifier(), ["the quick fox"])
+        >>> attribution.scores
+        array([1., 2., 3.], dtype=float32)
     """
 
     Options: ClassVar[type[Section]] = Section
@@ -98,7 +117,11 @@ class Explainer(ABC):
             cls.__signature__ = inspect.signature(cls.Options)  # type: ignore[attr-defined]
 
     def __init__(self, **options: Any) -> None:
-        """Raise ParamsError, naming the option, for an unknown option or a bad value."""
+        """Check the options and store them.
+
+        Raises:
+            ParamsError: an unknown option or a bad value; the message names the option.
+        """
         with located(f"{self.name}: "):
             self.options = check_section(self.Options, options)
 
@@ -134,7 +157,10 @@ class Explainer(ABC):
             UnsupportedError: the method does not support the classifier's kind of outputs, or looks inside a model and
                 there is none.
         """
-        check_classifier(classifier, self.name if self.reads_weights else "")
+        reader = ""
+        if self.reads_weights:
+            reader = self.name
+        check_classifier(classifier, reader)
         seen = classifier
         if self.needs_model:
             try:
@@ -223,28 +249,23 @@ class Explainer(ABC):
         """Do as `explain` for a stream of any length: yield each text's attributions, one for each class to explain."""
         classifier = as_predictor(classifier)
         self.check_explains(classifier, other_models)
-        chunk_texts = CHUNK_TEXTS if windows is None else CHUNK_LONG_TEXTS
+        chunk_texts = CHUNK_TEXTS
+        if windows is not None:
+            chunk_texts = CHUNK_LONG_TEXTS
         name = unit_name(unit)
         unread = UnreadWords()
-        with tqdm(desc=description, unit="text", disable=None if description else True) as bar:
+        with progress(description) as bar:
             for chunk in targeted_texts(classifier, texts, targets, windows, chunk_texts, unit):
                 with torch.inference_mode(False), classifier.gathered():
                     scores = iter(self._score_chunk(classifier, chunk))
                 for targeted in chunk:
                     attributions = []
                     for _ in targeted.targets:
-                        windows_scores = list(islice(scores, len(targeted.text.windows)))
-                        attributions.append(
-                            attribution_of(
-                                classifier,
-                                targeted.units,
-                                windows_scores,
-                                self.name,
-                                self.aggregation,
-                                self.signed,
-                                name,
-                            )
+                        by_window = list(islice(scores, len(targeted.text.windows)))
+                        attribution = attribution_of(
+                            classifier, targeted.units, by_window, self.name, self.aggregation, self.signed, name
                         )
+                        attributions.append(attribution)
                     yield attributions
                     unread.count(attributions[-1].unaligned)
                     bar.update()
@@ -293,7 +314,25 @@ class UnreadWords:
 
 
 class BatchExplainer(Explainer):
-    """Base of methods that score the sub-tokens of one batch at a time, as most do."""
+    """Base of methods that score the sub-tokens of one batch at a time, as most do.
+
+    Example:
+        >>> from explearn import About, BatchExplainer, BatchScores
+        >>> from explearn.testing import make_classifier
+        >>> class Ones(BatchExplainer):
+        ...     '''The same score for each sub-token.'''
+        ...
+        ...     about = About(name="ones", family="chance", cost="one forward pass")
+        ...
+        ...     def score_batch(self, classifier, batch, targets):
+        ...         logits = classifier.logits(batch)
+        ...         if targets is None:
+        ...             targets = logits.argmax(-1)
+        ...         return BatchScores(batch.attention_mask, logits, targets)
+        >>> (attribution,) = Ones().explain(make_classifier(), ["the quick fox"])
+        >>> attribution.scores
+        array([1., 1., 1.], dtype=float32)
+    """
 
     passes: ClassVar[int] = 1
     """Copies of the text that the method holds in memory; batches are smaller by this factor."""
@@ -312,18 +351,20 @@ class BatchExplainer(Explainer):
             if targets is not None:
                 wanted = torch.tensor([targets[i] for i in indices], device=classifier.device)
             scored = self.score_batch(classifier, batch, wanted)
-            scores = scored.scores.detach().float().cpu().numpy()
-            logits = scored.logits.detach().double().cpu().numpy()
-            chosen = scored.targets.tolist()
-            errors = [None] * len(indices)
+            none: list[Any] = [None] * len(indices)
+            errors = none
             if scored.completeness_error is not None:
                 errors = scored.completeness_error.detach().double().cpu().tolist()
-            unread = scored.unread or [0] * len(indices)
-            certificates: Sequence[Any] = scored.certificates or [None] * len(indices)
+            columns = zip(
+                scored.scores.detach().float().cpu().numpy(),
+                scored.logits.detach().double().cpu().numpy(),
+                scored.targets.tolist(),
+                errors,
+                scored.unread or [0] * len(indices),
+                scored.certificates or none,
+                strict=True,
+            )
             seconds = (time.perf_counter() - start) / len(indices)
-            return [
-                TextScores(scores[row], logits[row], chosen[row], seconds, errors[row], unread[row], certificates[row])
-                for row in range(len(indices))
-            ]
+            return [TextScores(scores, logits, target, seconds, *more) for scores, logits, target, *more in columns]
 
         return run_batches([len(e) for e in encodings], classifier, score, self.passes)

@@ -109,6 +109,17 @@ class LearnedExplainer(Explainer):
 
     A subclass trains (`learn`), returns the result of its training (`_state`) and restores itself from that
     (`_restore`).
+
+    Example:
+        >>> import explearn, tempfile
+        >>> from explearn.testing import make_classifier
+        >>> texts = [("a funny sequel", "yes"), ("a slow delivery", "no")]
+        >>> marks = [[False, True, False], [False, True, False]]
+        >>> word_list = explearn.get_explainer("word_list").fit(make_classifier(), texts, marks)
+        >>> folder = tempfile.mkdtemp()
+        >>> word_list.save_pretrained(folder)
+        >>> explearn.load(folder).name
+        'word_list'
     """
 
     weights_file: ClassVar[str]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from explearn.core.arguments import check_listed, each_text
-from explearn.core.errors import ParamsError, UnsupportedError, kind_of
+from explearn.core.errors import ParamsError, kind_of
 from explearn.core.examples import Example
 from explearn.predictors.labelled import Problem
 from explearn.predictors.windows import Windowed, check_stride, cut
@@ -29,8 +29,13 @@ Target = int | str | Sequence[int | str]
 
 @dataclass(frozen=True, slots=True)
 class TargetedText:
-    """A text, by words and by scored units, and the classes to explain; None for the predicted class, which every
-    method finds itself."""
+    """A text and the classes to explain.
+
+    Attributes:
+        text: the text by words.
+        targets: indices of the classes; None for the predicted class, which every method finds itself.
+        units: the text by scored units.
+    """
 
     text: Windowed
     targets: tuple[int | None, ...]
@@ -45,32 +50,45 @@ def targeted_texts(
     chunk_texts: int,
     unit: Unit = "word",
 ) -> Iterator[list[TargetedText]]:
-    """Read texts, `chunk_texts` at a time; within a chunk either all texts' targets are known, or none.
+    """Read texts, `chunk_texts` at a time; within a chunk, the targets of all texts are classes, or of none.
 
     Args:
-        targets: each text's targets; None: `default_targets`.
-        windows: stride, in sub-tokens, of the windows through which longer texts are read; None: they are cut.
+        classifier: the classifier.
+        texts: strings, pairs of strings, or examples.
+        targets: each text's targets. None: `default_targets`.
+        windows: stride, in sub-tokens, of the windows through which longer texts are read. None: they are cut.
+        chunk_texts: most texts at a time.
         unit: what is scored.
 
-    Raises what `in_units` raises, DataError for a text without usable words, ParamsError unless there is one target per
-    text, UnknownNameError for a target that is not a class.
+    Raises:
+        DataError: a text without usable words, or without a unit.
+        ParamsError: not one target per text, or an invalid stride or unit.
+        UnknownNameError: a target that is not a class.
     """
+    wanted: Iterator[Target] | None = None
     if targets is not None:
         check_listed("targets", targets)
+        wanted = iter(targets)
     check_request(classifier, (), windows)
     check_unit(unit)
-    remaining, wanted = iter(each_text(texts)), None if targets is None else iter(targets)
+    remaining = iter(each_text(texts))
     first = 1
     while chunk := list(islice(remaining, chunk_texts)):
-        chosen = None if wanted is None else [_indices(classifier, one) for one in islice(wanted, len(chunk))]
-        if chosen is not None and len(chosen) != len(chunk):
-            raise ParamsError("targets: fewer than texts; expected one for each text")
+        chosen: list[tuple[int | None, ...]] | None = None
+        if wanted is not None:
+            chosen = [_indices(classifier, target) for target in islice(wanted, len(chunk))]
+            if len(chosen) != len(chunk):
+                raise ParamsError("targets: fewer than texts; expected one for each text")
         read = read_texts(classifier, chunk, first, windows)
-        units = read
-        if unit != "word":
-            units = [_in_units(*one, unit) for one in zip(read, chunk, range(first, first + len(chunk)), strict=True)]
-        of_texts = zip(read, chosen or default_targets(classifier, read), units, strict=True)
-        yield [TargetedText(*one) for one in of_texts]
+        if chosen is None:
+            chosen = default_targets(classifier, read)
+        targeted = []
+        for number, (text, windowed, indices) in enumerate(zip(chunk, read, chosen, strict=True), start=first):
+            units = windowed
+            if unit != "word":
+                units = _in_units(windowed, text, number, unit)
+            targeted.append(TargetedText(windowed, indices, units))
+        yield targeted
         first += len(chunk)
     if wanted is not None and next(wanted, None) is not None:
         raise ParamsError("targets: more than texts; expected one for each text")
@@ -79,11 +97,11 @@ def targeted_texts(
 def _in_units(read: Windowed, text: Text, number: int, unit: Unit) -> Windowed:
     segments, example_id = as_segments(text, number)
     whole = in_units(read.whole, segments, unit, name_of(example_id, number))
-    return replace(read, whole=whole, windows=tuple(whole.select(places.tolist()) for places in read.places))
+    return replace(read, whole=whole, windows=tuple(whole.select(positions.tolist()) for positions in read.positions))
 
 
 def check_request(classifier: Predictor, targets: Iterable[Target], windows: int | None) -> None:
-    """Raise what `targeted_texts` raises for targets and windows, before reading texts."""
+    """Raise the errors of `targeted_texts` for targets and windows, before texts are read."""
     if windows is not None:
         check_stride(windows)
     for target in targets:
@@ -91,52 +109,66 @@ def check_request(classifier: Predictor, targets: Iterable[Target], windows: int
 
 
 def _indices(classifier: Predictor, target: Target) -> tuple[int, ...]:
-    several = [target] if isinstance(target, str) or not isinstance(target, Sequence) else target
-    if not several:
+    if isinstance(target, str) or not isinstance(target, Sequence):
+        return (classifier.label_index(target),)
+    if not target:
         raise ParamsError("targets: got an empty list for a text; expected at least one class")
-    return tuple(classifier.label_index(one) for one in several)
+    return tuple(classifier.label_index(label) for label in target)
 
 
 def check_classifier(classifier: Any, reader: str = "") -> None:
-    """Raise ParamsError for anything but a classifier.
+    """Check that something is a classifier.
 
     Args:
-        reader: name of a method that reads weights directly; then raises UnsupportedError if weights are offloaded.
+        classifier: what to check.
+        reader: name of a method that reads weights directly. Empty: no such method.
+
+    Raises:
+        ParamsError: it is not a classifier.
+        UnsupportedError: a method reads weights directly, and some are offloaded.
     """
     # Checked by an attribute, because importing the class takes seconds.
     if not hasattr(classifier, "problem"):
         raise ParamsError(
             f"classifier: got {kind_of(classifier)}; expected an explearn predictor (explearn.load_classifier)"
         )
-    if reader and classifier.spread is not None and classifier.spread.offloaded:
-        from explearn.predictors.spread import OFFLOADED
-
-        raise UnsupportedError(f"{reader}: {OFFLOADED}")
+    if reader and classifier.spread is not None:
+        classifier.spread.check_readable(reader)
 
 
 def read_texts(classifier: Predictor, texts: Sequence[Text], first: int, windows: int | None) -> list[Windowed]:
-    """Read texts as the classifier does; see `targeted_texts`. `first`: number of the first one, for errors."""
+    """Read texts as the classifier does; see `targeted_texts`.
+
+    Args:
+        classifier: the classifier.
+        texts: the texts.
+        first: number of the first text, for messages.
+        windows: stride of the windows. None: longer texts are cut.
+    """
     if windows is None:
         return [Windowed.at_once(encoding) for encoding in classifier.encode(texts, first)]
-    return [
-        cut(encoding, classifier.max_length, windows, name_of(encoding.example_id, number))
-        for number, encoding in enumerate(classifier.encode(texts, first, whole=True), start=first)
-    ]
+    read = []
+    for number, encoding in enumerate(classifier.encode(texts, first, whole=True), start=first):
+        read.append(cut(encoding, classifier.max_length, windows, name_of(encoding.example_id, number)))
+    return read
 
 
 def default_targets(classifier: Predictor, texts: Sequence[Windowed]) -> list[tuple[int | None, ...]]:
     """Choose the classes to explain if the caller names none.
 
-    For a regression each value; for a multi-label classifier each label that applies; else the predicted class, which
-    is (None,) unless a text is read through windows, whose outputs are then averaged.
+    They are each value of a regression, each label that applies of a multi-label classifier, and else the predicted
+    class. The predicted class is (None,), unless a text is read through windows, whose outputs are averaged.
     """
-    if classifier.problem is Problem.REGRESSION and not classifier.of_classes:
+    if classifier.problem is Problem.REGRESSION and not classifier.by_class:
         return [tuple(range(len(classifier.labels)))] * len(texts)
     if classifier.problem is not Problem.MULTI_LABEL and all(len(text.windows) == 1 for text in texts):
         return [(None,)] * len(texts)
-    rows = iter(classifier.predict_proba([window for text in texts for window in text.windows]))
-    means = (joint_probabilities(np.array(list(islice(rows, len(text.windows))))) for text in texts)
-    return [tuple(classifier.default_targets(mean)) for mean in means]
+    rows = iter(classifier.predict_proba(list(chain.from_iterable(text.windows for text in texts))))
+    targets: list[tuple[int | None, ...]] = []
+    for text in texts:
+        mean = joint_probabilities(np.array(list(islice(rows, len(text.windows)))))
+        targets.append(tuple(classifier.default_targets(mean)))
+    return targets
 
 
 def judged_targets(classifier: Predictor, texts: Sequence[Example]) -> list[str] | None:
@@ -150,18 +182,29 @@ def judged_targets(classifier: Predictor, texts: Sequence[Example]) -> list[str]
     return [classifier.labels[label] for label in best]
 
 
-def joint_probabilities(of_windows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Average the outputs for a text's windows, (windows, C) -> (C,); a single one is returned unchanged."""
-    return of_windows[0] if len(of_windows) == 1 else np.asarray(of_windows.mean(axis=0))
+def joint_probabilities(by_window: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Average the outputs for a text's windows, (windows, C) -> (C,)."""
+    return np.asarray(by_window.mean(axis=0))
 
 
 def windows_of(texts: Sequence[TargetedText], by_units: bool = False) -> tuple[list[Encoding], list[int] | None]:
-    """List the encodings to score, by texts, then targets, then windows, and the class of each.
+    """List the encodings to score, by texts, then targets, then windows.
 
-    With `by_units`, the words of the encodings are the texts' units. The classes are None if every text's target is the
-    predicted class.
+    Args:
+        texts: the texts.
+        by_units: whether the words of the encodings are the texts' units.
+
+    Returns:
+        The encodings, and the class of each; None if every text's target is the predicted class.
     """
-    read = [(one.units if by_units else one.text, one.targets) for one in texts]
-    rows = [(window, target) for text, targets in read for target in targets for window in text.windows]
-    targets = [target for _, target in rows if target is not None]
-    return [window for window, _ in rows], targets or None
+    encodings: list[Encoding] = []
+    classes: list[int] = []
+    for text in texts:
+        windows = text.text.windows
+        if by_units:
+            windows = text.units.windows
+        for target in text.targets:
+            encodings.extend(windows)
+            if target is not None:
+                classes.extend([target] * len(windows))
+    return encodings, classes or None

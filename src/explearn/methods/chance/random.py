@@ -40,7 +40,7 @@ class Random(BatchExplainer):
         with torch.inference_mode():
             logits = classifier.logits(batch)
         scores = map(self._draw, batch.encodings)
-        return BatchScores(batch.of_words(scores), logits, resolve_targets(logits, targets))
+        return BatchScores(batch.token_scores(scores), logits, resolve_targets(logits, targets))
 
     def _draw(self, encoding: Encoding) -> NDArray[np.float64]:
         text = "\x1f".join((encoding.example_id, *encoding.words))

@@ -88,7 +88,7 @@ class WordList(LearnedExplainer, BatchExplainer):
         scores = []
         for text in batch.encodings:
             scores.append([shares.get(bare(word), self.rate) for word in text.words])
-        return BatchScores(batch.of_words(scores), logits, resolve_targets(logits, targets))
+        return BatchScores(batch.token_scores(scores), logits, resolve_targets(logits, targets))
 
     def _state(self) -> TrainedState:
         shares = self._trained(self.shares)

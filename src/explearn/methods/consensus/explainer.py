@@ -170,7 +170,7 @@ class Consensus(LearnedExplainer, BatchExplainer):
                 logits = classifier.logits(batch)
             chosen = resolve_targets(logits, targets)
         texts = text_signals(classifier, batch.encodings, scores, logits, chosen)
-        probabilities = batch.of_words(map(self.word_probabilities, texts))
+        probabilities = batch.token_scores(map(self.word_probabilities, texts))
         return BatchScores(probabilities.to(logits.device), logits, chosen)
 
     def word_probabilities(self, text: WordSignals) -> NDArray[np.float64]:
@@ -181,8 +181,8 @@ class Consensus(LearnedExplainer, BatchExplainer):
         """Return its coefficients.
 
         Returns:
-            coefficients: by feature, the change of the logit for one standard deviation. intervals: their 95 %
-            intervals over the texts, empty if unknown. trained_on: the tasks.
+            `coefficients`, by feature, the change of the logit for one standard deviation; `intervals`, their 95 %
+            intervals over the texts, empty if unknown; `trained_on`, the tasks.
         """
         notes = {
             "coefficients": self.model.coefficients(),

@@ -47,7 +47,7 @@ from explearn.predictors.architectures import architecture
 from explearn.predictors.encoding import Batch, Encoding
 from explearn.predictors.finetune import class_weights
 from explearn.predictors.heads.question_answering import QuestionPredictor, reached
-from explearn.predictors.problems import ONE_CLASS
+from explearn.predictors.labelled import ONE_CLASS
 from explearn.predictors.transformer import TransformerPredictor
 from explearn.predictors.windows import Windowed
 

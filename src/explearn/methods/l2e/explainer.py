@@ -40,7 +40,7 @@ from explearn.methods.perturbation.method import outputs
 from explearn.predictors.batching import run_batches
 from explearn.predictors.cached import CachedPredictions
 from explearn.predictors.encoding import Batch, Encoding
-from explearn.predictors.problems import ONE_CLASS, Problem
+from explearn.predictors.labelled import ONE_CLASS, Problem
 from explearn.text.alignment import NO_WORD
 
 if TYPE_CHECKING:

@@ -212,7 +212,7 @@ class L2EPaper(BoundExplainer, BatchExplainer):
         without one. Levels mean nothing for formulation `ranking`.
 
         Args:
-            encodings: the texts, from `Classifier.encode`.
+            encodings: the texts, from `Predictor.encode`.
             targets: index of the class to explain, for each text.
             max_tokens: most sub-tokens in a batch, padding included.
             device: device to compute on. None: the CPU.

@@ -26,7 +26,12 @@ from explearn.text.encoding import Removal
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Scores of one text, (tokens,), and, where they should add up to a known number, by how much they miss it."""
+    """Scores of one text.
+
+    Attributes:
+        scores: score of each sub-token, (tokens,).
+        completeness_error: by how much the scores miss the number to which they should add up; None: there is none.
+    """
 
     scores: NDArray[np.float64]
     completeness_error: float | None = None
@@ -63,12 +68,16 @@ class PerturbationExplainer(Explainer):
             self.check_text(text)
         predict = CachedPredictions(classifier, classifier.predict_logits)
         logits = predict(encodings)
-        chosen = [int(row.argmax()) for row in logits] if targets is None else targets
+        chosen = targets
+        if chosen is None:
+            chosen = logits.argmax(-1).tolist()
         classified = (time.perf_counter() - start) / max(1, len(texts))
         results = []
         for text, row, target in zip(texts, logits, chosen, strict=True):
             start = time.perf_counter()
-            scored = Scored(np.zeros(len(text.encoding)), 0.0 if self.additive else None)
+            scored = Scored(np.zeros(len(text.encoding)))
+            if self.additive:
+                scored = Scored(scored.scores, completeness_error=0.0)
             if len(text):
                 # Libraries draw from numpy's global generator; seeding it makes a text's copies independent of other
                 # texts.
@@ -80,7 +89,7 @@ class PerturbationExplainer(Explainer):
 
 
 def stand_in(classifier: Predictor) -> int:
-    """Id of the mask token, or of padding for classifiers without one, whose words can only be deleted."""
+    """Return the id of the mask token, or of padding for classifiers without one, whose words can only be deleted."""
     try:
         return classifier.mask_token_id
     except ModelError:
@@ -99,6 +108,7 @@ def check_mask_token(classifier: Predictor, removal: Removal) -> None:
 def outputs(classifier: Predictor, logits: NDArray[np.float64], output: Output) -> NDArray[np.float64]:
     """Return the explained numbers of all classes, (n, C), of logits (n, C).
 
-    Raises UnsupportedError for the log-probability of a regression.
+    Raises:
+        UnsupportedError: the log-probability of a regression.
     """
     return torch_outputs.outputs(classifier, torch.from_numpy(logits), output).numpy()

@@ -13,8 +13,8 @@ from explearn.methods.info import About
 from explearn.methods.perturbation.inputs import PerturbedText
 from explearn.methods.perturbation.method import PerturbationExplainer, Scored, outputs
 from explearn.predictors.cached import Ask
+from explearn.predictors.labelled import CLASSES
 from explearn.predictors.predictor import Predictor
-from explearn.predictors.problems import CLASSES
 from explearn.text.encoding import Removal
 
 Metric = Literal["comprehensiveness", "sufficiency", "both"]

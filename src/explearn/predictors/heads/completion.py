@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +22,12 @@ from torch import nn
 from explearn.core.documents import read_json, read_yaml
 from explearn.core.errors import DataError, ModelError, ParamsError, first_line, kind_of
 from explearn.core.validation import check
-from explearn.core.words import Segment
+from explearn.core.words import Segment, Span
 from explearn.core.writing import write_json
 from explearn.predictors.encoding import Encoding, Text
 from explearn.predictors.params import PAIR_SLOT, TEXT_SLOT, CandidateLabels, CompletionParams, Prompt
 from explearn.predictors.problems import label_maps
-from explearn.text.encoding import align_words, as_segments, name_of
+from explearn.text.encoding import align_words, as_segments, name_of, start_of_pair
 
 if TYPE_CHECKING:
     import transformers
@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 COMPLETION_FILE = "completion.json"
 """File in a model's folder with its prompt, or its candidate labels."""
 
-SAME_LOGITS, SAME_LOGITS_HALF = 1e-3, 2e-2
-"""Largest accepted difference, relative to the largest logit, between the head made here and the language model: in
-float32, and in half precision."""
+SAME_LOGITS = 1e-3
+"""Largest accepted difference, relative to the largest logit, between the head made here and the language model."""
+SAME_LOGITS_HALF = 2e-2
+"""The same in half precision."""
 
 _SAMPLE = "a text"
 """Replaces the text when the prompt is tested."""
@@ -47,34 +48,65 @@ _TRIED = 16
 
 
 def read_completion(prompt: Prompt) -> CompletionParams | CandidateLabels:
-    """Read a prompt. Raises ParamsError, naming file and field, for an invalid one; DataError for an unreadable
-    file."""
+    """Read a prompt.
+
+    Raises:
+        ParamsError: the prompt is invalid; the message names file and field.
+        DataError: the file cannot be read.
+    """
     where = ""
     if isinstance(prompt, str | os.PathLike):
         where = f"{os.fspath(prompt)}, "
-        prompt = read_json(prompt) if Path(prompt).suffix == ".json" else read_yaml(prompt)
+        read: Callable[[Any], Any] = read_yaml
+        if Path(prompt).suffix == ".json":
+            read = read_json
+        prompt = read(prompt)
     if isinstance(prompt, CompletionParams | CandidateLabels):
         return prompt
     if not isinstance(prompt, Mapping):
         raise ParamsError(f"{where}completion: got {kind_of(prompt)}; expected a template and label words, or labels")
-    section = CandidateLabels if "labels" in prompt else CompletionParams
+    section: type[CompletionParams | CandidateLabels] = CompletionParams
+    if "labels" in prompt:
+        section = CandidateLabels
     params: CompletionParams | CandidateLabels = check(section, dict(prompt), ParamsError, where)
     return params
+
+
+def _first_id(*candidates: Any) -> int | None:
+    """Return the first id that is not None."""
+    return next((candidate for candidate in candidates if candidate is not None), None)
+
+
+def part_at(offset: Span | None, parts: Sequence[tuple[int, Segment]]) -> int | None:
+    """Return the number of the part that a sub-token overlaps; None if there is none.
+
+    Args:
+        offset: [start, end) of the sub-token's characters; None for a special one.
+        parts: the texts in the prompt, each after the position where it starts.
+    """
+    if offset is None:
+        return None
+    for number, (start, segment) in enumerate(parts):
+        if offset[0] < start + len(segment.text) and start < offset[1]:
+            return number
+    return None
 
 
 class Completion:
     """A prompt in the sub-tokens of a model.
 
     Args:
-        params: the prompt. tokenizer: the model's fast tokenizer. name: the model's name, for messages.
+        params: the prompt.
+        tokenizer: the model's fast tokenizer.
+        name: the model's name, for messages.
 
     Attributes:
         labels: the classes, in the order of their words.
         ids: the first token of each class's word when it continues the prompt.
         mask_token_id: id of the token that replaces a masked one; None: the tokenizer's mask or unknown token.
 
-    Raises ModelError for label words that share a first token or join with the template's end, and for a mask that is
-    not one token.
+    Raises:
+        ModelError: label words share a first token or join with the template's end, or the mask is not one token.
     """
 
     def __init__(
@@ -82,15 +114,21 @@ class Completion:
     ) -> None:
         if not tokenizer.is_fast:
             raise ModelError(f"{name}: its tokenizer is not a fast one; word alignment needs one")
-        self.params, self.tokenizer, self.name = params, tokenizer, name
+        self.params = params
+        self.tokenizer = tokenizer
+        self.name = name
         self.labels = list(params.label_words)
-        self.ids = [self._first_token(word) for word in params.label_words.values()]
-        for (word, first), (other, second) in combinations(zip(params.label_words.values(), self.ids, strict=True), 2):
-            if first == second:
+        self.ids: list[int] = []
+        words: dict[int, str] = {}
+        for word in params.label_words.values():
+            token = self._first_token(word)
+            if token in words:
                 raise ModelError(
-                    f"{name}: the label words {word!r} and {other!r} share their first token "
-                    f"{tokenizer.convert_ids_to_tokens(first)!r}; expected words with different first tokens"
+                    f"{name}: the label words {words[token]!r} and {word!r} share their first token "
+                    f"{tokenizer.convert_ids_to_tokens(token)!r}; expected words with different first tokens"
                 )
+            words[token] = word
+            self.ids.append(token)
         self.mask_token_id = None
         if params.mask is not None:
             ids = tokenizer(params.mask, add_special_tokens=False)["input_ids"]
@@ -98,11 +136,10 @@ class Completion:
                 raise ModelError(f"{name}: the mask {params.mask!r} is {len(ids)} tokens; expected a text of one token")
             self.mask_token_id = int(ids[0])
         # A masked word at the prompt's end must not be taken for padding by the head.
-        masks = (self.mask_token_id, tokenizer.mask_token_id, tokenizer.unk_token_id)
-        mask = next((i for i in masks if i is not None), None)
-        pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+        mask = _first_id(self.mask_token_id, tokenizer.mask_token_id, tokenizer.unk_token_id)
         if mask is None:
             raise ModelError(f"{name}: its tokenizer has neither a mask nor an unknown token; name one as `mask`")
+        pad = _first_id(tokenizer.pad_token_id, tokenizer.eos_token_id)
         if mask == pad and params.template.rstrip().endswith((TEXT_SLOT, PAIR_SLOT)):
             raise ModelError(
                 f"{name}: the template ends with the text, and {tokenizer.convert_ids_to_tokens(mask)!r}, which "
@@ -115,21 +152,25 @@ class Completion:
         return before + text + between + (pair or "") + behind
 
     def encode(self, texts: Sequence[Text], limit: int | None, first: int = 1) -> list[Encoding]:
-        """Tokenise texts within their prompts; a long text is cut from its end, the longer one of a pair.
+        """Tokenise texts within their prompts; a long text is cut from its end, for a pair the longer segment.
 
         Args:
-            limit: most sub-tokens, the prompt's with them. None: any.
+            texts: strings, pairs of strings, examples, or rows of a table.
+            limit: most sub-tokens, the prompt included. None: no limit.
             first: number of the first text, for messages.
 
-        Raises DataError for a text without words, a pair where the template takes none or the other way round, and
-        where the prompt leaves no room.
+        Raises:
+            DataError: a text has no words, is a pair and the template takes none or the other way round, or the prompt
+                leaves no room for it.
         """
         encodings = []
-        for number, given in enumerate(texts, start=first):
-            segments, example_id = as_segments(given, number)
+        for number, text in enumerate(texts, start=first):
+            segments, example_id = as_segments(text, number)
             where = name_of(example_id, number)
-            if (single := len(segments) == 1) == self.params.takes_pairs:
-                expected = "a pair, as the template has {pair}" if single else "one segment, or {pair} in it"
+            expected = "a pair, as the template has {pair}"
+            if not self.params.takes_pairs:
+                expected = "one segment, or {pair} in it"
+            if (len(segments) == 2) != self.params.takes_pairs:
                 raise DataError(f"{where}: does not fit the template {self.params.template!r}; expected {expected}")
             encoding = self._encode(segments, limit, where)
             encodings.append(replace(encoding, example_id=example_id))
@@ -144,7 +185,7 @@ class Completion:
         return Completion(params, self.tokenizer, self.name)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the prompt next to the model."""
+        """Write the prompt into the model's folder."""
         write_json(Path(folder) / COMPLETION_FILE, self.params.model_dump(mode="json"))
 
     def _encode(self, segments: Sequence[Segment], limit: int | None, where: str) -> Encoding:
@@ -153,32 +194,29 @@ class Completion:
         before, between, _ = self.params.around()
         starts = (len(before), len(before) + len(texts[0]) + len(between))
         parts = list(zip(starts, segments, strict=False))
-        # A token that spans a text and the prompt belongs to the text.
-        part_of = [
-            next(
-                (n for n, (a, part) in enumerate(parts) if o is not None and o[0] < a + len(part.text) and a < o[1]),
-                None,
-            )
-            for o in offsets
-        ]
+        # Positions of each part; a token that spans a text and the prompt belongs to the text.
+        pieces: list[list[int]] = [[] for _ in parts]
+        for position, offset in enumerate(offsets):
+            number = part_at(offset, parts)
+            if number is not None:
+                pieces[number].append(position)
+        scored = set(chain.from_iterable(pieces))
         encoding = Encoding(
             input_ids=tuple(ids),
             token_type_ids=(),
-            special=tuple(part is None for part in part_of),
-            pair_start=None if len(segments) == 1 else len(segments[0].spans),
+            special=tuple(position not in scored for position in range(len(ids))),
+            pair_start=start_of_pair(segments),
             **align_words(offsets, parts),
         )
         if limit is None or len(ids) <= limit:
             return encoding
-        pieces = [[i for i, part in enumerate(part_of) if part == n] for n in range(len(parts))]
         dropped: set[int] = set()
         while len(ids) - len(dropped) > limit:
             longer = max(pieces, key=len)
             if len(longer) < 2:
-                prompt = len(ids) - len(dropped) - sum(map(len, pieces))
                 raise DataError(
-                    f"{where}: the prompt takes {prompt} of the {limit} sub-tokens that {self.name} reads; expected "
-                    "room for the text, with fewer or shorter shots"
+                    f"{where}: the prompt takes {len(ids) - len(scored)} of the {limit} sub-tokens that {self.name} "
+                    "reads; expected room for the text, with fewer or shorter shots"
                 )
             dropped.add(longer.pop())
         return encoding.select([i for i in range(len(ids)) if i not in dropped])
@@ -189,16 +227,20 @@ class Completion:
         A token that the tokenizer appends to each text is left out, since the prompt's next token is predicted.
         """
         read = self.tokenizer([text], truncation=False, verbose=False, return_offsets_mapping=True)
-        offsets = [
-            None if segment is None else offset
-            for segment, offset in zip(read.sequence_ids(0), read["offset_mapping"][0], strict=True)
-        ]
-        end = max(i for i, offset in enumerate(offsets) if offset is not None) + 1
+        offsets = list(read["offset_mapping"][0])
+        end = 0
+        for position, segment in enumerate(read.sequence_ids(0)):
+            if segment is None:
+                offsets[position] = None
+            else:
+                end = position + 1
         return read["input_ids"][0][:end], offsets[:end]
 
     def _first_token(self, word: str) -> int:
         """Return the first token of a word after the prompt."""
-        sample = self.prompt(_SAMPLE, _SAMPLE if self.params.takes_pairs else None)
+        sample = self.prompt(_SAMPLE)
+        if self.params.takes_pairs:
+            sample = self.prompt(_SAMPLE, _SAMPLE)
         prompt, _ = self._read(sample)
         longer, _ = self._read(sample + word)
         if len(longer) <= len(prompt) or longer[: len(prompt)] != prompt:
@@ -212,12 +254,16 @@ class Completion:
 def with_label_head(model: Any, completion: Completion) -> Any:
     """Make a sequence classifier from a causal language model: its head consists of the label words' output rows.
 
-    The model's weights are shared. Raises ModelError for a model for which transformers has no sequence classifier, or
-    whose next-token logits are not a linear function of the last state.
+    The model's weights are shared.
+
+    Raises:
+        ModelError: transformers has no sequence classifier of this type, or the next-token logits are not a linear
+            function of the last state.
     """
     import transformers
 
-    name, kind = completion.name, model.config.model_type
+    name = completion.name
+    kind = model.config.model_type
     config = copy.deepcopy(model.config)
     config.update({**label_maps(completion.labels), "problem_type": "single_label_classification"})
     loader: Any = transformers.AutoModelForSequenceClassification
@@ -242,11 +288,16 @@ def with_label_head(model: Any, completion: Completion) -> Any:
 @torch.inference_mode()
 def _check_same(model: Any, classifier: Any, completion: Completion) -> None:
     """Raise ModelError unless the classifier gives the language model's logits of the label words."""
-    (encoding,) = completion.encode([(_SAMPLE, _SAMPLE) if completion.params.takes_pairs else _SAMPLE], None)
+    sample: Text = _SAMPLE
+    if completion.params.takes_pairs:
+        sample = (_SAMPLE, _SAMPLE)
+    (encoding,) = completion.encode([sample], None)
     ids = torch.tensor([encoding.input_ids[-_TRIED:]], device=model.device)
     expected = model(input_ids=ids).logits[0, -1, completion.ids].float()
     logits = classifier(input_ids=ids).logits[0].float()
-    allowed = SAME_LOGITS if model.dtype in (torch.float32, torch.float64) else SAME_LOGITS_HALF
+    allowed = SAME_LOGITS_HALF
+    if model.dtype in (torch.float32, torch.float64):
+        allowed = SAME_LOGITS
     if not bool(((logits - expected).abs() <= allowed * expected.abs().max().clamp_min(1.0)).all()):
         raise ModelError(
             f"{completion.name}: the next-token logits of a {model.config.model_type!r} model are not a linear map of "

@@ -23,8 +23,7 @@ from explearn.core.words import lay_out
 from explearn.predictors.batching import run_batches
 from explearn.predictors.encoding import Encoding, Text
 from explearn.predictors.problems import label_maps
-from explearn.predictors.transformer import TransformerPredictor
-from explearn.predictors.wrapped import WrappedModel
+from explearn.predictors.transformer import TransformerPredictor, WrappedModel
 from explearn.text.alignment import NO_WORD
 from explearn.text.encoding import name_of
 
@@ -46,8 +45,8 @@ class PassageWords(NamedTuple):
 class SpanScorer(WrappedModel):
     """A question-answering model that gives two logits: log p of the marked span, and of the best other span.
 
-    No span starts or ends at a piece whose gate is closed (see `objectives.gated_inputs`). In a text without a marked
-    span its logit is FLOOR. The labels in the model's configuration become ANSWER_LABELS.
+    No span starts or ends at a piece whose gate is closed (see `objectives.gated_inputs`). Without a marked span, its
+    logit is FLOOR. The labels in the model's configuration become ANSWER_LABELS.
     """
 
     loader = "AutoModelForQuestionAnswering"
@@ -63,7 +62,9 @@ class SpanScorer(WrappedModel):
     ) -> tuple[torch.Tensor, torch.Tensor, Any]:
         """Return log p of a span's start and of its end at each token, (b, n) each, and the model's output."""
         output = self.model(input_ids=input_ids, attention_mask=attention_mask, **options)
-        bias = attention_mask[:, 0, 0] if attention_mask.dim() == 4 else 0.0
+        bias = torch.zeros((), device=attention_mask.device)
+        if attention_mask.dim() == 4:
+            bias = attention_mask[:, 0, 0]
 
         def log_p(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
             scores = at_least_float32(logits) + bias
@@ -85,7 +86,9 @@ class SpanScorer(WrappedModel):
         words = PassageWords(word_starts, word_ends)
         start, end, output = self.bounds(input_ids, attention_mask, words, **options)
         spans = span_scores(start, end, words)
-        marked = torch.zeros_like(word_starts) if fixed is None else fixed
+        marked = fixed
+        if marked is None:
+            marked = torch.zeros_like(word_starts)
         rows = torch.arange(len(marked), device=marked.device)
         first = (marked & word_starts).long().argmax(1)
         last = marked.shape[1] - 1 - (marked & word_ends).flip(1).long().argmax(1)
@@ -101,7 +104,7 @@ class SpanScorer(WrappedModel):
 def span_scores(start: torch.Tensor, end: torch.Tensor, words: PassageWords) -> torch.Tensor:
     """Return log p of the span from token i to token j, (b, n, n).
 
-    It is FLOOR where j comes before i and where the span has more than ANSWER_WORDS words.
+    It is FLOOR if j comes before i, or the span has more than ANSWER_WORDS words.
 
     Args:
         start: log p of a span's start at each token, (b, n).
@@ -120,14 +123,15 @@ def mark_answer(encoding: Encoding, answer: tuple[int, int]) -> Encoding:
 
     Their sub-tokens are fixed and become special: they stay in every text and get no score.
     """
-    marked = tuple(word in range(*answer) for word in encoding.word_ids)
-    return replace(
-        encoding,
-        fixed=marked,
-        special=tuple(special or mark for special, mark in zip(encoding.special, marked, strict=True)),
-        word_ids=tuple(NO_WORD if mark else word for word, mark in zip(encoding.word_ids, marked, strict=True)),
-        answer=answer,
-    )
+    marked = [False] * len(encoding)
+    special = list(encoding.special)
+    word_ids = list(encoding.word_ids)
+    for position, word in enumerate(encoding.word_ids):
+        if word in range(*answer):
+            marked[position] = True
+            special[position] = True
+            word_ids[position] = NO_WORD
+    return replace(encoding, fixed=tuple(marked), special=tuple(special), word_ids=tuple(word_ids), answer=answer)
 
 
 def mark_passage(encoding: Encoding) -> Encoding:
@@ -149,28 +153,33 @@ def mark_passage(encoding: Encoding) -> Encoding:
 
 
 def reached(encodings: Sequence[Encoding], limit: int) -> list[int]:
-    """Return indices of the training texts to learn from: those that were not cut before their answer.
+    """Return the indices of the training texts that were not cut before their answer; all for texts without answers.
 
-    Texts of classifiers, which have no answer, all stay. Raises DataError, naming `limit`, where no text stays.
+    Args:
+        encodings: the training texts.
+        limit: most sub-tokens of a text, for the message.
+
+    Raises:
+        DataError: there is none.
     """
-    kept = [i for i, encoding in enumerate(encodings) if encoding.answer is None or any(encoding.fixed)]
-    if not kept:
+    usable = [i for i, encoding in enumerate(encodings) if encoding.answer is None or any(encoding.fixed)]
+    if not usable:
         raise DataError(f"split 'train': no answer is within {limit} sub-tokens; raise finetune.max_length")
-    return kept
+    return usable
 
 
 class QuestionPredictor(TransformerPredictor):
-    """A model for extractive question answering in the place of a classifier.
+    """A model for extractive question answering as a classifier.
 
-    Texts are pairs of a question and a passage. `encode` marks the model's own answer, so that the class explained by
-    default is "answer". `encode_labelled` marks the true answer; the model is right where it gives the same words
+    Texts are pairs of a question and a passage. `encode` marks the model's own answer, so the class explained by
+    default is "answer". `encode_labelled` marks the true answer; the model is right if its answer has the same words
     (exact match).
     """
 
     does = "answers questions"
     wrapper = SpanScorer
     same_length = False
-    """A question's batch is made as any; its model's padding is not tried."""
+    """Padding is not tried: the questions of a batch may have different lengths."""
 
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
         if whole:

@@ -4,8 +4,8 @@ The class of a word is that of one of its sub-tokens, as is usual (Devlin et al.
 digit, so that of "(Paris" it is not the bracket's. The logits at that sub-token are those of a classifier, so every
 method and metric that takes no head apart applies.
 
-The word stays in every text that others are deleted from, for without it nothing is classified. Where words are masked
-it is masked as any other: that keeps its place, and gives it a score of its own.
+The word is never deleted, since without it nothing is classified. It can be masked like any other word: its position
+stays, and it gets a score of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import copy
 import operator
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import count, islice
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,8 +27,7 @@ from explearn.core.numeric_checks import check_logits
 from explearn.core.words import word_number
 from explearn.predictors.encoding import Encoding, Text
 from explearn.predictors.labelled import Problem
-from explearn.predictors.transformer import TransformerPredictor
-from explearn.predictors.wrapped import WrappedModel
+from explearn.predictors.transformer import TransformerPredictor, WrappedModel
 from explearn.text.encoding import name_of
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class WordReader(WrappedModel):
 
     loader = "AutoModelForTokenClassification"
     reads_marked = True
-    """Says to `architectures.reads` which token's vector the head reads."""
+    """Tells `architectures.reads` which token's vector the head reads."""
 
     def forward(
         self, classified: torch.Tensor, fixed: torch.Tensor | None = None, **inputs: Any
@@ -94,14 +93,14 @@ LISTED_WORDS = 60
 
 
 class TokenPredictor(TransformerPredictor):
-    """A model for token classification (named entities, parts of speech) in the place of a classifier.
+    """A model for token classification (named entities, parts of speech) as a classifier of one word.
 
-    `at` says which word of a text is classified; `predict_words` classifies all. `encode`, and with it all that takes
-    texts, raises DataError where no word was named, and lists the text's words with their classes.
+    `at` chooses the word of a text that is classified; `predict_words` classifies all. Without a word, `encode` raises
+    DataError, with a list of the text's words and their classes.
 
     Attributes:
-        token: the word that is classified in every text, by its number from 0 or by itself; None: none is named.
-            An example's `answer` goes before.
+        token: the word that is classified in every text, or its number from 0; None: no word. An example's `answer`
+            takes precedence.
     """
 
     does = "classifies tokens"
@@ -112,16 +111,19 @@ class TokenPredictor(TransformerPredictor):
         """Return a view that classifies one word of each text.
 
         Args:
-            token: the word's number from 0, or the word, which must stand once in the text; punctuation around it may
-                be left out.
+            token: the word's number from 0, or the word, which must occur once in the text; punctuation around it may
+                be left out. Texts without that word raise DataError when they are encoded.
 
-        Raises ParamsError for anything else; texts without that word raise DataError once they are read.
+        Raises:
+            ParamsError: neither a word nor a number.
         """
+        if not isinstance(token, str):
+            try:
+                token = operator.index(token)
+            except TypeError:
+                raise ParamsError(f"token: got {shown(token)}; expected a word or its number, from 0") from None
         view = copy.copy(self)
-        try:
-            view.token = token if isinstance(token, str) else operator.index(token)
-        except TypeError:
-            raise ParamsError(f"token: got {shown(token)}; expected a word or its number, from 0") from None
+        view.token = token
         return view
 
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
@@ -130,7 +132,9 @@ class TokenPredictor(TransformerPredictor):
         encodings = []
         for text, number, encoding in zip(texts, count(first), super().encode(texts, first), strict=False):
             where = name_of(encoding.example_id, number)
-            token = text.answer[0] if isinstance(text, Example) and text.answer else self.token
+            token = self.token
+            if isinstance(text, Example) and text.answer:
+                token = text.answer[0]
             if token is None:
                 raise DataError(
                     f"{where}: token: got none; expected the word to classify, itself or its number: "
@@ -150,9 +154,12 @@ class TokenPredictor(TransformerPredictor):
         return self.at(0).encode(texts)
 
     def predict_words(self, text: Text) -> NDArray[np.float64]:
-        """Return the class probabilities of each word of a text, (words, C), NaN for words that are not read.
+        """Return the class probabilities of each word of a text, (words, C), in one pass.
 
-        It takes one pass. Raises UnsupportedError for a view whose values are none of classes.
+        Words that are not read have NaN.
+
+        Raises:
+            UnsupportedError: this is a view whose values are not those of classes.
         """
         (encoding,) = super().encode([text])
         return self._word_probabilities(encoding)
@@ -170,12 +177,17 @@ class TokenPredictor(TransformerPredictor):
         return probabilities
 
     def _listed(self, encoding: Encoding) -> str:
-        """List the first words of a text by their numbers, with their classes where there are some."""
-        classes = [""] * len(encoding.words)
+        """List the first words of a text with their numbers, and their classes if there are any."""
+        listed = [f"{number} {word}" for number, word in enumerate(encoding.words[:LISTED_WORDS])]
         if self.problem is not Problem.REGRESSION:
             rows = self._word_probabilities(encoding)
-            classes = ["not read" if np.isnan(row).any() else self.labels[int(row.argmax())] for row in rows]
-        words = zip(encoding.words, classes, strict=True)
-        named = [f"{number} {word} {of}".rstrip() for number, (word, of) in enumerate(islice(words, LISTED_WORDS))]
-        more = len(classes) - len(named)
-        return ", ".join(named) + (f" and {more:,} more" if more else "")
+            for number, row in enumerate(rows[:LISTED_WORDS]):
+                label = "not read"
+                if not np.isnan(row).any():
+                    label = self.labels[int(row.argmax())]
+                listed[number] += f" {label}"
+        text = ", ".join(listed)
+        more = len(encoding.words) - len(listed)
+        if more:
+            text += f" and {more:,} more"
+        return text

@@ -1,9 +1,8 @@
 """Zero-shot classification: a model of natural-language inference and labels given at call time (Yin et al. 2019).
 
 A text is the premise, and each label gives a hypothesis, such as "This example is politics.". The logit of a label is
-that of entailment for the pair (text, hypothesis); where several labels may hold, less that of contradiction. A text is
-encoded by itself; the hypothesis takes the place of the special tokens at its end, so it is in every shortened text and
-gets no score.
+that of entailment for the pair (text, hypothesis); if several labels may apply, minus that of contradiction. A text is
+encoded alone; the hypothesis replaces the special tokens at its end, so it is in every shortened text and has no score.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -22,7 +21,6 @@ from explearn.core.writing import write_json
 from explearn.predictors.encoding import Batch, Encoding, Text, encode_texts
 from explearn.predictors.heads.completion import COMPLETION_FILE
 from explearn.predictors.labelled import Problem
-from explearn.predictors.padding import check_ends
 from explearn.predictors.params import CandidateLabels
 from explearn.predictors.predictor import HeldPredictor, Inside
 from explearn.predictors.transformer import TransformerPredictor
@@ -33,12 +31,23 @@ if TYPE_CHECKING:
     import transformers
 
 
-ENTAILMENT, CONTRADICTION = ("entail",), ("contra", "not", "non")
-"""Beginnings of the names of the class that stands for entailment, and of that against which it stands."""
+ENTAILMENT = ("entail",)
+"""Beginnings of the name of the class for entailment."""
+CONTRADICTION = ("contra", "not", "non")
+"""Beginnings of the name of the class for contradiction."""
 
 
 def index_of(classes: Sequence[str], starts: tuple[str, ...], name: str) -> int:
-    """Return the index of the class whose name begins with one of `starts`; raise ModelError where there is not one."""
+    """Return the index of the class whose name begins with one of `starts`.
+
+    Args:
+        classes: the model's classes.
+        starts: beginnings, in lower case.
+        name: the model's name, for messages.
+
+    Raises:
+        ModelError: there is no such class, or more than one.
+    """
     indices = [index for index, label in enumerate(classes) if label.lower().startswith(starts)]
     if len(indices) != 1:
         raise ModelError(
@@ -51,22 +60,31 @@ def index_of(classes: Sequence[str], starts: tuple[str, ...], name: str) -> int:
 class Hypotheses:
     """The hypotheses of candidate labels in the sub-tokens of a model.
 
-    Attributes:
-        room: by how many sub-tokens a text has to be shorter than the model's input.
+    Args:
+        params: labels and hypothesis.
+        tokenizer: the model's tokenizer.
+        limit: most sub-tokens that the model reads.
+        name: the model's name, for messages.
 
-    Raises ModelError for a tokenizer that reads a text in another way where a second one follows, and for a hypothesis
-    that leaves no room for a text in `limit` sub-tokens.
+    Attributes:
+        room: number of sub-tokens by which a text has to be shorter than the model's input.
+
+    Raises:
+        ModelError: the tokenizer splits a text differently if a second one follows, or a hypothesis leaves no room for
+            a text.
     """
 
     def __init__(
         self, params: CandidateLabels, tokenizer: transformers.PreTrainedTokenizerBase, limit: int, name: str
     ) -> None:
-        said = [params.hypothesis.replace("{}", label) for label in params.labels]
-        alone, *pairs = encode_texts(tokenizer, ["a", *(("a", hypothesis) for hypothesis in said)], None)
+        samples: list[Text] = ["a"]
+        for label in params.labels:
+            samples.append(("a", params.hypothesis.replace("{}", label)))
+        alone, *pairs = encode_texts(tokenizer, samples, None)
         body = alone.positions[-1] + 1
         if any(pair.input_ids[:body] != alone.input_ids[:body] for pair in pairs):
             raise ModelError(f"{name}: its tokenizer reads a text in another way where a hypothesis follows")
-        # Special tokens behind a text by itself, in whose place the ends come.
+        # Special tokens at the end of a single text, which the ends replace.
         self._replaced = len(alone) - body
         self._ends = [(pair.input_ids[body:], pair.token_type_ids[body:]) for pair in pairs]
         longest = max(len(ids) for ids, _ in self._ends)
@@ -91,16 +109,16 @@ class Hypotheses:
 class ZeroShotPredictor(HeldPredictor):
     """A model of natural-language inference as a classifier for labels given at call time.
 
-    Texts are single ones. Methods that leave words out, and metrics, see the answer among the labels. Methods that look
-    inside the model explain the entailment output for the pair of the text and the hypothesis of the target label.
+    Texts are not pairs. Perturbation methods and metrics use the probabilities of the labels. Methods that look inside
+    the model explain the entailment output for the pair of the text and the hypothesis of the target label.
 
     Args:
         nli: the classifier of pairs.
         params: labels and hypothesis.
 
     Raises:
-        ModelError: no class of `nli` stands for entailment or, with several labels that hold, for contradiction; a
-            hypothesis that leaves no room for a text.
+        ModelError: no class of `nli` stands for entailment or, for `multi_label`, for contradiction; or a hypothesis
+            leaves no room for a text.
     """
 
     has_model = True
@@ -110,9 +128,12 @@ class ZeroShotPredictor(HeldPredictor):
         super().__init__(nli)
         self.params = params
         self.labels = list(params.labels)
-        self.problem = Problem.MULTI_LABEL if params.multi_label else Problem.SINGLE_LABEL
+        self.problem = Problem.SINGLE_LABEL
         self.entailment = index_of(nli.labels, ENTAILMENT, nli.name)
-        self.contradiction = index_of(nli.labels, CONTRADICTION, nli.name) if params.multi_label else None
+        self.contradiction: int | None = None
+        if params.multi_label:
+            self.problem = Problem.MULTI_LABEL
+            self.contradiction = index_of(nli.labels, CONTRADICTION, nli.name)
         self.hypotheses = Hypotheses(params, nli.tokenizer, nli.max_length, nli.name)
         self.spread = nli.spread
 
@@ -126,16 +147,6 @@ class ZeroShotPredictor(HeldPredictor):
         """The classifier of pairs."""
         return self.held
 
-    @property
-    def model(self) -> Any:
-        """The model of the classifier of pairs."""
-        return self.held.model
-
-    @property
-    def tokenizer(self) -> Any:
-        """The tokenizer of the classifier of pairs."""
-        return self.held.tokenizer
-
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Save model, tokenizer and candidate labels, for `explearn.load_classifier`."""
         self.held.save_pretrained(folder)
@@ -148,7 +159,9 @@ class ZeroShotPredictor(HeldPredictor):
     def inside(self, encodings: Sequence[Encoding], targets: Sequence[int] | None = None) -> Inside:
         """Return each text with the hypothesis of the label to explain, for the classifier of pairs."""
         logits = self.predict_logits(encodings)
-        labels = logits.argmax(-1).tolist() if targets is None else targets
+        labels = targets
+        if labels is None:
+            labels = logits.argmax(-1).tolist()
         pairs = self.pairs(encodings, labels)
         return Inside(self.held, pairs, [self.entailment] * len(pairs), (logits, labels))
 
@@ -165,18 +178,12 @@ class ZeroShotPredictor(HeldPredictor):
         return self.held.max_length - self.hypotheses.room
 
     def encode(self, texts: Sequence[Text], first: int = 1, whole: bool = False) -> list[Encoding]:
-        limit = None if whole else self.max_length
-        encodings = encode_texts(self.tokenizer, texts, limit, first)
-        check_ends(self.model.config, encodings, first)
+        encodings = self.held.encode_within(None if whole else self.max_length, texts, first)
         for number, encoding in enumerate(encodings, start=first):
             if encoding.pair_start is not None:
                 where = name_of(encoding.example_id, number)
                 raise DataError(f"{where}: is a pair; expected one text, which is paired with each label's hypothesis")
         return encodings
-
-    def encode_samples(self, *texts: str) -> list[Encoding]:
-        """Encode short texts that the model is tried on."""
-        return self.encode(texts)
 
     def logits(self, batch: Batch) -> torch.Tensor:
         by_label = []

@@ -7,9 +7,11 @@ from functools import partial
 from math import ceil
 from statistics import fmean
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
+from explearn.methods.info import MethodInfo
 from explearn.methods.results import Number, RunFacts, TaskReport
 from explearn.metrics.registry import CATALOGUE
 from explearn.report.figures.style import STYLES, draw_legend, say
@@ -50,20 +52,7 @@ def interval_picture(run: RunFacts, tasks: Sequence[TaskReport], metric: str) ->
 
 
 def _draw(run: RunFacts, tasks: Sequence[TaskReport], metric: str, rows: int, columns: int, figure: Figure) -> None:
-    names = (metric, f"{metric}_low", f"{metric}_high")
-    figures: dict[str, dict[str, list[Number]]] = {}
-    by_method: dict[str, list[float]] = {}
-    values: list[float] = []
-    for task in tasks:
-        figures[task.task] = {}
-        for method, of_method in task.methods.items():
-            shown = [of_method.get(name) for name in names]
-            figures[task.task][method] = shown
-            by_method.setdefault(method, [])
-            if shown[0] is not None:
-                by_method[method].append(shown[0])
-            values += [value for value in shown if value is not None]
-    methods = sorted(by_method, key=lambda method: (-fmean(by_method[method] or [-1.0]), method))
+    figures, methods, values = _figures_of(tasks, metric)
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     chance = _CHANCE.get(metric)
     for axes in grid.flat[len(tasks) :]:
@@ -77,22 +66,7 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], metric: str, rows: int, co
         if chance is not None:
             axes.axvline(chance, color="#555555", linewidth=0.9, linestyle="--", zorder=1)
         for row, method in enumerate(methods):
-            info = run.methods[method]
-            colour, marker = STYLES[info.family]
-            value, low, high = of_task.get(method, (None, None, None))
-            if info.learned:
-                axes.axhspan(row - 0.5, row + 0.5, color=colour, alpha=0.09, linewidth=0, zorder=0)
-            if low is not None and high is not None:
-                axes.plot([low, high], [row, row], color=colour, marker="|", markersize=7, linewidth=1.8, zorder=2)
-            if value is not None:
-                size = 5.0 + info.learned
-                (point,) = axes.plot(
-                    [value], [row], color=colour, marker=marker, markersize=size, zorder=3, clip_on=False
-                )
-                words = f"{method}, {name}: {value:.3f}"
-                if low is not None and high is not None:
-                    words += f" ({low:.3f} to {high:.3f})"
-                say(point, words)
+            _draw_interval(axes, row, run.methods[method], of_task.get(method, (None, None, None)), f"{method}, {name}")
         if all(value is None for value, *_ in of_task.values()):
             axes.text(0.5, 0.5, "no marked texts", transform=axes.transAxes, ha="center", va="center", color="#555555")
     for axes in grid[:, 0]:
@@ -112,3 +86,40 @@ def _draw(run: RunFacts, tasks: Sequence[TaskReport], metric: str, rows: int, co
     label = f"{CATALOGUE[metric].heading} (line: {100 * run.evaluate.confidence:g} % interval{dashed})"
     figure.supxlabel(label, fontsize=9)
     draw_legend(figure, run.methods, methods, most_columns=2 * columns + 2)
+
+
+def _figures_of(
+    tasks: Sequence[TaskReport], metric: str
+) -> tuple[dict[str, dict[str, Sequence[Number]]], list[str], list[float]]:
+    """Return task -> method -> figure and ends of its interval; the methods, best mean first; and all numbers."""
+    figures: dict[str, dict[str, Sequence[Number]]] = {}
+    by_method: dict[str, list[float]] = {}
+    values: list[float] = []
+    for task in tasks:
+        figures[task.task] = {}
+        for method, of_method in task.methods.items():
+            shown = [of_method.get(name) for name in (metric, f"{metric}_low", f"{metric}_high")]
+            figures[task.task][method] = shown
+            by_method.setdefault(method, [])
+            if shown[0] is not None:
+                by_method[method].append(shown[0])
+            values += [value for value in shown if value is not None]
+    methods = sorted(by_method, key=lambda method: (-fmean(by_method[method] or [-1.0]), method))
+    return figures, methods, values
+
+
+def _draw_interval(axes: Axes, row: int, info: MethodInfo, figures: Sequence[Number], name: str) -> None:
+    """Draw a method's figure and interval in a row."""
+    colour, marker = STYLES[info.family]
+    value, low, high = figures
+    if info.learned:
+        axes.axhspan(row - 0.5, row + 0.5, color=colour, alpha=0.09, linewidth=0, zorder=0)
+    if low is not None and high is not None:
+        axes.plot([low, high], [row, row], color=colour, marker="|", markersize=7, linewidth=1.8, zorder=2)
+    if value is not None:
+        size = 5.0 + info.learned
+        (point,) = axes.plot([value], [row], color=colour, marker=marker, markersize=size, zorder=3, clip_on=False)
+        words = f"{name}: {value:.3f}"
+        if low is not None and high is not None:
+            words += f" ({low:.3f} to {high:.3f})"
+        say(point, words)

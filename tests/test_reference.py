@@ -1,0 +1,81 @@
+"""The reference of docs/explearn/api.md, read as mkdocstrings does, has every parameter of every public function."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import griffe
+import pytest
+from places import ROOT
+
+import explearn
+
+PACKAGES = ("explearn", "explearn_study", "explearn_apps")
+PAGE = (ROOT / "docs/explearn/api.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def packages() -> griffe.ModulesCollection:
+    loader = griffe.GriffeLoader(
+        search_paths=[ROOT / "src"], docstring_parser="google", docstring_options={"warnings": False}
+    )
+    for package in PACKAGES:
+        loader.load(package)
+    loader.resolve_aliases(implicit=True, external=False)
+    return loader.modules_collection
+
+
+def everything_in(owner: griffe.Object) -> Iterator[griffe.Object]:
+    for member in owner.members.values():
+        if not member.is_alias:
+            yield member
+            yield from everything_in(member)
+
+
+def entries(documented: griffe.Object, section: griffe.DocstringSectionKind) -> list[str] | None:
+    """Return the names in a section of a docstring; None if there is no such section."""
+    if documented.docstring is None:
+        return None
+    for part in documented.docstring.parsed:
+        if part.kind is section:
+            return [entry.name.lstrip("*") for entry in part.value]
+    return None
+
+
+def parameters(function: griffe.Object) -> list[str]:
+    return [parameter.name for parameter in function.parameters if parameter.name != "self"]
+
+
+def is_method_of_class(function: griffe.Object) -> bool:
+    return "classmethod" in function.labels
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_section_of_parameters_has_each_parameter_once_in_order(
+    package: str, packages: griffe.ModulesCollection
+) -> None:
+    for documented in everything_in(packages[package]):
+        described = entries(documented, griffe.DocstringSectionKind.parameters)
+        if documented.is_function and described is not None:
+            expected = parameters(documented)
+            assert described == (expected[1:] if is_method_of_class(documented) else expected), documented.path
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_section_of_attributes_names_attributes(package: str, packages: griffe.ModulesCollection) -> None:
+    for documented in everything_in(packages[package]):
+        described = entries(documented, griffe.DocstringSectionKind.attributes)
+        for name in described or ():
+            assert name in documented.all_members, f"{documented.path}: {name}"
+
+
+@pytest.mark.parametrize("name", explearn.__all__)
+def test_every_parameter_of_a_public_function_is_described(name: str, packages: griffe.ModulesCollection) -> None:
+    public = packages[f"explearn.{name}"].final_target
+    if public.is_function:
+        assert entries(public, griffe.DocstringSectionKind.parameters) or not parameters(public)
+
+
+def test_the_page_has_every_public_name() -> None:
+    assert set(re.findall(r"^::: explearn\.(\w+)$", PAGE, re.M)) == set(explearn.__all__)
