@@ -35,7 +35,7 @@ def positive(text: str) -> float:
     return float(1 / (1 + np.exp(-sum(WEIGHTS.get(word, 0.0) for word in re.findall(r"\w+", text.lower())))))
 
 
-def token_scores() -> explearn.FunctionPredictor:
+def of_words() -> explearn.FunctionPredictor:
     return explearn.FunctionPredictor(lambda texts: [[1 - positive(t), positive(t)] for t in texts], ["neg", "pos"])
 
 
