@@ -104,7 +104,7 @@ def test_the_graph_explains_as_pytorch_does(made: Callable[[str], Made], name: s
     several = [[0, of.labels[-1]]] * len(tiny.TEXTS)
     same(reader.explain(tiny.TEXTS, several), explainer.explain(of, tiny.TEXTS, several))
     pattern = re.compile("[^ ]+ [^ ]+")
-    same(reader.explain(tiny.TEXTS, unit=pattern), explainer.explain(of, tiny.TEXTS, unit=pattern))
+    same(reader.explain(tiny.TEXTS[:2], unit=pattern), explainer.explain(of, tiny.TEXTS[:2], unit=pattern))
     small = OnnxExplainer(path, threads=1, max_tokens=30)
     same(small.explain(BATCHES[2]), explainer.explain(of, BATCHES[2]))
 
