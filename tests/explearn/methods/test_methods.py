@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from collections.abc import Iterator
 from typing import Any
 
@@ -64,12 +65,12 @@ class TestWhatTheBaseClassDoesForAll:
                 read.append(text)
                 yield text
 
-        explained = explearn.get_explainer("rollout").explain(
+        explained = explearn.get_explainer("rollout").iter_explain(
             tiny.classifier("bert", 3), stream(), iter([0, 1, 2, 0, 1])
         )
         first = next(explained)
         assert len(read) == 2
-        attributions = [first, *explained]
+        attributions = [*first, *chain.from_iterable(explained)]
         assert [" ".join(a.words) for a in attributions] == list(tiny.TEXTS)
         assert [a.target for a in attributions] == ["bad", "fair", "good", "bad", "fair"]
 

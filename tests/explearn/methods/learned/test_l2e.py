@@ -276,7 +276,7 @@ class TestAFunction:
     def test_what_needs_a_model_refuses(self) -> None:
         with pytest.raises(ModelError, match="this l2e is not trained"):
             explained(L2E(), counting_foxes())
-        with pytest.raises(UnsupportedError, match="foxes: is a function of texts and has no model"):
+        with pytest.raises(UnsupportedError, match="foxes has no model to look into"):
             L2E(**QUICK, people="universal").learn(task(counting_foxes()))
 
 
